@@ -1,0 +1,2 @@
+//! The smallest program.
+fn main() {}
