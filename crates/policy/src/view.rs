@@ -1,0 +1,58 @@
+//! What is known when a question is asked. Every field may be stale.
+
+use crate::{GroupMask, Nanos, WorkerId};
+
+/// What is known when a task becomes ready.
+#[derive(Clone, Copy, Debug)]
+pub struct WakeView {
+    /// The worker that wakes the task; `None` from a thread outside the runtime.
+    pub waker: Option<WorkerId>,
+    /// Whether the task woke itself while it ran (a yield): it goes to the back and signals nobody.
+    pub yielded: bool,
+    /// Whether the waker's LIFO slot is empty.
+    pub slot_empty: bool,
+    /// The waker's cached clock.
+    pub now: Nanos,
+    /// Idle members of the task's home group.
+    pub home_idle: GroupMask,
+    /// Tasks queued in the home group's FIFO and mailbox.
+    pub home_queued: u32,
+    /// Age of the oldest of them.
+    pub home_oldest: Nanos,
+    /// Utilisation of the home LLC in 1/1024.
+    pub llc_util: u16,
+    /// Whether the home LLC has an idle worker at all.
+    pub llc_has_idle: bool,
+}
+
+/// What is known when a task is spawned.
+#[derive(Clone, Copy, Debug)]
+pub struct SpawnView {
+    /// The spawning worker; `None` from a thread outside the runtime.
+    pub spawner: Option<WorkerId>,
+    /// Workers awake on the spawner's node.
+    pub node_running: u32,
+    /// Idle workers on the spawner's node.
+    pub node_idle: u32,
+    /// The node with most idle workers and their number.
+    pub most_idle: (quadrille_topology::NodeId, u32),
+}
+
+/// What is known when work was published and a worker could be woken for it.
+#[derive(Clone, Copy, Debug)]
+pub struct UnparkView {
+    /// Idle (parked, unclaimed) workers that could run the work.
+    pub idle: u32,
+    /// Workers awake and searching that will look at the queue.
+    pub searching: u32,
+    /// Whether a parked worker looks at all queues at least once a rescue interval.
+    pub sentinel: bool,
+    /// Workers that drain the queue and are awake (running a task).
+    pub running: u32,
+    /// Tasks queued ahead of and including the new one, for those workers.
+    pub queued: u32,
+    /// Average run of a task on those workers; zero: unknown, taken as long.
+    pub average_run: Nanos,
+    /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call.
+    pub wake_cost: Nanos,
+}
