@@ -1,1 +1,81 @@
-//! Macros.
+//! The attribute macros of quadrille: `#[quadrille::main]` and `#[quadrille::test]`.
+//!
+//! Use them through the `quadrille` crate, which re-exports both under its feature `macros`; the expansion names
+//! `::quadrille`.
+//!
+//! # Arguments
+//!
+//! | argument | meaning | default |
+//! |---|---|---|
+//! | `worker_threads = 4` | number of workers, an integer literal from 1 on | what the runtime chooses |
+//! | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |
+//!
+//! # Expansion
+//!
+//! ```ignore
+//! #[quadrille::main(worker_threads = 4)]
+//! async fn main() -> Result<(), Error> { body }
+//!
+//! // becomes
+//! fn main() -> Result<(), Error> {
+//!     async fn main() -> Result<(), Error> { body }
+//!     ::quadrille::Runtime::builder()
+//!         .worker_threads(4usize)
+//!         .build()
+//!         .expect("...")
+//!         .block_on(main())
+//! }
+//! ```
+//!
+//! The body stays an `async fn` with the signature that was written, so that types are inferred and errors are
+//! reported as they would be without the attribute.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod expand;
+
+use proc_macro::TokenStream;
+
+use expand::Entry;
+
+/// Runs an `async fn main` on a runtime of its own.
+///
+/// The function may return anything that a plain `main` may return. It takes no arguments.
+///
+/// ```ignore
+/// #[quadrille::main(worker_threads = 2)]
+/// async fn main() {
+///     let answer = quadrille::spawn(async { 42 }).await.unwrap();
+///     println!("{answer}");
+/// }
+/// ```
+///
+/// # Panics
+///
+/// The function that it makes panics if the runtime can't be built: a topology string with a wrong token, or no
+/// threads to be had.
+#[proc_macro_attribute]
+pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand::entry(Entry::Main, arguments.into(), item.into()).into()
+}
+
+/// Runs an `async fn` as a test on a runtime of its own.
+///
+/// Other attributes such as `#[ignore]` and `#[should_panic]` work as on any test, and so does a `Result` as return
+/// type. Don't add `#[test]`: the macro does.
+///
+/// ```ignore
+/// #[quadrille::test(topology = "node:1 llc:2 core:4")]
+/// async fn answers() {
+///     assert_eq!(quadrille::spawn(async { 42 }).await.unwrap(), 42);
+/// }
+/// ```
+///
+/// # Panics
+///
+/// The test fails if the runtime can't be built: a topology string with a wrong token, or no threads to be had.
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand::entry(Entry::Test, arguments.into(), item.into()).into()
+}

@@ -1,0 +1,242 @@
+//! What stands in the parentheses of the attribute.
+
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Result, Token};
+
+/// What is listed when an argument isn't known.
+const KNOWN: &str = "`worker_threads = N` or `topology = \"...\"`";
+
+/// The arguments of one attribute; what is `None` was not given.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    /// Number of workers, at least 1.
+    pub(crate) worker_threads: Option<usize>,
+    /// A synthetic machine. Read when the program starts, by the parser of the topology crate.
+    pub(crate) topology: Option<LitStr>,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut arguments = Arguments::default();
+        while !input.is_empty() {
+            arguments.read_one(input)?;
+            if input.is_empty() {
+                break;
+            }
+            input.parse::<Token![,]>()?;
+        }
+        Ok(arguments)
+    }
+}
+
+impl Arguments {
+    /// Reads one `name = value`.
+    fn read_one(&mut self, input: ParseStream<'_>) -> Result<()> {
+        if !input.peek(Ident::peek_any) {
+            return Err(input.error(format!("expected {KNOWN}")));
+        }
+        let name = input.call(Ident::parse_any)?;
+        match name.to_string().as_str() {
+            "worker_threads" => {
+                let value = read_value(input, &name, "a number, as in `worker_threads = 4`")?;
+                store(&mut self.worker_threads, &name, worker_threads(&value)?)
+            }
+            "topology" => {
+                let value = read_value(
+                    input,
+                    &name,
+                    "a string, as in `topology = \"node:1 llc:2 core:4\"`",
+                )?;
+                store(&mut self.topology, &name, topology(&value)?)
+            }
+            unknown => Err(Error::new(
+                name.span(),
+                format!("unknown argument `{unknown}`, expected {KNOWN}"),
+            )),
+        }
+    }
+}
+
+/// Reads `= value`.
+fn read_value(input: ParseStream<'_>, name: &Ident, expected: &str) -> Result<Expr> {
+    if !input.peek(Token![=]) {
+        return Err(Error::new(
+            name.span(),
+            format!("`{name}` needs {expected}"),
+        ));
+    }
+    input.parse::<Token![=]>()?;
+    input.parse()
+}
+
+/// Keeps `value`, unless the argument was given before.
+fn store<T>(place: &mut Option<T>, name: &Ident, value: T) -> Result<()> {
+    if place.is_some() {
+        return Err(Error::new(name.span(), format!("`{name}` is given twice")));
+    }
+    *place = Some(value);
+    Ok(())
+}
+
+/// A positive integer literal.
+fn worker_threads(value: &Expr) -> Result<usize> {
+    const EXPECTED: &str = "`worker_threads` must be an integer literal from 1 on";
+    let number = match literal(value) {
+        Some(Lit::Int(number)) if matches!(number.suffix(), "" | "usize") => number,
+        _ => return Err(Error::new(value.span(), EXPECTED)),
+    };
+    match LitInt::base10_parse::<usize>(number) {
+        Ok(0) => Err(Error::new(value.span(), format!("{EXPECTED}, found `0`"))),
+        Ok(number) => Ok(number),
+        Err(reason) => Err(Error::new(value.span(), format!("{EXPECTED}: {reason}"))),
+    }
+}
+
+/// A string literal that isn't blank.
+fn topology(value: &Expr) -> Result<LitStr> {
+    const EXPECTED: &str = "`topology` must be a string literal such as \"node:1 llc:2 core:4\"";
+    match literal(value) {
+        Some(Lit::Str(text)) if !text.value().trim().is_empty() => Ok(text.clone()),
+        Some(Lit::Str(_)) => Err(Error::new(
+            value.span(),
+            format!("{EXPECTED}, found an empty one"),
+        )),
+        _ => Err(Error::new(value.span(), EXPECTED)),
+    }
+}
+
+/// The literal that `value` consists of.
+fn literal(value: &Expr) -> Option<&Lit> {
+    match value {
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        // A literal that went through a macro_rules fragment comes in an invisible group.
+        Expr::Group(group) => literal(&group.expr),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the text between the parentheses means: the arguments, or the message.
+    fn read(text: &str) -> std::result::Result<(Option<usize>, Option<String>), String> {
+        let tokens = text.parse().expect("the test's text is made of tokens");
+        match syn::parse2::<Arguments>(tokens) {
+            Ok(arguments) => Ok((
+                arguments.worker_threads,
+                arguments.topology.map(|text| text.value()),
+            )),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The message for a wrong text.
+    fn message(text: &str) -> String {
+        read(text).expect_err("the arguments are wrong")
+    }
+
+    #[test]
+    fn nothing_given_means_nothing_set() {
+        assert_eq!(read(""), Ok((None, None)));
+    }
+
+    #[test]
+    fn each_argument_alone_and_both_in_any_order() {
+        let machine = Some("node:1 llc:2 core:4".to_owned());
+        assert_eq!(read("worker_threads = 4"), Ok((Some(4), None)));
+        assert_eq!(read("worker_threads = 4,"), Ok((Some(4), None)));
+        assert_eq!(read("worker_threads = 1_0"), Ok((Some(10), None)));
+        assert_eq!(read("worker_threads = 4usize"), Ok((Some(4), None)));
+        assert_eq!(
+            read("topology = \"node:1 llc:2 core:4\""),
+            Ok((None, machine.clone()))
+        );
+        assert_eq!(
+            read("topology = \"node:1 llc:2 core:4\", worker_threads = 2"),
+            Ok((Some(2), machine.clone()))
+        );
+        assert_eq!(
+            read("worker_threads = 2, topology = \"node:1 llc:2 core:4\""),
+            Ok((Some(2), machine))
+        );
+    }
+
+    #[test]
+    fn an_unknown_argument_is_named_with_what_was_expected() {
+        for name in ["flavor", "threads", "crate", "start_paused"] {
+            let message = message(&format!("{name} = \"x\""));
+            assert!(
+                message.contains(&format!("unknown argument `{name}`")),
+                "{message}"
+            );
+            assert!(
+                message.contains("worker_threads") && message.contains("topology"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_what_was_expected() {
+        assert!(message("4").contains("expected `worker_threads = N`"));
+        assert!(message("\"node:1\"").contains("expected `worker_threads = N`"));
+        assert!(message(", worker_threads = 4").contains("expected `worker_threads = N`"));
+    }
+
+    #[test]
+    fn a_name_without_value_says_how_it_is_written() {
+        assert!(message("worker_threads").contains("`worker_threads = 4`"));
+        assert!(message("topology, worker_threads = 1").contains("`topology = "));
+        assert!(read("worker_threads =").is_err());
+    }
+
+    #[test]
+    fn a_wrong_number_of_workers_is_refused() {
+        for value in [
+            "0",
+            "-1",
+            "\"4\"",
+            "4.0",
+            "true",
+            "WORKERS",
+            "2 + 2",
+            "99999999999999999999999",
+            "4u7",
+        ] {
+            let message = message(&format!("worker_threads = {value}"));
+            assert!(
+                message.contains("integer literal from 1 on"),
+                "{value}: {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_topology_is_refused() {
+        for value in ["4", "\"\"", "\"  \"", "MACHINE", "b\"node:1\""] {
+            let message = message(&format!("topology = {value}"));
+            assert!(message.contains("string literal"), "{value}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_argument_given_twice_is_refused() {
+        assert_eq!(
+            message("worker_threads = 1, worker_threads = 1"),
+            "`worker_threads` is given twice"
+        );
+        assert_eq!(
+            message("topology = \"a\", topology = \"b\""),
+            "`topology` is given twice"
+        );
+    }
+
+    #[test]
+    fn arguments_are_separated_by_commas() {
+        assert!(read("worker_threads = 1 topology = \"node:1\"").is_err());
+        assert!(read("worker_threads = 1,, topology = \"node:1\"").is_err());
+    }
+}

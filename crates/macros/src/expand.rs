@@ -1,0 +1,296 @@
+//! From the attributed function to the function that starts a runtime.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Error, ItemFn, Result};
+
+use crate::arguments::Arguments;
+
+/// Which attribute is expanded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// `#[quadrille::main]`.
+    Main,
+    /// `#[quadrille::test]`.
+    Test,
+}
+
+impl Entry {
+    /// How the user writes it.
+    const fn name(self) -> &'static str {
+        match self {
+            Entry::Main => "#[quadrille::main]",
+            Entry::Test => "#[quadrille::test]",
+        }
+    }
+}
+
+/// Expands one attribute; what is wrong becomes a compile error beside the unchanged function, so that the rest of
+/// the program still finds its name.
+pub(crate) fn entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> TokenStream {
+    match try_entry(entry, arguments, item.clone()) {
+        Ok(expansion) => expansion,
+        Err(error) => {
+            let error = error.into_compile_error();
+            quote!(#error #item)
+        }
+    }
+}
+
+/// Expands one attribute, or says what is wrong.
+fn try_entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let arguments: Arguments = syn::parse2(arguments)?;
+    let item: ItemFn = syn::parse2(item).map_err(|error| {
+        Error::new(
+            error.span(),
+            format!("{} needs an `async fn`: {error}", entry.name()),
+        )
+    })?;
+    check(entry, &item)?;
+    Ok(expand(entry, &arguments, &item))
+}
+
+/// Refuses what can't be started.
+fn check(entry: Entry, item: &ItemFn) -> Result<()> {
+    let name = entry.name();
+    let signature = &item.sig;
+    let refuse = |span, what: &str| Err(Error::new(span, format!("{name} {what}")));
+    if signature.asyncness.is_none() {
+        return refuse(
+            signature.fn_token.span(),
+            "needs an `async fn`: write `async` before `fn`",
+        );
+    }
+    if let Some(receiver) = signature.receiver() {
+        return refuse(receiver.span(), "needs a free function, found `self`");
+    }
+    if !signature.inputs.is_empty() {
+        return refuse(
+            signature.inputs.span(),
+            "needs a function without arguments",
+        );
+    }
+    if !signature.generics.params.is_empty() {
+        return refuse(
+            signature.generics.span(),
+            "needs a function without generic parameters",
+        );
+    }
+    if let Some(attribute) = item
+        .attrs
+        .iter()
+        .find(|attribute| entry == Entry::Test && is_test(attribute))
+    {
+        return refuse(
+            attribute.span(),
+            "adds `#[test]` itself: remove the second test attribute",
+        );
+    }
+    Ok(())
+}
+
+/// Is this `#[test]`, or the test attribute of some runtime?
+fn is_test(attribute: &syn::Attribute) -> bool {
+    attribute
+        .path()
+        .segments
+        .last()
+        .is_some_and(|last| last.ident == "test")
+}
+
+/// The function that starts the runtime, with the written one inside.
+fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
+    let ItemFn {
+        attrs,
+        vis,
+        sig,
+        block,
+    } = item;
+    let name = &sig.ident;
+    let mut outer = sig.clone();
+    outer.asyncness = None;
+    let test = (entry == Entry::Test).then(|| quote!(#[::core::prelude::v1::test]));
+    let worker_threads = arguments
+        .worker_threads
+        .map(|number| quote!(.worker_threads(#number)));
+    let topology = arguments.topology.as_ref().map(|text| {
+        let message = format!("{}: topology = {:?}", entry.name(), text.value());
+        quote! {
+            .topology(
+                <::quadrille::topology::Topology as ::core::str::FromStr>::from_str(#text).expect(#message)
+            )
+        }
+    });
+    let message = format!("{}: the runtime can't be built", entry.name());
+    quote! {
+        #test
+        #(#attrs)*
+        #vis #outer {
+            #sig #block
+            ::quadrille::Runtime::builder()
+                #worker_threads
+                #topology
+                .build()
+                .expect(#message)
+                .block_on(#name())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens of a text.
+    fn tokens(text: &str) -> TokenStream {
+        text.parse().expect("the test's text is made of tokens")
+    }
+
+    /// The expansion, with the spaces that tokens print with.
+    fn expansion(entry: Entry, arguments: &str, item: &str) -> String {
+        try_entry(entry, tokens(arguments), tokens(item))
+            .expect("the function can be started")
+            .to_string()
+    }
+
+    /// The message for a wrong function.
+    fn message(entry: Entry, item: &str) -> String {
+        try_entry(entry, TokenStream::new(), tokens(item))
+            .expect_err("the function can't be started")
+            .to_string()
+    }
+
+    /// The printed form of a text that occurs in an expansion.
+    fn printed(text: &str) -> String {
+        tokens(text).to_string()
+    }
+
+    /// Both attributes.
+    const BOTH: [Entry; 2] = [Entry::Main, Entry::Test];
+
+    #[test]
+    fn main_becomes_a_plain_function_around_the_async_one() {
+        let written = "async fn main() -> Result<(), Error> { step().await?; Ok(()) }";
+        let text = expansion(Entry::Main, "", written);
+        let expected = "fn main() -> Result<(), Error> {
+            async fn main() -> Result<(), Error> { step().await?; Ok(()) }
+            ::quadrille::Runtime::builder()
+                .build().expect(\"#[quadrille::main]: the runtime can't be built\").block_on(main())
+        }";
+        let squeezed = |text: &str| text.replace(char::is_whitespace, "");
+        assert_eq!(squeezed(&text), squeezed(expected));
+    }
+
+    #[test]
+    fn an_expansion_is_one_item() {
+        for entry in BOTH {
+            let text = expansion(
+                entry,
+                "worker_threads = 3, topology = \"core:3\"",
+                "pub async fn run() -> u8 { 1 }",
+            );
+            let item: ItemFn = syn::parse_str(&text).expect("a function");
+            assert!(item.sig.asyncness.is_none());
+            assert!(matches!(item.vis, syn::Visibility::Public(_)));
+        }
+    }
+
+    #[test]
+    fn arguments_become_calls_of_the_builder() {
+        let text = expansion(
+            Entry::Main,
+            "worker_threads = 3, topology = \"core:3\"",
+            "async fn main() {}",
+        );
+        assert!(text.contains(&printed(".worker_threads(3usize)")), "{text}");
+        assert!(
+            text.contains("Topology as :: core :: str :: FromStr"),
+            "{text}"
+        );
+        assert!(text.contains("from_str (\"core:3\")"), "{text}");
+        assert!(
+            text.contains("topology = \\\"core:3\\\""),
+            "the panic names the string: {text}"
+        );
+    }
+
+    #[test]
+    fn a_test_is_a_test_and_main_is_none() {
+        let attribute = printed("#[::core::prelude::v1::test]");
+        assert!(expansion(Entry::Test, "", "async fn works() {}").starts_with(&attribute));
+        assert!(!expansion(Entry::Main, "", "async fn main() {}").contains(&attribute));
+    }
+
+    #[test]
+    fn other_attributes_stay_on_the_outer_function() {
+        let written = "/// What.\n#[should_panic(expected = \"x\")] #[ignore] async fn works() {}";
+        let text = expansion(Entry::Test, "", written);
+        let item: ItemFn = syn::parse_str(&text).expect("a function");
+        let names: Vec<String> = item
+            .attrs
+            .iter()
+            .map(|attribute| {
+                attribute
+                    .path()
+                    .segments
+                    .last()
+                    .expect("a path has a segment")
+                    .ident
+                    .to_string()
+            })
+            .collect();
+        assert_eq!(names, ["test", "doc", "should_panic", "ignore"]);
+        assert_eq!(text.matches("should_panic").count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_refused_by_name() {
+        for entry in BOTH {
+            let name = entry.name();
+            for (item, part) in [
+                ("fn main() {}", "write `async` before `fn`"),
+                ("async fn main(&self) {}", "found `self`"),
+                ("async fn main(self: Box<Self>) {}", "found `self`"),
+                (
+                    "async fn main(arguments: Vec<String>) {}",
+                    "without arguments",
+                ),
+                ("async fn main<T>() {}", "without generic parameters"),
+                ("struct Main;", "needs an `async fn`"),
+                ("", "needs an `async fn`"),
+            ] {
+                let message = message(entry, item);
+                assert!(message.contains(name), "{item}: {message}");
+                assert!(message.contains(part), "{item}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_test_attribute_is_refused() {
+        assert!(
+            message(Entry::Test, "#[test] async fn works() {}").contains("second test attribute")
+        );
+        assert!(
+            message(Entry::Test, "#[quadrille::test] async fn works() {}")
+                .contains("second test attribute")
+        );
+    }
+
+    #[test]
+    fn an_error_keeps_the_function() {
+        let text = entry(
+            Entry::Main,
+            tokens("flavor = 1"),
+            tokens("async fn main() { body() }"),
+        )
+        .to_string();
+        assert!(text.contains("compile_error"), "{text}");
+        assert!(text.contains("unknown argument `flavor`"), "{text}");
+        assert!(
+            text.contains(&printed("async fn main() { body() }")),
+            "{text}"
+        );
+    }
+}
