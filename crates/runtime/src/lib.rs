@@ -1,1 +1,5 @@
 //! Runtime.
+
+#![allow(dead_code, reason = "the services stand before the scheduler that calls them")]
+
+pub mod coop;
