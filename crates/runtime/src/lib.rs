@@ -1,5 +1,11 @@
 //! Runtime.
 
-#![allow(dead_code, reason = "the services stand before the scheduler that calls them")]
+#![allow(
+    dead_code,
+    reason = "the services stand before the scheduler that calls them"
+)]
 
+mod blocking;
 pub mod coop;
+mod sys;
+mod trace;

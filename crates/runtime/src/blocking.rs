@@ -1,0 +1,398 @@
+//! Threads on which user code may block: bounded, started on demand, gone when idle for long.
+//!
+//! # Vocabulary
+//!
+//! A *job* is a closure that may block. A thread is *busy* while it runs jobs, *asleep* while it waits for one. A
+//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise.
+//!
+//! # Rules
+//!
+//! 1. Everything that threads agree on is in [`State`], under one lock.
+//! 2. At most `threads_max` threads at any time; jobs beyond that wait in a queue without bound.
+//! 3. A thread that found no job for `keep_alive` leaves.
+//! 4. No job runs, and no job is dropped, while the lock is held; a panic of either never ends a thread. A new thread is
+//!    started under the lock: that makes (c) below simple, and it happens rarely.
+//!
+//! # No job is lost
+//!
+//! Claim: while the queue isn't empty and the pool isn't stopping, some thread looks at the queue before it sleeps or
+//! leaves. Each step that could break it happens under the lock:
+//!
+//! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
+//!   there before is not left behind.
+//! - (b) [`Pool::submit`] finds a thread asleep: it turns one idle thread into a permit. Threads that are asleep =
+//!   idle + permits holds at every unlock, so each permit has a sleeper of its own. That sleeper is woken by the
+//!   `notify_one` that follows, or it is just waking for another reason (time-out, a stray wake-up, another's
+//!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue.
+//! - (c) Nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
+//!   queue. If the system refuses, either there are other threads, all busy or promised, which look by (a) before they
+//!   sleep, or there is none, and then the queue held this job alone: it goes back to the caller.
+//! - (d) Nobody is idle and the maximum is reached: all threads are busy or promised; as (c).
+//!
+//! While the pool stops, [`Pool::shutdown`] has taken the queue, and `submit` hands every job back.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::sys::clock;
+use crate::sys::thread::Spawner;
+
+/// What the pool runs.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// Bounds of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Most threads at a time, at least 1. Default 512.
+    pub(crate) threads_max: usize,
+    /// How long an idle thread stays. Default 10 s.
+    pub(crate) keep_alive: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            threads_max: 512,
+            keep_alive: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How busy a pool is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Threads that exist.
+    pub(crate) threads: usize,
+    /// Threads without a job, among them.
+    pub(crate) idle: usize,
+    /// Jobs that wait for a thread.
+    pub(crate) queued: usize,
+}
+
+/// A job that was not accepted. It comes back, so that the caller chooses where it is dropped.
+pub(crate) struct Rejected {
+    /// The job, untouched.
+    pub(crate) job: Job,
+    /// Why.
+    pub(crate) reason: Reason,
+}
+
+/// Why a job was not accepted.
+#[derive(Debug)]
+pub(crate) enum Reason {
+    /// The pool stops.
+    Stopping,
+    /// There is no thread, and the system refuses to start one.
+    NoThread(io::Error),
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A bounded pool of threads. Dropping it stops it without waiting for jobs that run.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    /// A pool without threads as yet; they will be called `name-0`, `name-1` and so on.
+    pub(crate) fn new(limits: Limits, name: impl Into<String>, spawner: Spawner) -> Self {
+        let limits = Limits {
+            threads_max: limits.threads_max.max(1),
+            ..limits
+        };
+        let shared = Shared {
+            limits,
+            name: name.into(),
+            spawner,
+            state: Mutex::default(),
+            work: Condvar::new(),
+            left: Condvar::new(),
+        };
+        Pool {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Queues `job` and sees to it that a thread will take it.
+    ///
+    /// # Errors
+    ///
+    /// Gives the job back if the pool stops, or if it has no thread and can't get one.
+    pub(crate) fn submit(&self, job: Job) -> Result<(), Rejected> {
+        let mut state = self.shared.lock();
+        if state.stopping {
+            drop(state);
+            return Err(Rejected {
+                job,
+                reason: Reason::Stopping,
+            });
+        }
+        state.queue.push_back(job);
+        if state.idle > 0 {
+            state.idle -= 1;
+            state.permits += 1;
+            drop(state);
+            self.shared.work.notify_one();
+            return Ok(());
+        }
+        if state.threads == self.shared.limits.threads_max {
+            return Ok(());
+        }
+        match start_thread(&self.shared, &mut state) {
+            Err(error) if state.threads == 0 => {
+                let job = state
+                    .queue
+                    .pop_back()
+                    .expect("the job was queued in this critical section");
+                drop(state);
+                Err(Rejected {
+                    job,
+                    reason: Reason::NoThread(error),
+                })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// How busy the pool is now.
+    pub(crate) fn load(&self) -> Load {
+        let state = self.shared.lock();
+        Load {
+            threads: state.threads,
+            idle: state.idle,
+            queued: state.queue.len(),
+        }
+    }
+
+    /// Stops the pool: drops the jobs that have not begun, and waits for the others until `limit` has passed (`None`: as
+    /// long as it takes). Returns how many threads were still running a job and are abandoned to finish on their own.
+    ///
+    /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
+    pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
+        let until = limit.map(clock::after);
+        let queued = {
+            let mut state = self.shared.lock();
+            state.stopping = true;
+            std::mem::take(&mut state.queue)
+        };
+        self.shared.work.notify_all();
+        queued.into_iter().for_each(drop_quietly);
+
+        let mut state = self.shared.lock();
+        let own = usize::from(state.is_own(thread::current().id()));
+        while state.threads > own {
+            match self.shared.wait(&self.shared.left, state, until) {
+                (guard, Waited::Woken) => state = guard,
+                (guard, Waited::TooLong) => {
+                    state = guard;
+                    break;
+                }
+            }
+        }
+        let abandoned = state.threads;
+        let last = state.last_left.take();
+        drop(state);
+        last.map(JoinHandle::join);
+        abandoned
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shutdown(Some(Duration::ZERO));
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("limits", &self.shared.limits)
+            .field("load", &self.load())
+            .finish()
+    }
+}
+
+/// What the pool and its threads share.
+struct Shared {
+    limits: Limits,
+    name: String,
+    spawner: Spawner,
+    state: Mutex<State>,
+    /// A permit was added, or the pool stops.
+    work: Condvar,
+    /// A thread has left.
+    left: Condvar,
+}
+
+/// What the lock protects.
+#[derive(Default)]
+struct State {
+    /// Jobs that have not begun, oldest first.
+    queue: VecDeque<Job>,
+    /// Threads that were started and have not left.
+    threads: usize,
+    /// Threads asleep to whom nothing was promised.
+    idle: usize,
+    /// Wake-ups promised to threads asleep and not yet taken.
+    permits: usize,
+    /// Set once, by `shutdown`.
+    stopping: bool,
+    /// Number of the next thread.
+    next: u64,
+    /// Threads that have not left, by number.
+    handles: HashMap<u64, JoinHandle<()>>,
+    /// The thread that left last; who leaves next joins it, so that no more than one is left to be joined.
+    last_left: Option<JoinHandle<()>>,
+}
+
+impl State {
+    /// Is this one of the pool's threads?
+    fn is_own(&self, id: thread::ThreadId) -> bool {
+        self.handles
+            .values()
+            .any(|handle| handle.thread().id() == id)
+    }
+}
+
+/// How a wait ended.
+enum Waited {
+    Woken,
+    TooLong,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No foreign code runs under the lock, so nothing is half done in a poisoned one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `event`, but not beyond `until`.
+    fn wait<'a>(
+        &'a self,
+        event: &Condvar,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> (MutexGuard<'a, State>, Waited) {
+        let Some(until) = until else {
+            return (
+                event.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Waited::Woken,
+            );
+        };
+        let left = until.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return (state, Waited::TooLong);
+        }
+        let (state, _) = event
+            .wait_timeout(state, left)
+            .unwrap_or_else(PoisonError::into_inner);
+        (state, Waited::Woken)
+    }
+
+    /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall leave.
+    fn next_job<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, Option<Job>) {
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                return (state, Some(job));
+            }
+            if state.stopping {
+                return (state, None);
+            }
+            let promised;
+            (state, promised) = self.sleep(state);
+            if !promised {
+                return (state, None);
+            }
+        }
+    }
+
+    /// Sleeps until a permit can be taken (`true`), or the thread has been idle for long or the pool stops (`false`).
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        let until = clock::after(self.limits.keep_alive);
+        state.idle += 1;
+        loop {
+            if state.permits > 0 {
+                state.permits -= 1;
+                return (state, true);
+            }
+            if state.stopping {
+                state.idle -= 1;
+                return (state, false);
+            }
+            let waited;
+            (state, waited) = self.wait(&self.work, state, Some(until));
+            // Nothing was unlocked on the way to `TooLong`: there is still no permit.
+            if matches!(waited, Waited::TooLong) {
+                state.idle -= 1;
+                return (state, false);
+            }
+        }
+    }
+
+    /// The life of thread `number`.
+    fn run(&self, number: u64) {
+        let mut state = self.lock();
+        loop {
+            let job;
+            (state, job) = self.next_job(state);
+            let Some(job) = job else { break };
+            drop(state);
+            run_job(job);
+            state = self.lock();
+        }
+        state.threads -= 1;
+        let own = state.handles.remove(&number);
+        let previous = std::mem::replace(&mut state.last_left, own);
+        drop(state);
+        self.left.notify_all();
+        // It has left before: this takes no time, or as long as its thread-locals need to be dropped.
+        previous.map(JoinHandle::join);
+    }
+}
+
+/// Starts one more thread; the lock is held, so that it finds its handle when it leaves.
+fn start_thread(shared: &Arc<Shared>, state: &mut State) -> io::Result<()> {
+    let number = state.next;
+    let body = Arc::clone(shared);
+    let handle = shared
+        .spawner
+        .spawn(format!("{}-{number}", shared.name), move || {
+            body.run(number)
+        })?;
+    state.next += 1;
+    state.threads += 1;
+    state.handles.insert(number, handle);
+    Ok(())
+}
+
+/// Runs one job; a panic has been reported by the panic hook and ends here.
+fn run_job(job: Job) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+        drop_quietly(payload);
+    }
+}
+
+/// Drops what the user gave us, whose destructor may panic.
+fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // A payload that panics when dropped has had its chance.
+        std::mem::forget(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests;

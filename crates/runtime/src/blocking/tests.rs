@@ -1,0 +1,347 @@
+//! Tests of the pool: no job lost, bounds kept, shutdown in every state.
+
+use std::sync::Barrier;
+use std::sync::mpsc;
+
+use super::*;
+
+impl Pool {
+    /// Waits until `done` holds; the pool tells whenever a thread leaves.
+    fn wait_until(&self, done: impl Fn(&State) -> bool) {
+        let mut state = self.shared.lock();
+        while !done(&state) {
+            state = self
+                .shared
+                .left
+                .wait_timeout(state, Duration::from_millis(1))
+                .unwrap()
+                .0;
+        }
+    }
+}
+
+/// A pool with these bounds.
+fn pool(threads_max: usize, keep_alive: Duration) -> Pool {
+    Pool::new(
+        Limits {
+            threads_max,
+            keep_alive,
+        },
+        "test",
+        Spawner::default(),
+    )
+}
+
+/// Long enough never to pass within a test.
+const LONG: Duration = Duration::from_secs(1000);
+
+/// Adds 1 when dropped.
+struct CountDrop(Arc<Mutex<usize>>);
+
+impl Drop for CountDrop {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+#[test]
+fn a_job_runs_on_a_named_thread_of_the_pool() {
+    let pool = pool(4, LONG);
+    assert_eq!(
+        pool.load(),
+        Load::default(),
+        "no thread before the first job"
+    );
+    let (sender, receiver) = mpsc::channel();
+    let job = move || {
+        sender
+            .send(thread::current().name().map(str::to_owned))
+            .unwrap()
+    };
+    pool.submit(Box::new(job)).unwrap();
+    assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
+    assert_eq!(pool.shutdown(None), 0);
+    assert_eq!(pool.load(), Load::default());
+}
+
+#[test]
+fn an_idle_thread_is_used_again() {
+    let pool = pool(4, LONG);
+    for _ in 0..100 {
+        let (sender, receiver) = mpsc::channel();
+        pool.submit(Box::new(move || sender.send(()).unwrap()))
+            .unwrap();
+        receiver.recv().unwrap();
+        pool.wait_until(|state| state.idle == state.threads);
+    }
+    assert_eq!(
+        pool.load(),
+        Load {
+            threads: 1,
+            idle: 1,
+            queued: 0
+        }
+    );
+}
+
+#[test]
+fn as_many_jobs_run_at_a_time_as_threads_are_allowed() {
+    const THREADS: usize = 5;
+    let pool = pool(THREADS, LONG);
+    // Each job waits for all of them: they all finish only if they all run at the same time.
+    let barrier = Arc::new(Barrier::new(THREADS + 1));
+    for _ in 0..THREADS {
+        let barrier = Arc::clone(&barrier);
+        let job = move || {
+            barrier.wait();
+        };
+        pool.submit(Box::new(job)).unwrap();
+    }
+    barrier.wait();
+    assert_eq!(pool.shutdown(None), 0);
+}
+
+#[test]
+fn jobs_beyond_the_bound_wait_their_turn() {
+    let pool = pool(2, LONG);
+    let running = Arc::new(Mutex::new((0_usize, 0_usize)));
+    let (sender, receiver) = mpsc::channel();
+    for number in 0..200 {
+        let (running, sender) = (Arc::clone(&running), sender.clone());
+        let job = move || {
+            let mut counts = running.lock().unwrap();
+            counts.0 += 1;
+            counts.1 = counts.1.max(counts.0);
+            drop(counts);
+            thread::yield_now();
+            running.lock().unwrap().0 -= 1;
+            sender.send(number).unwrap();
+        };
+        pool.submit(Box::new(job)).unwrap();
+        assert!(pool.load().threads <= 2);
+    }
+    let mut seen: Vec<usize> = receiver.iter().take(200).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..200).collect::<Vec<_>>());
+    assert!(running.lock().unwrap().1 <= 2);
+}
+
+#[test]
+fn an_idle_thread_leaves_after_keep_alive_and_another_comes() {
+    let pool = pool(3, Duration::from_millis(1));
+    for round in 1..=3 {
+        let (sender, receiver) = mpsc::channel();
+        pool.submit(Box::new(move || sender.send(()).unwrap()))
+            .unwrap();
+        receiver.recv().unwrap();
+        pool.wait_until(|state| state.threads == 0);
+        assert_eq!(pool.shared.lock().next, round, "one thread a round");
+    }
+    assert!(pool.shared.lock().handles.is_empty());
+}
+
+#[test]
+fn a_panic_does_not_end_the_thread() {
+    /// Panics again when it is dropped.
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("for the test, from a payload");
+        }
+    }
+    let pool = pool(1, LONG);
+    pool.submit(Box::new(|| panic!("for the test"))).unwrap();
+    pool.submit(Box::new(|| std::panic::panic_any(Bomb)))
+        .unwrap();
+    let (sender, receiver) = mpsc::channel();
+    pool.submit(Box::new(move || {
+        sender
+            .send(thread::current().name().map(str::to_owned))
+            .unwrap()
+    }))
+    .unwrap();
+    assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
+    assert_eq!(pool.shutdown(None), 0);
+}
+
+#[test]
+fn shutdown_drops_what_has_not_begun_and_waits_for_what_has() {
+    let pool = pool(1, LONG);
+    let (dropped, ran) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
+    let (begun, begins) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let count = Arc::clone(&ran);
+    let first = move || {
+        begun.send(()).unwrap();
+        released.recv().unwrap();
+        *count.lock().unwrap() += 1;
+    };
+    pool.submit(Box::new(first)).unwrap();
+    begins.recv().unwrap();
+    for _ in 0..10 {
+        let guard = CountDrop(Arc::clone(&dropped));
+        let count = Arc::clone(&ran);
+        let job = move || {
+            let _guard = guard;
+            *count.lock().unwrap() += 100;
+        };
+        pool.submit(Box::new(job)).unwrap();
+    }
+    assert_eq!(
+        pool.load(),
+        Load {
+            threads: 1,
+            idle: 0,
+            queued: 10
+        }
+    );
+    assert_eq!(
+        pool.shutdown(Some(Duration::ZERO)),
+        1,
+        "the running job is abandoned"
+    );
+    assert_eq!(
+        *dropped.lock().unwrap(),
+        10,
+        "each queued job is dropped once"
+    );
+    release.send(()).unwrap();
+    assert_eq!(pool.shutdown(None), 0, "and waited for by a second call");
+    assert_eq!(*ran.lock().unwrap(), 1, "no queued job has run");
+}
+
+#[test]
+fn shutdown_outlives_jobs_that_panic_when_dropped() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("for the test");
+        }
+    }
+    let pool = pool(1, LONG);
+    let (begun, begins) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let first = move || {
+        begun.send(()).unwrap();
+        released.recv().unwrap();
+    };
+    pool.submit(Box::new(first)).unwrap();
+    begins.recv().unwrap();
+    for _ in 0..3 {
+        let bomb = Bomb;
+        pool.submit(Box::new(move || drop(bomb))).unwrap();
+    }
+    release.send(()).unwrap();
+    assert_eq!(pool.shutdown(None), 0);
+}
+
+#[test]
+fn a_job_is_given_back_after_shutdown() {
+    let pool = pool(1, LONG);
+    assert_eq!(pool.shutdown(None), 0);
+    let dropped = Arc::new(Mutex::new(0));
+    let guard = CountDrop(Arc::clone(&dropped));
+    let rejected = pool.submit(Box::new(move || drop(guard))).unwrap_err();
+    assert!(matches!(rejected.reason, Reason::Stopping));
+    assert_eq!(*dropped.lock().unwrap(), 0);
+    drop(rejected.job);
+    assert_eq!(*dropped.lock().unwrap(), 1);
+}
+
+#[test]
+fn shutdown_from_a_job_of_the_pool_does_not_wait_for_itself() {
+    let pool = Arc::new(pool(2, LONG));
+    let (sender, receiver) = mpsc::channel();
+    let inner = Arc::clone(&pool);
+    let job = move || {
+        let first = inner.shutdown(None);
+        let second = inner.shutdown(None);
+        sender.send((first, second)).unwrap();
+    };
+    pool.submit(Box::new(job)).unwrap();
+    assert_eq!(receiver.recv().unwrap(), (1, 1));
+    assert_eq!(pool.shutdown(None), 0);
+}
+
+#[test]
+fn dropping_a_pool_ends_its_idle_threads() {
+    let pool = pool(2, LONG);
+    let (sender, receiver) = mpsc::channel();
+    pool.submit(Box::new(move || sender.send(()).unwrap()))
+        .unwrap();
+    receiver.recv().unwrap();
+    let shared = Arc::clone(&pool.shared);
+    drop(pool);
+    let mut state = shared.lock();
+    while state.threads > 0 {
+        state = shared.left.wait(state).unwrap();
+    }
+    assert_eq!(state.idle + state.permits, 0);
+}
+
+/// Many submitters, threads that leave all the time: every job runs once, the books balance at the end.
+#[test]
+fn stress_no_job_is_lost() {
+    const SUBMITTERS: usize = 4;
+    const JOBS: usize = if cfg!(miri) { 20 } else { 2_000 };
+    for keep_alive in [Duration::ZERO, Duration::from_micros(50), LONG] {
+        let pool = Arc::new(pool(3, keep_alive));
+        let (sender, receiver) = mpsc::channel();
+        let submitters: Vec<_> = (0..SUBMITTERS)
+            .map(|submitter| {
+                let (pool, sender) = (Arc::clone(&pool), sender.clone());
+                thread::spawn(move || {
+                    for job in 0..JOBS {
+                        let sender = sender.clone();
+                        let number = submitter * JOBS + job;
+                        pool.submit(Box::new(move || sender.send(number).unwrap()))
+                            .unwrap();
+                        if job % 7 == 0 {
+                            thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        drop(sender);
+        // Ends when the last job has dropped its sender; a lost job would hang here.
+        let mut seen: Vec<usize> = receiver.iter().collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..SUBMITTERS * JOBS).collect::<Vec<_>>());
+        submitters
+            .into_iter()
+            .for_each(|submitter| submitter.join().unwrap());
+        assert_eq!(pool.shutdown(None), 0);
+        let state = pool.shared.lock();
+        assert_eq!(
+            (state.threads, state.idle, state.permits, state.queue.len()),
+            (0, 0, 0, 0)
+        );
+    }
+}
+
+/// Shutdown at any moment: each job either ran or was dropped, exactly once, and nothing hangs.
+#[test]
+fn stress_shutdown_accounts_for_every_job() {
+    const JOBS: usize = 50;
+    let rounds = if cfg!(miri) { 2 } else { 200 };
+    for round in 0..rounds {
+        let pool = Arc::new(pool(2, Duration::from_micros(20)));
+        let dropped = Arc::new(Mutex::new(0));
+        let submitter = {
+            let (pool, dropped) = (Arc::clone(&pool), Arc::clone(&dropped));
+            thread::spawn(move || {
+                for _ in 0..JOBS {
+                    let guard = CountDrop(Arc::clone(&dropped));
+                    drop(pool.submit(Box::new(move || drop(guard))));
+                }
+            })
+        };
+        for _ in 0..round % 20 {
+            thread::yield_now();
+        }
+        assert_eq!(pool.shutdown(None), 0);
+        submitter.join().unwrap();
+        assert_eq!(*dropped.lock().unwrap(), JOBS);
+    }
+}

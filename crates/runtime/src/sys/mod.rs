@@ -1,0 +1,6 @@
+//! What the crate asks of the operating system: clocks, threads, readiness.
+//!
+//! **Architecture Invariant:** no other module calls the system or reads a clock.
+
+pub(crate) mod clock;
+pub(crate) mod thread;
