@@ -1,0 +1,364 @@
+//! `QUADRILLE_TRACE=1s`: one line a second about what the scheduler does, without a rebuild.
+//!
+//! The value is a whole number with a unit: `500ms`, `1s`, `2m` or `1h`. An empty value is the same as none. Any other
+//! value gives one line of warning on standard error, and no trace.
+//!
+//! The lines are made by a closure of the runtime, on a thread of this module, and go to standard error. The thread ends
+//! when the closure answers `None` (the runtime is gone), or when its [`Trace`] is dropped; it is woken for that, so
+//! nobody waits for a period to pass.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::sys::clock;
+use crate::sys::thread::Spawner;
+
+/// The variable that switches the trace on.
+pub(crate) const VARIABLE: &str = "QUADRILLE_TRACE";
+
+/// A period that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeriodError {
+    /// The value that was given.
+    value: String,
+    /// What is wrong with it.
+    problem: &'static str,
+}
+
+impl fmt::Display for PeriodError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PeriodError { value, problem } = self;
+        write!(
+            f,
+            "{VARIABLE}={value:?} {problem}; expected a period such as 500ms, 1s or 2m"
+        )
+    }
+}
+
+impl std::error::Error for PeriodError {}
+
+/// Reads a period: a whole number from 1 on and one of the units `ms`, `s`, `m`, `h`, without a space between them.
+///
+/// # Errors
+///
+/// Says which value was given, and what is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Duration, PeriodError> {
+    let error = |problem| PeriodError {
+        value: text.to_owned(),
+        problem,
+    };
+    let trimmed = text.trim();
+    let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = trimmed.split_at(digits);
+    if number.is_empty() {
+        return Err(error("doesn't begin with a whole number"));
+    }
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "" => return Err(error("has no unit")),
+        _ => return Err(error("has an unknown unit")),
+    };
+    // What is left to fail is a number with too many digits.
+    let number: u64 = number.parse().map_err(|_| error("is too long"))?;
+    match number.checked_mul(unit_ms) {
+        Some(0) => Err(error("is no time at all")),
+        Some(period_ms) => Ok(Duration::from_millis(period_ms)),
+        None => Err(error("is too long")),
+    }
+}
+
+/// The period that the environment asks for; warns on standard error if it can't be read.
+pub(crate) fn period_from_env() -> Option<Duration> {
+    let value = std::env::var_os(VARIABLE)?;
+    match period_from(&value.to_string_lossy()) {
+        Ok(period) => period,
+        Err(error) => {
+            print(&format!("quadrille: {error}; tracing stays off"));
+            None
+        }
+    }
+}
+
+/// What a value of the variable asks for.
+fn period_from(value: &str) -> Result<Option<Duration>, PeriodError> {
+    if value.trim().is_empty() {
+        Ok(None)
+    } else {
+        parse(value).map(Some)
+    }
+}
+
+/// Writes one line to standard error in one go; if nobody reads it, that's no reason to stop a program.
+fn print(line: &str) {
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("{line}\n").as_bytes());
+}
+
+/// Prints `name: ` and what `snapshot` says, every `period`, until it says `None` or the [`Trace`] is dropped.
+///
+/// # Errors
+///
+/// The system has no thread to give.
+pub(crate) fn start(
+    period: Duration,
+    name: impl Into<String>,
+    spawner: &Spawner,
+    snapshot: impl Fn() -> Option<String> + Send + 'static,
+) -> io::Result<Trace> {
+    let name = name.into();
+    start_with(period, spawner, move || match snapshot() {
+        Some(text) => {
+            print(&format!("{name}: {text}"));
+            true
+        }
+        None => false,
+    })
+}
+
+/// Calls `tick` every `period` until it answers `false` or the [`Trace`] is dropped.
+fn start_with(
+    period: Duration,
+    spawner: &Spawner,
+    mut tick: impl FnMut() -> bool + Send + 'static,
+) -> io::Result<Trace> {
+    let stop = Arc::new(Stop::default());
+    let body = Arc::clone(&stop);
+    let thread = spawner.spawn("quadrille-trace".to_owned(), move || {
+        let mut next = clock::after(period);
+        while body.wait_until(next) && tick() {
+            // A late line doesn't make the next ones come in a burst.
+            next = next
+                .checked_add(period)
+                .filter(|next| *next > clock::now())
+                .unwrap_or_else(|| clock::after(period));
+        }
+    })?;
+    Ok(Trace {
+        stop,
+        thread: Some(thread),
+    })
+}
+
+/// Stops the trace when it is dropped, and waits for its thread.
+///
+/// The last owner of a runtime may be the snapshot itself: dropped on its own thread, it doesn't wait.
+#[derive(Debug)]
+#[must_use = "dropping it stops the trace"]
+pub(crate) struct Trace {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        *self.stop.lock() = true;
+        self.stop.changed.notify_all();
+        if let Some(thread) = self
+            .thread
+            .take()
+            .filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            // It fails if the snapshot has panicked, which the panic hook has reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Asks the thread to stop, at once.
+#[derive(Debug, Default)]
+struct Stop {
+    asked: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `next` (`true`), or until somebody asks to stop (`false`).
+    fn wait_until(&self, next: Instant) -> bool {
+        let mut asked = self.lock();
+        while !*asked {
+            let left = next.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return true;
+            }
+            asked = self
+                .changed
+                .wait_timeout(asked, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Long enough never to pass within a test.
+    const LONG: Duration = Duration::from_secs(1000);
+
+    #[test]
+    fn every_unit_is_read() {
+        for (unit, unit_ms) in [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)] {
+            for number in 1..1000 {
+                assert_eq!(
+                    parse(&format!("{number}{unit}")),
+                    Ok(Duration::from_millis(number * unit_ms))
+                );
+            }
+            assert_eq!(
+                parse(&format!(" 007{unit}\n")),
+                Ok(Duration::from_millis(7 * unit_ms))
+            );
+        }
+    }
+
+    #[test]
+    fn the_longest_period_of_each_unit_is_read_and_the_next_is_not() {
+        for (unit, unit_ms) in [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)] {
+            let most = u64::MAX / unit_ms;
+            assert_eq!(
+                parse(&format!("{most}{unit}")),
+                Ok(Duration::from_millis(most * unit_ms))
+            );
+            let more = u128::from(most) + 1;
+            assert_eq!(
+                parse(&format!("{more}{unit}")).unwrap_err().problem,
+                "is too long"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line_with_the_value() {
+        for (text, problem) in [
+            ("", "doesn't begin with a whole number"),
+            ("s", "doesn't begin with a whole number"),
+            ("-1s", "doesn't begin with a whole number"),
+            ("+1s", "doesn't begin with a whole number"),
+            (".5s", "doesn't begin with a whole number"),
+            ("yes", "doesn't begin with a whole number"),
+            ("\u{661}s", "doesn't begin with a whole number"),
+            ("1", "has no unit"),
+            ("0", "has no unit"),
+            ("1 s", "has an unknown unit"),
+            ("1.5s", "has an unknown unit"),
+            ("1S", "has an unknown unit"),
+            ("1us", "has an unknown unit"),
+            ("1sec", "has an unknown unit"),
+            ("1m30s", "has an unknown unit"),
+            ("1\u{b5}s", "has an unknown unit"),
+            ("0s", "is no time at all"),
+            ("000ms", "is no time at all"),
+            ("99999999999999999999999999s", "is too long"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error.problem, problem, "{text:?}");
+            let line = error.to_string();
+            assert!(
+                line.starts_with(&format!("QUADRILLE_TRACE={text:?} ")),
+                "{line}"
+            );
+            assert!(line.contains("500ms") && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_is_none_and_no_error() {
+        assert_eq!(period_from(""), Ok(None));
+        assert_eq!(period_from("  "), Ok(None));
+        assert_eq!(period_from("1s"), Ok(Some(Duration::from_secs(1))));
+        assert!(period_from("1").is_err());
+    }
+
+    #[test]
+    fn ticks_come_until_the_answer_is_no() {
+        let (sender, receiver) = mpsc::channel();
+        let mut left = 3;
+        let tick = move || {
+            left -= 1;
+            sender.send(left).unwrap();
+            left > 0
+        };
+        let trace = start_with(Duration::from_millis(1), &Spawner::default(), tick).unwrap();
+        // The thread drops its sender when it ends, and with it ends the iteration.
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [2, 1, 0]);
+        drop(trace);
+    }
+
+    #[test]
+    fn ticks_are_a_period_apart() {
+        const PERIOD: Duration = Duration::from_millis(5);
+        let started = clock::now();
+        let (sender, receiver) = mpsc::channel();
+        let trace = start_with(PERIOD, &Spawner::default(), move || {
+            sender.send(clock::now()).is_ok()
+        })
+        .unwrap();
+        for tick in 1..=4 {
+            assert!(receiver.recv().unwrap() >= started + PERIOD * tick);
+        }
+        drop(trace);
+    }
+
+    #[test]
+    fn dropping_the_guard_ends_the_thread_without_waiting_for_the_period() {
+        let (sender, receiver) = mpsc::channel::<()>();
+        let trace = start_with(LONG, &Spawner::default(), move || sender.send(()).is_ok()).unwrap();
+        drop(trace);
+        assert_eq!(
+            receiver.recv(),
+            Err(mpsc::RecvError),
+            "the thread is gone and never ticked"
+        );
+    }
+
+    #[test]
+    fn the_guard_may_be_dropped_by_the_snapshot_itself() {
+        let (to_thread, trace_for_thread) = mpsc::channel::<Trace>();
+        let (sender, receiver) = mpsc::channel();
+        let tick = move || {
+            drop(trace_for_thread.recv().unwrap());
+            sender.send(()).unwrap();
+            true
+        };
+        let trace = start_with(Duration::from_millis(1), &Spawner::default(), tick).unwrap();
+        to_thread.send(trace).unwrap();
+        assert_eq!(
+            receiver.iter().count(),
+            1,
+            "one tick, then it sees that it was stopped"
+        );
+    }
+
+    #[test]
+    fn a_snapshot_that_panics_ends_the_trace_alone() {
+        let (sender, receiver) = mpsc::channel::<()>();
+        let snapshot = move || -> Option<String> {
+            let _sender = &sender;
+            panic!("for the test")
+        };
+        let trace = start(
+            Duration::from_millis(1),
+            "test",
+            &Spawner::default(),
+            snapshot,
+        )
+        .unwrap();
+        assert_eq!(receiver.recv(), Err(mpsc::RecvError));
+        drop(trace);
+    }
+}
