@@ -1,1 +1,5 @@
 //! Runtime.
+
+mod coop;
+mod primitives;
+pub mod sync;
