@@ -58,13 +58,21 @@ impl<T> TrySendError<T> {
 
 impl<T> fmt::Debug for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full() { "Full(..)" } else { "Closed(..)" })
+        f.write_str(if self.is_full() {
+            "Full(..)"
+        } else {
+            "Closed(..)"
+        })
     }
 }
 
 impl<T> fmt::Display for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full() { "sending into a full channel" } else { "sending into a closed channel" })
+        f.write_str(if self.is_full() {
+            "sending into a full channel"
+        } else {
+            "sending into a closed channel"
+        })
     }
 }
 

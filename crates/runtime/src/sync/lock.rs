@@ -37,7 +37,10 @@ impl Drop for Leave<'_> {
 
 impl<S> Lock<S> {
     pub(super) fn new(state: S) -> Self {
-        Self { held: AtomicBool::new(false), state: UnsafeCell::new(state) }
+        Self {
+            held: AtomicBool::new(false),
+            state: UnsafeCell::new(state),
+        }
     }
 
     /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again.

@@ -45,11 +45,16 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
         sender_waker: None,
         receiver_waker: None,
     }));
-    (Sender { slot: Some(Arc::clone(&slot)) }, Receiver { slot })
+    (
+        Sender {
+            slot: Some(Arc::clone(&slot)),
+        },
+        Receiver { slot },
+    )
 }
 
-/// Leaves `waker` in `place` for the current task, cloning it outside of the lock, unless `is_over` says that there is
-/// nothing to wait for.
+/// Leaves a waker of the current task in `place`, unless `is_over` says that there is nothing to wait for. If a new waker
+/// is needed, the first section only finds that out (`None`): it is cloned outside of the lock.
 fn poll_wait<T>(
     slot: &Lock<Slot<T>>,
     cx: &mut Context<'_>,
@@ -63,10 +68,11 @@ fn poll_wait<T>(
                 return Some(Poll::Ready(()));
             }
             let waker = place(slot);
-            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                if fresh.is_none() {
-                    return None;
-                }
+            if !waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                fresh.as_ref()?;
                 mem::swap(waker, &mut fresh);
             }
             Some(Poll::Pending)
@@ -107,16 +113,25 @@ impl<T> Sender<T> {
 
     /// Polls for the receiver being closed or dropped; the task of the last poll is woken.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(slot) = &self.slot else { return Poll::Ready(()) };
+        let Some(slot) = &self.slot else {
+            return Poll::Ready(());
+        };
         if coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
-        poll_wait(slot, cx, |slot| slot.receiver_gone, |slot| &mut slot.sender_waker)
+        poll_wait(
+            slot,
+            cx,
+            |slot| slot.receiver_gone,
+            |slot| &mut slot.sender_waker,
+        )
     }
 
     /// Whether the receiver was closed or dropped, so that sending would fail.
     pub fn is_closed(&self) -> bool {
-        self.slot.as_ref().is_none_or(|slot| slot.with(|slot| slot.receiver_gone))
+        self.slot
+            .as_ref()
+            .is_none_or(|slot| slot.with(|slot| slot.receiver_gone))
     }
 
     /// Ends this side, with or without a message. The message stays where it is if the receiver is gone.
@@ -144,7 +159,9 @@ impl<T> Drop for Sender<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("is_closed", &self.is_closed()).finish()
+        f.debug_struct("Sender")
+            .field("is_closed", &self.is_closed())
+            .finish()
     }
 }
 
@@ -165,9 +182,14 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If it isn't; the error tells whether it may come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let (message, over) =
-            self.slot.with(|slot| (slot.message.take(), slot.sender_gone || slot.receiver_gone));
-        message.ok_or(if over { TryRecvError::Closed } else { TryRecvError::Empty })
+        let (message, over) = self
+            .slot
+            .with(|slot| (slot.message.take(), slot.sender_gone || slot.receiver_gone));
+        message.ok_or(if over {
+            TryRecvError::Closed
+        } else {
+            TryRecvError::Empty
+        })
     }
 
     /// Receives the message; the calling OS thread sleeps until it comes.
@@ -193,7 +215,11 @@ impl<T> Receiver<T> {
     fn end(&self, take: impl FnOnce(&mut Slot<T>) -> Option<T>) {
         let (sender, _own, _message) = self.slot.with(|slot| {
             slot.receiver_gone = true;
-            (slot.sender_waker.take(), slot.receiver_waker.take(), take(slot))
+            (
+                slot.sender_waker.take(),
+                slot.receiver_waker.take(),
+                take(slot),
+            )
         });
         if let Some(sender) = sender {
             sender.wake();

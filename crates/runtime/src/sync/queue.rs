@@ -67,8 +67,13 @@ impl<T> Queue<T> {
     /// Takes everything out and leaves an empty queue without memory.
     pub(super) fn take_all(&mut self) -> Self {
         let chunk_max = self.chunk_max;
-        let empty =
-            Self { front: VecDeque::new(), behind_len: 0, chunk_max, behind: VecDeque::new(), spare: None };
+        let empty = Self {
+            front: VecDeque::new(),
+            behind_len: 0,
+            chunk_max,
+            behind: VecDeque::new(),
+            spare: None,
+        };
         mem::replace(self, empty)
     }
 
@@ -78,7 +83,10 @@ impl<T> Queue<T> {
         match self.behind.back_mut() {
             Some(last) if last.len() < chunk_max => last.push_back(value),
             _ => {
-                let mut chunk = self.spare.take().unwrap_or_else(|| VecDeque::with_capacity(chunk_max));
+                let mut chunk = self
+                    .spare
+                    .take()
+                    .unwrap_or_else(|| VecDeque::with_capacity(chunk_max));
                 chunk.push_back(value);
                 self.behind.push_back(chunk);
             }
@@ -112,7 +120,10 @@ mod tests {
             }
             for _ in 0..popped {
                 assert_eq!(queue.pop(), model.pop_front());
-                assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
+                assert_eq!(
+                    (queue.len(), queue.is_empty()),
+                    (model.len(), model.is_empty())
+                );
             }
         }
         let mut rest = queue.take_all();
@@ -134,7 +145,12 @@ mod tests {
     fn chunks_of_large_and_of_empty_elements() {
         let mut large = Queue::with_expected(2);
         (0..20).for_each(|n| large.push([n; 100_000]));
-        assert_eq!((0..20).filter(|n| large.pop().is_some_and(|v| v[99_999] == *n)).count(), 20);
+        assert_eq!(
+            (0..20)
+                .filter(|n| large.pop().is_some_and(|v| v[99_999] == *n))
+                .count(),
+            20
+        );
         let mut empty = Queue::with_expected(usize::MAX);
         (0..5000).for_each(|_| empty.push(()));
         assert_eq!(empty.len(), 5000);

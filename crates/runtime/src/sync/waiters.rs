@@ -56,8 +56,16 @@ unsafe impl Sync for Waiter {}
 
 impl Waiter {
     pub(super) fn new() -> Self {
-        let entry = Entry { place: Place::Out, waker: None, prev: None, next: None };
-        Self { entry: UnsafeCell::new(entry), _pinned: PhantomPinned }
+        let entry = Entry {
+            place: Place::Out,
+            waker: None,
+            prev: None,
+            next: None,
+        };
+        Self {
+            entry: UnsafeCell::new(entry),
+            _pinned: PhantomPinned,
+        }
     }
 }
 
@@ -99,7 +107,11 @@ unsafe fn entry<R>(waiter: NonNull<Waiter>, f: impl FnOnce(&mut Entry) -> R) -> 
 
 impl Waiters {
     pub(super) const fn new() -> Self {
-        Self { head: None, tail: None, token: None }
+        Self {
+            head: None,
+            tail: None,
+            token: None,
+        }
     }
 
     /// Whether somebody waits of whom nobody has promised to take care.

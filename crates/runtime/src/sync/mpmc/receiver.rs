@@ -27,7 +27,10 @@ pub struct Receiver<T> {
 
 impl<T> Receiver<T> {
     pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
-        Self { shared, stream_seat: None }
+        Self {
+            shared,
+            stream_seat: None,
+        }
     }
 
     /// Receives the oldest message; waits while there is none.
@@ -39,7 +42,10 @@ impl<T> Receiver<T> {
     /// wait.
     #[inline]
     pub fn recv(&self) -> Recv<'_, T> {
-        Recv { shared: &self.shared, seat: Seat::new() }
+        Recv {
+            shared: &self.shared,
+            seat: Seat::new(),
+        }
     }
 
     /// Waits for messages and moves what is there, at most `count_max`, to the end of `messages`; returns how many.
@@ -61,7 +67,12 @@ impl<T> Receiver<T> {
     /// # });
     /// ```
     pub fn recv_many<'a>(&'a self, messages: &'a mut Vec<T>, count_max: usize) -> RecvMany<'a, T> {
-        RecvMany { shared: &self.shared, messages, count_max, seat: Seat::new() }
+        RecvMany {
+            shared: &self.shared,
+            messages,
+            count_max,
+            seat: Seat::new(),
+        }
     }
 
     /// Receives the oldest message if there is one now.
@@ -141,7 +152,10 @@ impl<T> Receiver<T> {
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
         self.shared.handle_added(Side::Receivers);
-        Self { shared: Arc::clone(&self.shared), stream_seat: None }
+        Self {
+            shared: Arc::clone(&self.shared),
+            stream_seat: None,
+        }
     }
 }
 
@@ -158,7 +172,10 @@ impl<T> Drop for Receiver<T> {
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("len", &self.len()).field("capacity", &self.capacity()).finish()
+        f.debug_struct("Receiver")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish()
     }
 }
 
@@ -167,13 +184,16 @@ impl<T> Stream for Receiver<T> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let this = self.get_mut();
-        let seat = this.stream_seat.get_or_insert_with(|| Box::pin(Seat::new()));
+        let seat = this
+            .stream_seat
+            .get_or_insert_with(|| Box::pin(Seat::new()));
         // SAFETY: the seat isn't moved.
         let seat = unsafe { seat.as_mut().get_unchecked_mut() };
         let mut message = None;
         // SAFETY: the seat is boxed, and `drop` cancels before it frees it; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared.poll_op(Side::Receivers, seat, cx, |state| state.take(&mut message))
+            this.shared
+                .poll_op(Side::Receivers, seat, cx, |state| state.take(&mut message))
         };
         poll.map(|_| message)
     }
@@ -200,7 +220,10 @@ impl<T> Future for Recv<'_, T> {
         let mut message = None;
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| state.take(&mut message))
+            this.shared
+                .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                    state.take(&mut message)
+                })
         };
         match poll {
             Poll::Pending => Poll::Pending,
@@ -245,13 +268,20 @@ impl<T> Future for RecvMany<'_, T> {
         let mut count = 0;
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
-                let (outcome, taken) = state.take_many(messages, count_max);
-                count = taken;
-                outcome
-            })
+            this.shared
+                .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                    let (outcome, taken) = state.take_many(messages, count_max);
+                    count = taken;
+                    outcome
+                })
         };
-        poll.map(|_| if count == 0 { Err(RecvError) } else { Ok(count) })
+        poll.map(|_| {
+            if count == 0 {
+                Err(RecvError)
+            } else {
+                Ok(count)
+            }
+        })
     }
 }
 
@@ -263,6 +293,8 @@ impl<T> Drop for RecvMany<'_, T> {
 
 impl<T> fmt::Debug for RecvMany<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvMany").field("count_max", &self.count_max).finish_non_exhaustive()
+        f.debug_struct("RecvMany")
+            .field("count_max", &self.count_max)
+            .finish_non_exhaustive()
     }
 }

@@ -32,7 +32,11 @@ impl<T> Sender<T> {
     /// that is made again queues behind all who wait.
     #[inline]
     pub fn send(&self, message: T) -> Send<'_, T> {
-        Send { shared: &self.shared, message: Some(message), seat: Seat::new() }
+        Send {
+            shared: &self.shared,
+            message: Some(message),
+            seat: Seat::new(),
+        }
     }
 
     /// Sends a message if there is room now.
@@ -113,7 +117,9 @@ impl<T> Sender<T> {
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         self.shared.handle_added(Side::Senders);
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -125,7 +131,10 @@ impl<T> Drop for Sender<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("len", &self.len()).field("capacity", &self.capacity()).finish()
+        f.debug_struct("Sender")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish()
     }
 }
 
@@ -173,11 +182,16 @@ impl<T> Future for Send<'_, T> {
         assert!(message.is_some(), "a send was polled after it had ended");
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared.poll_op(Side::Senders, &mut this.seat, cx, |state| state.put(message))
+            this.shared
+                .poll_op(Side::Senders, &mut this.seat, cx, |state| {
+                    state.put(message)
+                })
         };
         match poll {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(_) => Poll::Ready(this.message.take().map_or(Ok(()), |m| Err(SendError(m)))),
+            Poll::Ready(_) => {
+                Poll::Ready(this.message.take().map_or(Ok(()), |m| Err(SendError(m))))
+            }
         }
     }
 }
@@ -191,6 +205,8 @@ impl<T> Drop for Send<'_, T> {
 
 impl<T> fmt::Debug for Send<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Send").field("sent", &self.message.is_none()).finish()
+        f.debug_struct("Send")
+            .field("sent", &self.message.is_none())
+            .finish()
     }
 }

@@ -33,7 +33,10 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn new() -> Self {
-        Self { waiter: Waiter::new(), waiting: false }
+        Self {
+            waiter: Waiter::new(),
+            waiting: false,
+        }
     }
 }
 
@@ -143,7 +146,9 @@ impl<T> Shared<T> {
             self.state.with(|state| {
                 while wakers.len() < CLOSE_BATCH {
                     // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
-                    let Some(waker) = (unsafe { state.notify_any() }) else { break };
+                    let Some(waker) = (unsafe { state.notify_any() }) else {
+                        break;
+                    };
                     wakers.push(waker);
                 }
             });
