@@ -24,6 +24,13 @@ mod imp {
         }
     }
 
+    /// A look at a word before trying to change it, which spares its holder a cache miss. Decides nothing.
+    #[inline(always)]
+    pub(crate) fn seems_set(word: &AtomicBool) -> bool {
+        // Ordering: Relaxed; nothing is read on its strength.
+        word.load(Ordering::Relaxed)
+    }
+
     /// Waits a little before the next look at a word that another thread holds: 1 to 64 pauses, then the rest of the
     /// time slice, then 50 µs to 800 µs asleep. Sleeping is what lets a preempted holder of lower priority run.
     pub(crate) fn relax(step: u32) {
@@ -40,6 +47,26 @@ mod imp {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     pub(crate) use loom::thread::{Thread, current, park};
+
+    /// What stands in for a spin lock.
+    #[derive(Debug)]
+    pub(crate) struct Modelled(loom::sync::Mutex<()>);
+
+    impl Modelled {
+        pub(crate) fn new() -> Self {
+            Self(loom::sync::Mutex::new(()))
+        }
+
+        pub(crate) fn run<R>(&self, section: impl FnOnce() -> R) -> R {
+            let _guard = self.0.lock();
+            section()
+        }
+    }
+
+    /// In the model a relaxed look may be stale for ever, so there is none.
+    pub(crate) fn seems_set(_word: &AtomicBool) -> bool {
+        false
+    }
 
     /// Lets the model run the thread that holds the word.
     pub(crate) fn relax(_step: u32) {

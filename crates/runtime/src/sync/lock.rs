@@ -8,14 +8,79 @@
 //! What it does not do: it is not fair, and a section may neither call user code nor block. A value that a section
 //! panics out of is unlocked, not poisoned.
 
-use crate::primitives::{AtomicBool, Ordering, UnsafeCell, relax};
+//!
+//! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways in
+//! which two threads can wait for a third, loom would try each.
+
+use crate::primitives::{AtomicBool, Ordering, UnsafeCell, relax, seems_set};
+
+#[cfg(quadrille_loom)]
+use crate::primitives::Modelled as Exclusion;
+#[cfg(not(quadrille_loom))]
+use Word as Exclusion;
+
+/// Lets one thread at a time through.
+#[derive(Debug)]
+pub(super) struct Word {
+    /// True while a thread is inside `run`. Label L: the exchange that enters pairs with the store that left before.
+    held: AtomicBool,
+}
+
+/// Leaves the word, also when the section unwinds.
+struct Leave<'a>(&'a AtomicBool);
+
+impl Drop for Leave<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Ordering: Release (L); the next section's exchange sees everything that this one wrote.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Word {
+    pub(super) fn new() -> Self {
+        Self {
+            held: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs `section` while no other thread is in one.
+    #[inline(always)]
+    pub(super) fn run<R>(&self, section: impl FnOnce() -> R) -> R {
+        if !self.try_enter() {
+            self.enter_contended();
+        }
+        let _leave = Leave(&self.held);
+        section()
+    }
+
+    /// A compare-exchange rather than a swap: a failed one leaves the word alone, and `true` is only written by a holder.
+    #[inline(always)]
+    fn try_enter(&self) -> bool {
+        // Ordering: Acquire (L); pairs with the store in `Leave`. Relaxed on failure, which reads nothing else.
+        self.held
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[cold]
+    fn enter_contended(&self) {
+        let mut step = 0;
+        loop {
+            relax(step);
+            if !seems_set(&self.held) && self.try_enter() {
+                return;
+            }
+            step = u32::saturating_add(step, 1);
+        }
+    }
+}
 
 /// A value that is reached only inside [`Lock::with`].
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Lock<S> {
-    /// True while a thread is inside `with`. Label L: the swap that enters pairs with the store that left before.
-    held: AtomicBool,
+    exclusion: Exclusion,
     state: UnsafeCell<S>,
 }
 
@@ -24,21 +89,10 @@ unsafe impl<S: Send> Send for Lock<S> {}
 // SAFETY: as above; no `&S` is ever shared, so `S: Sync` isn't asked for.
 unsafe impl<S: Send> Sync for Lock<S> {}
 
-/// Leaves the lock, also when the section unwinds.
-struct Leave<'a>(&'a AtomicBool);
-
-impl Drop for Leave<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        // Ordering: Release (L); the next section's swap sees everything that this one wrote.
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 impl<S> Lock<S> {
     pub(super) fn new(state: S) -> Self {
         Self {
-            held: AtomicBool::new(false),
+            exclusion: Exclusion::new(),
             state: UnsafeCell::new(state),
         }
     }
@@ -46,31 +100,14 @@ impl<S> Lock<S> {
     /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again.
     #[inline(always)]
     pub(super) fn with<R>(&self, section: impl FnOnce(&mut S) -> R) -> R {
-        // Ordering: Acquire (L); pairs with the store in `Leave`.
-        if self.held.swap(true, Ordering::Acquire) {
-            self.enter_contended();
-        }
-        let _leave = Leave(&self.held);
-        self.state.with_mut(|state| {
-            // SAFETY: exclusive, because the swap from false to true happens once until `Leave` stores false (L), and
-            // `section` ends before `_leave` is dropped; valid, because it points into `self`.
-            let state = unsafe { &mut *state };
-            section(state)
+        self.exclusion.run(|| {
+            self.state.with_mut(|state| {
+                // SAFETY: exclusive, because sections of one `exclusion` don't overlap (L) and `section` isn't given
+                // the lock; valid, because it points into `self`.
+                let state = unsafe { &mut *state };
+                section(state)
+            })
         })
-    }
-
-    #[cold]
-    fn enter_contended(&self) {
-        let mut step = 0;
-        loop {
-            relax(step);
-            // Ordering: Relaxed; a look that saves a pointless swap and decides nothing.
-            // Ordering: Acquire (L); as in `with`.
-            if !self.held.load(Ordering::Relaxed) && !self.held.swap(true, Ordering::Acquire) {
-                return;
-            }
-            step = u32::saturating_add(step, 1);
-        }
     }
 }
 

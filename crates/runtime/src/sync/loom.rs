@@ -10,8 +10,9 @@ use std::task::Poll;
 use loom::thread::spawn;
 
 use super::block::block_on;
-use super::lock::Lock;
+use super::lock::Word;
 use super::{mpmc, oneshot};
+use crate::primitives::UnsafeCell;
 
 /// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.
 fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
@@ -32,12 +33,20 @@ fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
 #[test]
 fn l_sections_exclude_each_other() {
     check(3, || {
-        let lock = Arc::new(Lock::new(0));
-        let other = Arc::clone(&lock);
-        let thread = spawn(move || other.with(|n| *n += 1));
-        lock.with(|n| *n += 1);
+        let shared = Arc::new((Word::new(), UnsafeCell::new(0)));
+        let other = Arc::clone(&shared);
+        // loom's cell fails the test if two threads are inside, or if one doesn't see what the other did.
+        let add = |shared: &(Word, UnsafeCell<i32>)| {
+            shared.0.run(|| {
+                // SAFETY: no two sections overlap, which is what this test is about.
+                shared.1.with_mut(|n| unsafe { *n += 1 });
+            });
+        };
+        let thread = spawn(move || add(&other));
+        add(&shared);
         thread.join().unwrap();
-        assert_eq!(lock.with(|n| *n), 2);
+        // SAFETY: the other thread has ended.
+        assert_eq!(shared.1.with(|n| unsafe { *n }), 2);
     });
 }
 
