@@ -1,0 +1,77 @@
+//! The one place where atomics, cells and thread parking come from.
+//!
+//! An ordinary build takes them from `std`; a build with `--cfg quadrille_loom` takes them from loom, which then runs
+//! every interleaving of a test. Code that is to be checked names nothing but this module.
+
+#[cfg(not(quadrille_loom))]
+mod imp {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    pub(crate) use std::thread::{Thread, current, park};
+
+    /// `std`'s cell in the shape of loom's: a pointer exists only inside a closure.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        /// Lends a pointer for reading and writing. The caller answers for exclusive access while `f` uses it.
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+
+    /// A look at a word before trying to change it, which spares its holder a cache miss. Decides nothing.
+    #[inline(always)]
+    pub(crate) fn seems_set(word: &AtomicBool) -> bool {
+        // Ordering: Relaxed; nothing is read on its strength.
+        word.load(Ordering::Relaxed)
+    }
+
+    /// Waits a little before the next look at a word that another thread holds: 1 to 64 pauses, then the rest of the
+    /// time slice, then 50 µs to 800 µs asleep. Sleeping is what lets a preempted holder of lower priority run.
+    pub(crate) fn relax(step: u32) {
+        match step {
+            0..=6 => (0..1 << step).for_each(|_| std::hint::spin_loop()),
+            7..=22 => std::thread::yield_now(),
+            _ => std::thread::sleep(std::time::Duration::from_micros(50 << (step - 23).min(4))),
+        }
+    }
+}
+
+#[cfg(quadrille_loom)]
+mod imp {
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    pub(crate) use loom::thread::{Thread, current, park};
+
+    /// What stands in for a spin lock.
+    #[derive(Debug)]
+    pub(crate) struct Modelled(loom::sync::Mutex<()>);
+
+    impl Modelled {
+        pub(crate) fn new() -> Self {
+            Self(loom::sync::Mutex::new(()))
+        }
+
+        pub(crate) fn run<R>(&self, section: impl FnOnce() -> R) -> R {
+            let _guard = self.0.lock();
+            section()
+        }
+    }
+
+    /// In the model a relaxed look may be stale for ever, so there is none.
+    pub(crate) fn seems_set(_word: &AtomicBool) -> bool {
+        false
+    }
+
+    /// Lets the model run the thread that holds the word.
+    pub(crate) fn relax(_step: u32) {
+        loom::thread::yield_now();
+    }
+}
+
+pub(crate) use imp::*;

@@ -1,0 +1,196 @@
+//! Every interleaving (up to a number of preemptions) of small uses of the channels.
+//!
+//! `RUSTFLAGS="--cfg quadrille_loom" cargo test -p quadrille --lib loom --release`; a lost wake-up shows as a deadlock.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use loom::thread::spawn;
+
+use super::block::block_on;
+use super::lock::Word;
+use super::{mpmc, oneshot};
+use crate::primitives::UnsafeCell;
+
+/// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.
+fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions_max);
+    builder.check(f);
+}
+
+/// Polls `future` once and drops it.
+fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    }))
+}
+
+#[test]
+fn l_sections_exclude_each_other() {
+    check(3, || {
+        let shared = Arc::new((Word::new(), UnsafeCell::new(0)));
+        let other = Arc::clone(&shared);
+        // loom's cell fails the test if two threads are inside, or if one doesn't see what the other did.
+        let add = |shared: &(Word, UnsafeCell<i32>)| {
+            shared.0.run(|| {
+                // SAFETY: no two sections overlap, which is what this test is about.
+                shared.1.with_mut(|n| unsafe { *n += 1 });
+            });
+        };
+        let thread = spawn(move || add(&other));
+        add(&shared);
+        thread.join().unwrap();
+        // SAFETY: the other thread has ended.
+        assert_eq!(shared.1.with(|n| unsafe { *n }), 2);
+    });
+}
+
+#[test]
+fn c_no_lost_wakeup_with_two_senders_and_one_place() {
+    check(2, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        let other = sender.clone();
+        let threads = [
+            spawn(move || block_on(sender.send(1)).unwrap()),
+            spawn(move || block_on(other.send(2)).unwrap()),
+        ];
+        let mut got = [
+            block_on(receiver.recv()).unwrap(),
+            block_on(receiver.recv()).unwrap(),
+        ];
+        got.sort_unstable();
+        assert_eq!(got, [1, 2]);
+        assert!(block_on(receiver.recv()).is_err());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn c_one_token_reaches_every_receiver() {
+    check(2, || {
+        let (sender, receiver) = mpmc::bounded(2);
+        let other = receiver.clone();
+        let threads = [
+            spawn(move || block_on(receiver.recv()).unwrap()),
+            spawn(move || block_on(other.recv()).unwrap()),
+        ];
+        sender.try_send(1).unwrap();
+        sender.try_send(2).unwrap();
+        let sum: i32 = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum();
+        assert_eq!(sum, 3);
+    });
+}
+
+#[test]
+fn c_dropped_waiter_passes_its_token_on() {
+    check(3, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        let (again, other) = (sender.clone(), receiver.clone());
+        let impatient = spawn(move || {
+            if let Some(Ok(message)) = poll_and_drop(other.recv()) {
+                again.try_send(message).unwrap();
+            }
+        });
+        let patient = spawn(move || block_on(receiver.recv()).unwrap());
+        sender.try_send(7).unwrap();
+        assert_eq!(patient.join().unwrap(), 7);
+        impatient.join().unwrap();
+    });
+}
+
+#[test]
+fn c_dropped_sender_passes_its_token_on() {
+    check(3, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        sender.try_send(0).unwrap();
+        let other = sender.clone();
+        let impatient = spawn(move || poll_and_drop(other.send(1)).is_some());
+        let patient = spawn(move || block_on(sender.send(2)).unwrap());
+        let mut got = vec![block_on(receiver.recv()).unwrap()];
+        while let Ok(message) = block_on(receiver.recv()) {
+            got.push(message);
+        }
+        patient.join().unwrap();
+        assert_eq!(got.contains(&1), impatient.join().unwrap());
+        assert!(got.contains(&2));
+    });
+}
+
+#[test]
+fn c_close_wakes_all() {
+    check(2, || {
+        let (sender, receiver) = mpmc::bounded::<()>(1);
+        let other = receiver.clone();
+        let threads = [
+            spawn(move || block_on(receiver.recv())),
+            spawn(move || block_on(other.recv())),
+        ];
+        assert!(sender.close());
+        threads
+            .into_iter()
+            .for_each(|thread| assert!(thread.join().unwrap().is_err()));
+    });
+}
+
+#[test]
+fn n_last_receiver_frees_the_senders() {
+    check(2, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        sender.try_send(Arc::new(())).unwrap();
+        let inside = Arc::new(());
+        let (message, other) = (Arc::clone(&inside), receiver.clone());
+        let thread = spawn(move || block_on(sender.send(message)));
+        let second = spawn(move || drop(other));
+        drop(receiver);
+        second.join().unwrap();
+        assert!(thread.join().unwrap().is_err());
+        assert_eq!(Arc::strong_count(&inside), 1);
+    });
+}
+
+#[test]
+fn oneshot_delivers() {
+    check(3, || {
+        let (sender, receiver) = oneshot::channel();
+        let thread = spawn(move || sender.send(5).unwrap());
+        assert_eq!(block_on(receiver), Ok(5));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn oneshot_learns_that_the_other_side_went() {
+    check(3, || {
+        let (sender, receiver) = oneshot::channel::<()>();
+        let thread = spawn(move || drop(sender));
+        assert!(block_on(receiver).is_err());
+        thread.join().unwrap();
+
+        let (mut sender, receiver) = oneshot::channel::<()>();
+        let thread = spawn(move || drop(receiver));
+        block_on(sender.closed());
+        assert!(sender.send(()).is_err());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn oneshot_message_is_received_or_given_back() {
+    check(3, || {
+        let (sender, mut receiver) = oneshot::channel();
+        let thread = spawn(move || sender.send(1).is_ok());
+        receiver.close();
+        let received = receiver.try_recv().is_ok();
+        assert_eq!(thread.join().unwrap(), received);
+    });
+}

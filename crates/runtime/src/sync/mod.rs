@@ -1,0 +1,32 @@
+//! Channels and locks that wait without holding up a worker.
+//!
+//! | need | take |
+//! |---|---|
+//! | many messages, any number of senders and receivers | [`mpmc`] |
+//! | one message, once | [`oneshot`] |
+//! | exclusive or shared access across an `.await` | [`Mutex`], [`RwLock`] |
+//! | at most so many at a time | [`Semaphore`] |
+//! | all meet, then go on | [`Barrier`] |
+//! | make once, asynchronously | [`OnceCell`] |
+//!
+//! The channels are quadrille's own, because under message-heavy load the channel, not the scheduler, is what a program
+//! waits for. The locks are those of the `async-lock` crate, unchanged. Neither needs a runtime: they work in tasks,
+//! in user-level threads, under any other executor and, by the `_blocking` methods, on plain threads.
+
+pub mod mpmc;
+pub mod oneshot;
+
+mod block;
+mod error;
+mod lock;
+mod queue;
+mod waiters;
+
+#[cfg(all(test, quadrille_loom))]
+mod loom;
+
+pub use async_lock::{
+    Barrier, BarrierWaitResult, Mutex, MutexGuard, MutexGuardArc, OnceCell, RwLock,
+    RwLockReadGuard, RwLockReadGuardArc, RwLockUpgradableReadGuard, RwLockUpgradableReadGuardArc,
+    RwLockWriteGuard, RwLockWriteGuardArc, Semaphore, SemaphoreGuard, SemaphoreGuardArc,
+};

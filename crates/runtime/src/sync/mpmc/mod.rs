@@ -1,0 +1,143 @@
+//! A first-in, first-out channel with any number of senders and receivers; each message goes to one receiver.
+//!
+//! ```
+//! use quadrille::sync::mpmc;
+//! # futures_lite::future::block_on(async {
+//! let (sender, receiver) = mpmc::bounded(64);
+//! sender.send("one").await?;
+//! sender.send("two").await?;
+//! drop(sender);
+//! assert_eq!(receiver.recv().await, Ok("one"));
+//! assert_eq!(receiver.recv().await, Ok("two"));
+//! assert!(receiver.recv().await.is_err(), "closed and drained");
+//! # Ok::<(), mpmc::SendError<&str>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! - **Order.** Messages leave in the order in which they entered; those of one sender keep its order.
+//! - **Closing.** Either side may `close`; dropping the last sender or the last receiver does it. A closed channel takes
+//!   no message; those inside are still received, except that the last receiver to go drops them.
+//! - **Fairness.** Waiters are told first come, first told. Whoever runs may take a message or a place before a waiter
+//!   that was told but doesn't run yet; that waiter then waits again *at the front*. No waiter is passed by another
+//!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel.
+//! - **Forgotten futures.** A [`Send`] or [`Recv`] that was told and is then neither polled nor dropped delays others
+//!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
+//!   on. Dropping it hands its turn on at once.
+//!
+// ---- For maintainers -------------------------------------------------------------------------------------------------
+//
+// # Parts
+//
+// `State` (state.rs) is everything that the lock protects: queue, closed flag, two lists of waiters. `Shared`
+// (shared.rs) is the lock around it and the steps of one operation. `Sender` and `Receiver` are handles, their futures
+// carry the waiter.
+//
+// # One operation
+//
+//  1. Enter the lock, try. Done: leave the list, *settle*, leave the lock, call the wakers that settling returned.
+//  2. Not possible: if the waiter has no waker for this task yet, leave the lock, clone one, and start over at 1. No
+//     user code runs inside the lock, and cloning a waker is user code.
+//  3. Wait: enter the list (back; front if notified before), leave the lock, Pending.
+//
+// Settling notifies the first waiting receiver if there are messages and no receiver holds a token, and the first
+// waiting sender if there is room and no sender holds a token. A token (waiters.rs) is the promise of the waiter notified
+// last to come and look; coming (1, 3) or being dropped gives it back, and 1 and dropping settle again.
+//
+// # Theorem C: no lost wake-up
+//
+// Whenever the lock is free and the channel is open:
+//
+//   C1  messages and a receiver in the list  =>  a receiver holds a token;
+//   C2  room and a sender in the list        =>  a sender holds a token.
+//
+// Proof, for C1. Every section that adds a message, adds or takes a token, or empties the list's head ends by settling,
+// which establishes C1 directly, except two. Step 3 adds a receiver and may give a token back; it happens only in the
+// section that has found no message. Writing off happens in `put`, which settles. C2 alike, with room for messages. So
+// nobody waits for something that is there unless somebody who was woken for it has yet to act. That waiter's waker is
+// called right after the section that gave it the token; when it is polled it takes a message or finds none (C1 is
+// vacuous), when it is dropped its token moves on. Once closed nobody enters a list, and `close` notifies all who are in.
+//
+// The losing interleaving, if dropping a future didn't settle (loom test `c_dropped_waiter_passes_its_token_on`):
+//
+//   sender                       receiver A                 receiver B
+//   put; A is told, has token
+//                                dropped before its poll
+//                                                           in the list, a message is there, and nobody will tell
+//
+// # Why one token a side
+//
+// Telling one receiver for each message, as event-listener based channels do, costs a wake-up and a task switch a message
+// although the receiver that runs first takes a batch. With one token a burst of 64 messages costs one or two. A receiver
+// that takes a message and leaves more behind hands a token to the next, so that slow receivers still spread over all
+// workers; senders alike.
+//
+// A token whose holder doesn't run must not stall the rest: `put` writes it off when the channel becomes full and every
+// 64 messages, `take` when it becomes empty and every 64 places.
+//
+// # Rejected
+//
+// - *Handing the message to a waiting receiver directly* (Go). Saves the receiver one uncontended lock (about 8 ns), and
+//   costs a wake-up for each message as long as any receiver waits. A dropped future would have to put its message back.
+// - *Waking senders only when half of the channel is free.* A sender then waits although there is room, and if the
+//   receiver waits for that sender's next step, for ever. The token gives the same batching without the trap: while
+//   the woken sender doesn't run, the receiver drains on.
+// - *Reserving the slot for a notified waiter* (a strict FIFO semaphore). The channel then stands still until that task
+//   gets to run; it is the convoy that makes fair locks slow.
+// - *A lock-free ring with event counts* (async-channel). Two contended words instead of one for each side, and every
+//   wait allocates or locks a list anyway.
+
+mod receiver;
+mod sender;
+mod shared;
+mod state;
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;
+
+use std::sync::Arc;
+
+pub use super::error::{RecvError, SendError, TryRecvError, TrySendError};
+pub use receiver::{Receiver, Recv, RecvMany};
+pub use sender::{Send, Sender};
+
+use shared::Shared;
+
+/// Makes a channel that holds at most `capacity` messages; sending to a full one waits.
+///
+/// Memory for 64 KiB of messages, or for `capacity` if that is less, is taken at once.
+///
+/// # Panics
+/// If `capacity` is zero.
+///
+/// ```
+/// let (sender, receiver) = quadrille::sync::mpmc::bounded(1);
+/// assert!(sender.try_send(1).is_ok());
+/// assert!(sender.try_send(2).unwrap_err().is_full());
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// ```
+#[track_caller]
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(
+        capacity > 0,
+        "a channel needs room for at least one message"
+    );
+    channel(capacity)
+}
+
+/// Makes a channel that holds any number of messages; sending never waits.
+///
+/// Memory follows the number of messages in steps of 64 KiB and is given back as they are received.
+///
+/// ```
+/// let (sender, receiver) = quadrille::sync::mpmc::unbounded();
+/// (0..1000).for_each(|n| assert!(sender.try_send(n).is_ok()));
+/// assert_eq!(receiver.len(), 1000);
+/// ```
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    channel(usize::MAX)
+}
+
+fn channel<T>(limit: usize) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared::new(limit));
+    (Sender::new(Arc::clone(&shared)), Receiver::new(shared))
+}

@@ -1,0 +1,300 @@
+//! The receiving handle, its futures, and the handle as a stream.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::super::block::block_on;
+use super::shared::{Seat, Shared};
+use super::state::{Outcome, Side, State};
+use super::{RecvError, TryRecvError};
+
+/// Most elements by which [`Receiver::recv_many`] grows the vector at a time.
+const GROW_MAX: usize = 64;
+
+/// The receiving side of a channel; clone it for more receivers, each message goes to one of them.
+///
+/// Dropping the last one closes the channel and drops the messages inside. It is a [`Stream`] that ends when the
+/// channel is closed and drained.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// Where the stream waits; made when it is polled first.
+    stream_seat: Option<Pin<Box<Seat>>>,
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
+        Self {
+            shared,
+            stream_seat: None,
+        }
+    }
+
+    /// Receives the oldest message; waits while there is none.
+    ///
+    /// # Errors
+    /// If the channel is closed and drained.
+    /// # Cancel safety
+    /// Loses no message: one is taken only by the poll that returns it. A call that is made again queues behind all who
+    /// wait.
+    #[inline]
+    pub fn recv(&self) -> Recv<'_, T> {
+        Recv {
+            shared: &self.shared,
+            seat: Seat::new(),
+        }
+    }
+
+    /// Waits for messages and moves what is there, at most `count_max`, to the end of `messages`; returns how many.
+    ///
+    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once.
+    ///
+    /// # Errors
+    /// If the channel is closed and drained.
+    /// # Cancel safety
+    /// Loses no message, as [`recv`](Self::recv).
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// let (sender, receiver) = quadrille::sync::mpmc::unbounded();
+    /// (0..10).for_each(|n| sender.try_send(n).unwrap());
+    /// let mut batch = Vec::new();
+    /// assert_eq!(receiver.recv_many(&mut batch, 4).await, Ok(4));
+    /// assert_eq!(batch, [0, 1, 2, 3]);
+    /// # });
+    /// ```
+    pub fn recv_many<'a>(&'a self, messages: &'a mut Vec<T>, count_max: usize) -> RecvMany<'a, T> {
+        RecvMany {
+            shared: &self.shared,
+            messages,
+            count_max,
+            seat: Seat::new(),
+        }
+    }
+
+    /// Receives the oldest message if there is one now.
+    ///
+    /// # Errors
+    /// If there is none; the error tells whether one may come.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut message = None;
+        let outcome = self.shared.try_op(|state| state.take(&mut message));
+        message.ok_or(match outcome {
+            Outcome::Closed => TryRecvError::Closed,
+            Outcome::NotNow | Outcome::Done => TryRecvError::Empty,
+        })
+    }
+
+    /// Receives the oldest message; the calling OS thread sleeps while there is none.
+    ///
+    /// # Errors
+    /// If the channel is closed and drained.
+    /// # Blocking
+    /// Holds up the whole thread. For plain threads and blocking pools, not for tasks.
+    pub fn recv_blocking(&self) -> Result<T, RecvError> {
+        match self.try_recv() {
+            Ok(message) => Ok(message),
+            Err(TryRecvError::Empty) => block_on(self.recv()),
+            Err(TryRecvError::Closed) => Err(RecvError),
+        }
+    }
+
+    /// Closes the channel: no message is accepted any more, those inside can still be received. False if it was closed.
+    pub fn close(&self) -> bool {
+        self.shared.close()
+    }
+
+    /// Whether the channel is closed; messages may still be inside.
+    pub fn is_closed(&self) -> bool {
+        self.shared.look(State::is_closed)
+    }
+
+    /// Messages inside now.
+    pub fn len(&self) -> usize {
+        self.shared.look(State::len)
+    }
+
+    /// Whether no message is inside now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a message would have to wait now.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.shared.limit
+    }
+
+    /// Messages that fit inside; `None` if unbounded.
+    pub fn capacity(&self) -> Option<usize> {
+        Some(self.shared.limit).filter(|limit| *limit != usize::MAX)
+    }
+
+    /// Sending handles of this channel.
+    pub fn sender_count(&self) -> usize {
+        self.shared.count(Side::Senders)
+    }
+
+    /// Receiving handles of this channel.
+    pub fn receiver_count(&self) -> usize {
+        self.shared.count(Side::Receivers)
+    }
+
+    /// Whether both handles belong to one channel.
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.shared.handle_added(Side::Receivers);
+        Self {
+            shared: Arc::clone(&self.shared),
+            stream_seat: None,
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if let Some(seat) = &mut self.stream_seat {
+            // SAFETY: the seat isn't moved.
+            let seat = unsafe { seat.as_mut().get_unchecked_mut() };
+            self.shared.cancel(Side::Receivers, seat);
+        }
+        self.shared.handle_dropped(Side::Receivers);
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish()
+    }
+}
+
+impl<T> Stream for Receiver<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let this = self.get_mut();
+        let seat = this
+            .stream_seat
+            .get_or_insert_with(|| Box::pin(Seat::new()));
+        // SAFETY: the seat isn't moved.
+        let seat = unsafe { seat.as_mut().get_unchecked_mut() };
+        let mut message = None;
+        // SAFETY: the seat is boxed, and `drop` cancels before it frees it; it is used with this channel and side only.
+        let poll = unsafe {
+            this.shared
+                .poll_op(Side::Receivers, seat, cx, |state| state.take(&mut message))
+        };
+        poll.map(|_| message)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, None)
+    }
+}
+
+/// The future of [`Receiver::recv`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Recv<'a, T> {
+    shared: &'a Shared<T>,
+    seat: Seat,
+}
+
+impl<T> Future for Recv<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the seat isn't moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        let mut message = None;
+        // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
+        let poll = unsafe {
+            this.shared
+                .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                    state.take(&mut message)
+                })
+        };
+        match poll {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(_) => Poll::Ready(message.ok_or(RecvError)),
+        }
+    }
+}
+
+impl<T> Drop for Recv<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.shared.cancel(Side::Receivers, &mut self.seat);
+    }
+}
+
+impl<T> fmt::Debug for Recv<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recv").finish_non_exhaustive()
+    }
+}
+
+/// The future of [`Receiver::recv_many`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct RecvMany<'a, T> {
+    shared: &'a Shared<T>,
+    messages: &'a mut Vec<T>,
+    count_max: usize,
+    seat: Seat,
+}
+
+impl<T> Future for RecvMany<'_, T> {
+    type Output = Result<usize, RecvError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the seat isn't moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.count_max == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let (messages, count_max) = (&mut *this.messages, this.count_max);
+        messages.reserve(count_max.min(GROW_MAX));
+        let mut count = 0;
+        // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
+        let poll = unsafe {
+            this.shared
+                .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                    let (outcome, taken) = state.take_many(messages, count_max);
+                    count = taken;
+                    outcome
+                })
+        };
+        poll.map(|_| {
+            if count == 0 {
+                Err(RecvError)
+            } else {
+                Ok(count)
+            }
+        })
+    }
+}
+
+impl<T> Drop for RecvMany<'_, T> {
+    fn drop(&mut self) {
+        self.shared.cancel(Side::Receivers, &mut self.seat);
+    }
+}
+
+impl<T> fmt::Debug for RecvMany<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvMany")
+            .field("count_max", &self.count_max)
+            .finish_non_exhaustive()
+    }
+}

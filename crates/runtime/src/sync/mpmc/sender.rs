@@ -1,0 +1,212 @@
+//! The sending handle and its future.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::super::block::block_on;
+use super::shared::{Seat, Shared};
+use super::state::{Outcome, Side, State};
+use super::{SendError, TrySendError};
+
+/// The sending side of a channel; clone it for more senders.
+///
+/// Dropping the last one closes the channel.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> Sender<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
+        Self { shared }
+    }
+
+    /// Sends a message; waits while the channel is full.
+    ///
+    /// # Errors
+    /// Gives the message back if the channel is closed, also if that happens while waiting.
+    /// # Cancel safety
+    /// Loses the message: it is dropped with the future, unless it was sent. [`Send::cancel`] gives it back instead, and
+    /// [`try_send`](Self::try_send) never keeps it. No other message and no place in the channel is lost, but a call
+    /// that is made again queues behind all who wait.
+    #[inline]
+    pub fn send(&self, message: T) -> Send<'_, T> {
+        Send {
+            shared: &self.shared,
+            message: Some(message),
+            seat: Seat::new(),
+        }
+    }
+
+    /// Sends a message if there is room now.
+    ///
+    /// # Errors
+    /// Gives the message back if the channel is full or closed.
+    #[inline]
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        let mut message = Some(message);
+        let outcome = self.shared.try_op(|state| state.put(&mut message));
+        match (outcome, message) {
+            (Outcome::NotNow, Some(message)) => Err(TrySendError::Full(message)),
+            (Outcome::Closed, Some(message)) => Err(TrySendError::Closed(message)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a message; the calling OS thread sleeps while the channel is full.
+    ///
+    /// # Errors
+    /// Gives the message back if the channel is closed, also if that happens while waiting.
+    /// # Blocking
+    /// Holds up the whole thread. For plain threads and blocking pools, not for tasks.
+    pub fn send_blocking(&self, message: T) -> Result<(), SendError<T>> {
+        match self.try_send(message) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(message)) => block_on(self.send(message)),
+            Err(TrySendError::Closed(message)) => Err(SendError(message)),
+        }
+    }
+
+    /// Closes the channel: no message is accepted any more, those inside can still be received. False if it was closed.
+    pub fn close(&self) -> bool {
+        self.shared.close()
+    }
+
+    /// Whether the channel is closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.look(State::is_closed)
+    }
+
+    /// Messages inside now.
+    pub fn len(&self) -> usize {
+        self.shared.look(State::len)
+    }
+
+    /// Whether no message is inside now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a message would have to wait now.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.shared.limit
+    }
+
+    /// Messages that fit inside; `None` if unbounded.
+    pub fn capacity(&self) -> Option<usize> {
+        Some(self.shared.limit).filter(|limit| *limit != usize::MAX)
+    }
+
+    /// Sending handles of this channel.
+    pub fn sender_count(&self) -> usize {
+        self.shared.count(Side::Senders)
+    }
+
+    /// Receiving handles of this channel.
+    pub fn receiver_count(&self) -> usize {
+        self.shared.count(Side::Receivers)
+    }
+
+    /// Whether both handles belong to one channel.
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.shared.handle_added(Side::Senders);
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.shared.handle_dropped(Side::Senders);
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish()
+    }
+}
+
+/// The future of [`Sender::send`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Send<'a, T> {
+    shared: &'a Shared<T>,
+    /// Not pinned. `None` once sent or given back.
+    message: Option<T>,
+    seat: Seat,
+}
+
+impl<T> Send<'_, T> {
+    /// Gives up and takes the message back; `None` if it was sent.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use futures_lite::future::{block_on, poll_once};
+    /// # block_on(async {
+    /// let (sender, receiver) = quadrille::sync::mpmc::bounded(1);
+    /// sender.send(1).await.unwrap();
+    /// let mut send = pin!(sender.send(2));
+    /// assert!(poll_once(send.as_mut()).await.is_none());
+    /// assert_eq!(send.cancel(), Some(2));
+    /// # });
+    /// ```
+    pub fn cancel(self: Pin<&mut Self>) -> Option<T> {
+        // SAFETY: nothing is moved out of the seat; `message` is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        this.shared.cancel(Side::Senders, &mut this.seat);
+        this.message.take()
+    }
+}
+
+impl<T> Future for Send<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    /// # Panics
+    /// If polled after it was ready or cancelled.
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: nothing is moved out of the seat; `message` is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        let message = &mut this.message;
+        assert!(message.is_some(), "a send was polled after it had ended");
+        // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
+        let poll = unsafe {
+            this.shared
+                .poll_op(Side::Senders, &mut this.seat, cx, |state| {
+                    state.put(message)
+                })
+        };
+        match poll {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(_) => {
+                Poll::Ready(this.message.take().map_or(Ok(()), |m| Err(SendError(m))))
+            }
+        }
+    }
+}
+
+impl<T> Drop for Send<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.shared.cancel(Side::Senders, &mut self.seat);
+    }
+}
+
+impl<T> fmt::Debug for Send<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Send")
+            .field("sent", &self.message.is_none())
+            .finish()
+    }
+}

@@ -1,0 +1,198 @@
+//! The lock around the state, and the steps of one operation.
+
+use std::task::{Context, Poll, Waker};
+
+use crossbeam_utils::CachePadded;
+
+use super::super::lock::Lock;
+use super::super::waiters::{Wait, Waiter};
+use super::state::{Notices, Outcome, Side, State};
+use crate::coop;
+use crate::primitives::{AtomicUsize, Ordering};
+
+/// Wakers that `close` takes out of the lists at a time.
+const CLOSE_BATCH: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Shared<T> {
+    state: CachePadded<Lock<State<T>>>,
+    /// Immutable copy, for `capacity` without the lock.
+    pub(super) limit: usize,
+    /// Handles that exist. Label N: the decrement to zero pairs with the decrements before it.
+    sender_count: AtomicUsize,
+    receiver_count: AtomicUsize,
+}
+
+/// A waiter and whether the list may know it. What a future holds for its whole life.
+#[derive(Debug)]
+pub(super) struct Seat {
+    waiter: Waiter,
+    /// False only if the waiter's place is `Out`. Touched by the future's owner alone.
+    waiting: bool,
+}
+
+impl Seat {
+    pub(super) fn new() -> Self {
+        Self {
+            waiter: Waiter::new(),
+            waiting: false,
+        }
+    }
+}
+
+impl<T> Shared<T> {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            state: CachePadded::new(Lock::new(State::new(limit))),
+            limit,
+            sender_count: AtomicUsize::new(1),
+            receiver_count: AtomicUsize::new(1),
+        }
+    }
+
+    /// Looks at the state.
+    pub(super) fn look<R>(&self, f: impl FnOnce(&State<T>) -> R) -> R {
+        self.state.with(|state| f(state))
+    }
+
+    /// Tries once.
+    #[inline]
+    pub(super) fn try_op(&self, attempt: impl FnOnce(&mut State<T>) -> Outcome) -> Outcome {
+        let (outcome, notices) = self.state.with(|state| {
+            let outcome = attempt(state);
+            // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
+            (outcome, unsafe { state.settle() })
+        });
+        notices.deliver();
+        outcome
+    }
+
+    /// Tries; if that is not possible now, waits on `side`. `attempt` is repeated only after `NotNow`.
+    ///
+    /// # Safety
+    /// `seat` is used with this channel and side only; once this was pending it stays in place until `cancel`, or until
+    /// this was ready.
+    #[inline]
+    pub(super) unsafe fn poll_op(
+        &self,
+        side: Side,
+        seat: &mut Seat,
+        cx: &mut Context<'_>,
+        mut attempt: impl FnMut(&mut State<T>) -> Outcome,
+    ) -> Poll<Outcome> {
+        if coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut fresh = None;
+        loop {
+            let step = self.state.with(|state| {
+                let outcome = attempt(state);
+                if outcome == Outcome::NotNow {
+                    // SAFETY: A1, inside the lock; A2 and A3, the caller's.
+                    let wait = unsafe { state.wait(side, &seat.waiter, cx.waker(), &mut fresh) };
+                    return Step::Wait(wait);
+                }
+                let stale = if seat.waiting {
+                    // SAFETY: as above.
+                    unsafe { state.leave(side, &seat.waiter) }
+                } else {
+                    None
+                };
+                // SAFETY: A1, inside the lock; A2, every caller's.
+                Step::Done(outcome, unsafe { state.settle() }, stale)
+            });
+            match step {
+                Step::Done(outcome, notices, _stale) => {
+                    seat.waiting = false;
+                    notices.deliver();
+                    return Poll::Ready(outcome);
+                }
+                Step::Wait(Wait::Queued) => {
+                    seat.waiting = true;
+                    return Poll::Pending;
+                }
+                Step::Wait(Wait::NeedsWaker) => fresh = Some(cx.waker().clone()),
+            }
+        }
+    }
+
+    /// Gives up waiting; a notification that was not acted on goes to the next. After this the seat may go.
+    #[inline]
+    pub(super) fn cancel(&self, side: Side, seat: &mut Seat) {
+        if seat.waiting {
+            self.cancel_waiting(side, seat);
+        }
+    }
+
+    #[cold]
+    fn cancel_waiting(&self, side: Side, seat: &mut Seat) {
+        let (notices, _stale) = self.state.with(|state| {
+            // SAFETY: A1, inside the lock; A3, `waiting` was set by `poll_op` with this side.
+            let stale = unsafe { state.leave(side, &seat.waiter) };
+            // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
+            (unsafe { state.settle() }, stale)
+        });
+        seat.waiting = false;
+        notices.deliver();
+    }
+
+    /// Closes the channel and wakes everybody. False if it was closed.
+    pub(super) fn close(&self) -> bool {
+        if !self.state.with(State::close) {
+            return false;
+        }
+        loop {
+            let mut wakers = Vec::with_capacity(CLOSE_BATCH);
+            self.state.with(|state| {
+                while wakers.len() < CLOSE_BATCH {
+                    // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
+                    let Some(waker) = (unsafe { state.notify_any() }) else {
+                        break;
+                    };
+                    wakers.push(waker);
+                }
+            });
+            if wakers.is_empty() {
+                return true;
+            }
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    pub(super) fn count(&self, side: Side) -> usize {
+        // Ordering: Relaxed; a count to look at, nothing is read on its strength.
+        self.counter(side).load(Ordering::Relaxed)
+    }
+
+    pub(super) fn handle_added(&self, side: Side) {
+        // Ordering: Relaxed; the handle that is cloned keeps the count above zero.
+        self.counter(side).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last handle of a side closes the channel; the last receiver also drops what is inside.
+    pub(super) fn handle_dropped(&self, side: Side) {
+        // Ordering: AcqRel (N); whatever was done by handles that are gone comes before the close.
+        if self.counter(side).fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        self.close();
+        if side == Side::Receivers {
+            let messages = self.state.with(State::take_all);
+            drop(messages);
+        }
+    }
+
+    fn counter(&self, side: Side) -> &AtomicUsize {
+        match side {
+            Side::Senders => &self.sender_count,
+            Side::Receivers => &self.receiver_count,
+        }
+    }
+}
+
+/// What one section of `poll_op` ended with.
+enum Step {
+    /// The outcome, whom to wake, and a waker that is no longer needed.
+    Done(Outcome, Notices, Option<Waker>),
+    Wait(Wait),
+}

@@ -1,0 +1,214 @@
+//! What the channel's lock protects, and every decision of the channel. No atomics, no user code.
+
+use std::task::Waker;
+
+use super::super::queue::Queue;
+use super::super::waiters::{Wait, Waiter, Waiters};
+
+/// A token is written off each time this many messages (or places) have piled up on it.
+const OVERDUE: usize = 64;
+
+/// Most messages that one section moves: bounds the time that others find the lock taken.
+const BATCH_MAX: usize = 64;
+
+/// One side of the channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Senders,
+    Receivers,
+}
+
+/// What became of an attempt.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// Full for a sender, empty for a receiver.
+    NotNow,
+    Closed,
+}
+
+/// The wakers to call once the lock is left.
+#[must_use]
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    receiver: Option<Waker>,
+    sender: Option<Waker>,
+}
+
+impl Notices {
+    /// Calls the wakers. Only outside of the lock.
+    #[inline]
+    pub(super) fn deliver(self) {
+        if let Some(receiver) = self.receiver {
+            receiver.wake();
+        }
+        if let Some(sender) = self.sender {
+            sender.wake();
+        }
+    }
+}
+
+// The fields that every operation touches come first: with the lock word they fill one cache line.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct State<T> {
+    closed: bool,
+    receivers: Waiters,
+    limit: usize,
+    queue: Queue<T>,
+    senders: Waiters,
+}
+
+impl<T> State<T> {
+    pub(super) fn new(limit: usize) -> Self {
+        let expected = if limit == usize::MAX { 0 } else { limit };
+        Self {
+            closed: false,
+            receivers: Waiters::new(),
+            limit,
+            queue: Queue::with_expected(expected),
+            senders: Waiters::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Moves the message in. It stays where it is unless the outcome is `Done`.
+    #[inline(always)]
+    pub(super) fn put(&mut self, message: &mut Option<T>) -> Outcome {
+        if self.closed {
+            return Outcome::Closed;
+        }
+        if self.queue.len() >= self.limit {
+            return Outcome::NotNow;
+        }
+        if let Some(message) = message.take() {
+            self.queue.push(message);
+            let len = self.queue.len();
+            if len == self.limit || len.is_multiple_of(OVERDUE) {
+                self.receivers.write_off();
+            }
+        }
+        Outcome::Done
+    }
+
+    /// Moves the oldest message into `message`, which is empty.
+    #[inline(always)]
+    pub(super) fn take(&mut self, message: &mut Option<T>) -> Outcome {
+        *message = self.queue.pop();
+        if message.is_none() {
+            return self.nothing_there();
+        }
+        let len = self.queue.len();
+        if len == 0 || (self.limit - len).is_multiple_of(OVERDUE) {
+            self.senders.write_off();
+        }
+        Outcome::Done
+    }
+
+    /// Moves the oldest messages to the end of `messages`: at most `count_max`, at most what fits without growing it, at
+    /// most 64. The caller has seen to it that one fits.
+    pub(super) fn take_many(
+        &mut self,
+        messages: &mut Vec<T>,
+        count_max: usize,
+    ) -> (Outcome, usize) {
+        let room = messages.capacity() - messages.len();
+        let count = self.queue.len().min(count_max).min(room).min(BATCH_MAX);
+        for _ in 0..count {
+            messages.extend(self.queue.pop());
+        }
+        if count == 0 {
+            return (self.nothing_there(), 0);
+        }
+        if self.queue.is_empty() || count == BATCH_MAX {
+            self.senders.write_off();
+        }
+        (Outcome::Done, count)
+    }
+
+    fn nothing_there(&self) -> Outcome {
+        if self.closed {
+            Outcome::Closed
+        } else {
+            Outcome::NotNow
+        }
+    }
+
+    /// Restores C1 and C2 (see the channel's module).
+    ///
+    /// # Safety
+    /// A1 and A2 of `waiters`, for both sides.
+    #[inline(always)]
+    pub(super) unsafe fn settle(&mut self) -> Notices {
+        let mut notices = Notices::default();
+        if self.receivers.needs_notice() && !self.queue.is_empty() {
+            // SAFETY: the caller's.
+            notices.receiver = unsafe { self.receivers.notify_first() };
+        }
+        if self.senders.needs_notice() && self.queue.len() < self.limit {
+            // SAFETY: the caller's.
+            notices.sender = unsafe { self.senders.notify_first() };
+        }
+        notices
+    }
+
+    /// Enters the list of `side`; see [`Waiters::wait`]. Only in the section in which the attempt was `NotNow`.
+    ///
+    /// # Safety
+    /// A1, A2 and A3 of `waiters`.
+    pub(super) unsafe fn wait(
+        &mut self,
+        side: Side,
+        waiter: &Waiter,
+        current: &Waker,
+        fresh: &mut Option<Waker>,
+    ) -> Wait {
+        // SAFETY: the caller's.
+        unsafe { self.side(side).wait(waiter, current, fresh) }
+    }
+
+    /// Leaves the list of `side`; see [`Waiters::leave`]. To be followed by `settle`.
+    ///
+    /// # Safety
+    /// A1 and A3 of `waiters`.
+    pub(super) unsafe fn leave(&mut self, side: Side, waiter: &Waiter) -> Option<Waker> {
+        // SAFETY: the caller's.
+        unsafe { self.side(side).leave(waiter) }
+    }
+
+    /// Refuses messages from now on; false if it did so before. To be followed by `notify_any` until that has no more.
+    pub(super) fn close(&mut self) -> bool {
+        !std::mem::replace(&mut self.closed, true)
+    }
+
+    /// Notifies somebody who still waits in a closed channel.
+    ///
+    /// # Safety
+    /// A1 and A2 of `waiters`, for both sides.
+    pub(super) unsafe fn notify_any(&mut self) -> Option<Waker> {
+        // SAFETY: the caller's.
+        let receiver = unsafe { self.receivers.notify_first() };
+        // SAFETY: the caller's.
+        receiver.or_else(|| unsafe { self.senders.notify_first() })
+    }
+
+    /// Takes every message out, to be dropped outside of the lock.
+    pub(super) fn take_all(&mut self) -> Queue<T> {
+        self.queue.take_all()
+    }
+
+    fn side(&mut self, side: Side) -> &mut Waiters {
+        match side {
+            Side::Senders => &mut self.senders,
+            Side::Receivers => &mut self.receivers,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A channel for one message.
+//!
+//! ```
+//! use quadrille::sync::oneshot;
+//! # futures_lite::future::block_on(async {
+//! let (sender, receiver) = oneshot::channel();
+//! sender.send(42).unwrap();
+//! assert_eq!(receiver.await, Ok(42));
+//! # });
+//! ```
+//!
+//! Each side holds one of two ends of a `Slot` under a lock. A side that ends (sends, closes, is dropped) sets its flag
+//! and takes the other side's waker in the same section, then calls it; a side that waits looks at the flag and leaves
+//! its waker in the same section. So no wake-up is lost, whichever section comes first.
+
+use std::fmt;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::block::block_on;
+use super::lock::Lock;
+use crate::coop;
+
+pub use super::error::{RecvError, SendError, TryRecvError};
+
+#[derive(Debug)]
+struct Slot<T> {
+    message: Option<T>,
+    sender_gone: bool,
+    receiver_gone: bool,
+    /// Of the sender, while it waits for the receiver to go.
+    sender_waker: Option<Waker>,
+    /// Of the receiver, while it waits for the message.
+    receiver_waker: Option<Waker>,
+}
+
+/// Makes a channel for one message.
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let slot = Arc::new(Lock::new(Slot {
+        message: None,
+        sender_gone: false,
+        receiver_gone: false,
+        sender_waker: None,
+        receiver_waker: None,
+    }));
+    (
+        Sender {
+            slot: Some(Arc::clone(&slot)),
+        },
+        Receiver { slot },
+    )
+}
+
+/// Leaves a waker of the current task in `place`, unless `is_over` says that there is nothing to wait for. If a new waker
+/// is needed, the first section only finds that out (`None`): it is cloned outside of the lock.
+fn poll_wait<T>(
+    slot: &Lock<Slot<T>>,
+    cx: &mut Context<'_>,
+    mut is_over: impl FnMut(&mut Slot<T>) -> bool,
+    place: impl Fn(&mut Slot<T>) -> &mut Option<Waker>,
+) -> Poll<()> {
+    let mut fresh = None;
+    loop {
+        let poll = slot.with(|slot| {
+            if is_over(slot) {
+                return Some(Poll::Ready(()));
+            }
+            let waker = place(slot);
+            if !waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                fresh.as_ref()?;
+                mem::swap(waker, &mut fresh);
+            }
+            Some(Poll::Pending)
+        });
+        match poll {
+            Some(poll) => return poll,
+            None => fresh = Some(cx.waker().clone()),
+        }
+    }
+}
+
+/// The side that sends. Dropping it unused makes the receiver fail.
+pub struct Sender<T> {
+    /// `None` once sent.
+    slot: Option<Arc<Lock<Slot<T>>>>,
+}
+
+impl<T> Sender<T> {
+    /// Sends the message. Never waits.
+    ///
+    /// # Errors
+    /// Gives the message back if the receiver was closed or dropped. `Ok` doesn't say that the message will be looked at.
+    pub fn send(mut self, message: T) -> Result<(), SendError<T>> {
+        let mut message = Some(message);
+        if let Some(slot) = self.slot.take() {
+            Self::end(&slot, &mut message);
+        }
+        message.map_or(Ok(()), |message| Err(SendError(message)))
+    }
+
+    /// Waits until the receiver is closed or dropped.
+    ///
+    /// # Cancel safety
+    /// Strict: dropping the future and calling again equals not dropping it.
+    pub async fn closed(&mut self) {
+        std::future::poll_fn(|cx| self.poll_closed(cx)).await;
+    }
+
+    /// Polls for the receiver being closed or dropped; the task of the last poll is woken.
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(slot) = &self.slot else {
+            return Poll::Ready(());
+        };
+        if coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
+        poll_wait(
+            slot,
+            cx,
+            |slot| slot.receiver_gone,
+            |slot| &mut slot.sender_waker,
+        )
+    }
+
+    /// Whether the receiver was closed or dropped, so that sending would fail.
+    pub fn is_closed(&self) -> bool {
+        self.slot
+            .as_ref()
+            .is_none_or(|slot| slot.with(|slot| slot.receiver_gone))
+    }
+
+    /// Ends this side, with or without a message. The message stays where it is if the receiver is gone.
+    fn end(slot: &Lock<Slot<T>>, message: &mut Option<T>) {
+        let (receiver, _own) = slot.with(|slot| {
+            slot.sender_gone = true;
+            if !slot.receiver_gone {
+                slot.message = message.take();
+            }
+            (slot.receiver_waker.take(), slot.sender_waker.take())
+        });
+        if let Some(receiver) = receiver {
+            receiver.wake();
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            Self::end(&slot, &mut None);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("is_closed", &self.is_closed())
+            .finish()
+    }
+}
+
+/// The side that receives: a future of the message.
+///
+/// Its output is an error if the sender was dropped unused, if this side was closed before the message came, and if
+/// the message was taken before.
+///
+/// # Cancel safety
+/// Strict, by `(&mut receiver).await`. Dropping the receiver itself drops a message that has come.
+pub struct Receiver<T> {
+    slot: Arc<Lock<Slot<T>>>,
+}
+
+impl<T> Receiver<T> {
+    /// Receives the message if it is there.
+    ///
+    /// # Errors
+    /// If it isn't; the error tells whether it may come.
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let (message, over) = self
+            .slot
+            .with(|slot| (slot.message.take(), slot.sender_gone || slot.receiver_gone));
+        message.ok_or(if over {
+            TryRecvError::Closed
+        } else {
+            TryRecvError::Empty
+        })
+    }
+
+    /// Receives the message; the calling OS thread sleeps until it comes.
+    ///
+    /// # Errors
+    /// If it can't come any more.
+    /// # Blocking
+    /// Holds up the whole thread. For plain threads and blocking pools, not for tasks.
+    pub fn recv_blocking(mut self) -> Result<T, RecvError> {
+        match self.try_recv() {
+            Ok(message) => Ok(message),
+            Err(TryRecvError::Empty) => block_on(self),
+            Err(TryRecvError::Closed) => Err(RecvError),
+        }
+    }
+
+    /// Refuses a message from now on. One that was sent before can still be received.
+    pub fn close(&mut self) {
+        self.end(|_| None);
+    }
+
+    /// Ends this side, and drops outside of the lock what `take` takes out.
+    fn end(&self, take: impl FnOnce(&mut Slot<T>) -> Option<T>) {
+        let (sender, _own, _message) = self.slot.with(|slot| {
+            slot.receiver_gone = true;
+            (
+                slot.sender_waker.take(),
+                slot.receiver_waker.take(),
+                take(slot),
+            )
+        });
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+    }
+}
+
+impl<T> Future for Receiver<T> {
+    type Output = Result<T, RecvError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut message = None;
+        let is_over = |slot: &mut Slot<T>| {
+            message = slot.message.take();
+            message.is_some() || slot.sender_gone || slot.receiver_gone
+        };
+        let poll = poll_wait(&self.slot, cx, is_over, |slot| &mut slot.receiver_waker);
+        poll.map(|()| message.ok_or(RecvError))
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.end(|slot| slot.message.take());
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+//! A first-in, first-out store whose longest pause doesn't grow with its length.
+//!
+//! One `VecDeque` would copy every element when it grows, and it grows inside the channel's lock. So elements live in
+//! chunks of at most [`CHUNK_BYTES`]: growing costs one allocation, and shrinking gives memory back. A channel whose
+//! bound fits one chunk is a plain ring that never allocates after its creation.
+
+use std::collections::VecDeque;
+use std::mem;
+
+/// The size that a chunk should not exceed: 64 KiB, the ring that hackbench gives a receiver.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    /// The oldest elements. Empty only if the whole queue is.
+    front: VecDeque<T>,
+    /// Elements in `behind`; new ones go there while it isn't zero.
+    behind_len: usize,
+    chunk_max: usize,
+    /// Younger chunks, oldest first; none is empty.
+    behind: VecDeque<VecDeque<T>>,
+    /// The chunk that ran empty last, kept for the next one that is needed.
+    spare: Option<VecDeque<T>>,
+}
+
+impl<T> Queue<T> {
+    /// Space for `len_expected` elements is there at once, as far as one chunk holds it.
+    pub(super) fn with_expected(len_expected: usize) -> Self {
+        let chunk_max = (CHUNK_BYTES / size_of::<T>().max(1)).clamp(4, 1024);
+        Self {
+            front: VecDeque::with_capacity(len_expected.min(chunk_max)),
+            behind_len: 0,
+            chunk_max,
+            behind: VecDeque::new(),
+            spare: None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.front.len() + self.behind_len
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.front.is_empty()
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, value: T) {
+        if self.behind_len == 0 && self.front.len() < self.chunk_max {
+            self.front.push_back(value);
+        } else {
+            self.push_behind(value);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let value = self.front.pop_front();
+        if self.behind_len != 0 && self.front.is_empty() {
+            self.advance();
+        }
+        value
+    }
+
+    /// Takes everything out and leaves an empty queue without memory.
+    pub(super) fn take_all(&mut self) -> Self {
+        let chunk_max = self.chunk_max;
+        let empty = Self {
+            front: VecDeque::new(),
+            behind_len: 0,
+            chunk_max,
+            behind: VecDeque::new(),
+            spare: None,
+        };
+        mem::replace(self, empty)
+    }
+
+    #[cold]
+    fn push_behind(&mut self, value: T) {
+        let chunk_max = self.chunk_max;
+        match self.behind.back_mut() {
+            Some(last) if last.len() < chunk_max => last.push_back(value),
+            _ => {
+                let mut chunk = self
+                    .spare
+                    .take()
+                    .unwrap_or_else(|| VecDeque::with_capacity(chunk_max));
+                chunk.push_back(value);
+                self.behind.push_back(chunk);
+            }
+        }
+        self.behind_len += 1;
+    }
+
+    #[cold]
+    fn advance(&mut self) {
+        if let Some(next) = self.behind.pop_front() {
+            self.behind_len -= next.len();
+            self.spare = Some(mem::replace(&mut self.front, next));
+        }
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    /// Runs rounds of `push` and `pop` elements against a `VecDeque`.
+    fn check(expected: usize, rounds: &[(usize, usize)]) {
+        let mut queue = Queue::with_expected(expected);
+        let mut model = VecDeque::new();
+        let mut next = 0_u64;
+        for &(pushed, popped) in rounds {
+            for _ in 0..pushed {
+                queue.push(next);
+                model.push_back(next);
+                next += 1;
+            }
+            for _ in 0..popped {
+                assert_eq!(queue.pop(), model.pop_front());
+                assert_eq!(
+                    (queue.len(), queue.is_empty()),
+                    (model.len(), model.is_empty())
+                );
+            }
+        }
+        let mut rest = queue.take_all();
+        assert!(queue.is_empty());
+        while let Some(value) = model.pop_front() {
+            assert_eq!(rest.pop(), Some(value));
+        }
+        assert_eq!(rest.pop(), None);
+    }
+
+    #[test]
+    fn order_holds_within_one_chunk_and_over_many() {
+        check(4, &[(4, 2), (2, 4), (0, 1), (3, 1)]);
+        check(0, &[(5000, 10), (1, 4000), (3000, 3000), (0, 2000), (1, 1)]);
+        check(2000, &[(2000, 1500), (1500, 1500), (1500, 2000), (3, 0)]);
+    }
+
+    #[test]
+    fn chunks_of_large_and_of_empty_elements() {
+        let mut large = Queue::with_expected(2);
+        (0..20).for_each(|n| large.push([n; 100_000]));
+        assert_eq!(
+            (0..20)
+                .filter(|n| large.pop().is_some_and(|v| v[99_999] == *n))
+                .count(),
+            20
+        );
+        let mut empty = Queue::with_expected(usize::MAX);
+        (0..5000).for_each(|_| empty.push(()));
+        assert_eq!(empty.len(), 5000);
+    }
+}
