@@ -5,8 +5,17 @@
 
 #[cfg(not(quadrille_loom))]
 mod imp {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub(crate) use std::sync::{Condvar, Mutex};
     pub(crate) use std::thread::{Thread, current, park};
+
+    /// Tells the processor that this is a spin loop.
+    #[inline(always)]
+    pub(crate) fn spin_hint() {
+        std::hint::spin_loop();
+    }
 
     /// `std`'s cell in the shape of loom's: a pointer exists only inside a closure.
     #[derive(Debug)]
@@ -45,8 +54,16 @@ mod imp {
 #[cfg(quadrille_loom)]
 mod imp {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub(crate) use loom::sync::{Condvar, Mutex};
     pub(crate) use loom::thread::{Thread, current, park};
+
+    /// Lets another thread of the model run.
+    pub(crate) fn spin_hint() {
+        loom::thread::yield_now();
+    }
 
     /// What stands in for a spin lock.
     #[derive(Debug)]

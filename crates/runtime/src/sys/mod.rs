@@ -1,6 +1,7 @@
-//! What the crate asks of the operating system: clocks, threads, readiness.
+//! What the crate asks of the operating system: clocks, threads, sleeping, readiness.
 //!
 //! **Architecture Invariant:** no other module calls the system or reads a clock.
 
 pub(crate) mod clock;
+pub(crate) mod futex;
 pub(crate) mod thread;

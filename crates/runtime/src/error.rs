@@ -1,0 +1,125 @@
+//! The errors of the crate.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::task::Id;
+
+/// Why a task gave no result.
+pub struct JoinError {
+    id: Id,
+    /// `None`: cancelled.
+    payload: Option<std::sync::Mutex<Box<dyn Any + Send>>>,
+}
+
+impl JoinError {
+    pub(crate) fn cancelled(id: Id) -> Self {
+        Self { id, payload: None }
+    }
+
+    pub(crate) fn panicked(id: Id, payload: Box<dyn Any + Send>) -> Self {
+        Self { id, payload: Some(std::sync::Mutex::new(payload)) }
+    }
+
+    /// Whether the task was aborted, or dropped because its runtime shut down.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.payload.is_none()
+    }
+
+    /// Whether the task panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        self.payload.is_some()
+    }
+
+    /// The payload of the task's panic, to be passed to [`std::panic::resume_unwind`].
+    ///
+    /// # Panics
+    /// If the task did not panic; see [`is_panic`](Self::is_panic) and [`try_into_panic`](Self::try_into_panic).
+    #[must_use]
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
+        self.try_into_panic().unwrap_or_else(|error| panic!("task {} was cancelled, it did not panic", error.id))
+    }
+
+    /// The payload of the task's panic.
+    ///
+    /// # Errors
+    /// The error itself if the task did not panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+        match self.payload {
+            Some(payload) => Ok(payload.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)),
+            None => Err(self),
+        }
+    }
+
+    /// The task's id.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    fn message(&self) -> Option<String> {
+        let payload = self.payload.as_ref()?.lock().ok()?;
+        payload
+            .downcast_ref::<&'static str>()
+            .map(|message| (*message).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_panic(), self.message()) {
+            (false, _) => write!(f, "JoinError::Cancelled({})", self.id),
+            (true, Some(message)) => write!(f, "JoinError::Panic({}, {message:?})", self.id),
+            (true, None) => write!(f, "JoinError::Panic({}, ..)", self.id),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.is_panic(), self.message()) {
+            (false, _) => write!(f, "task {} was cancelled", self.id),
+            (true, Some(message)) => write!(f, "task {} panicked with message {message:?}", self.id),
+            (true, None) => write!(f, "task {} panicked", self.id),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// Why a runtime could not be built.
+#[derive(Debug)]
+pub struct BuildError {
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl BuildError {
+    pub(crate) fn new(message: String) -> Self {
+        Self { message, source: None }
+    }
+
+    pub(crate) fn with_source(message: String, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self { message, source: Some(Box::new(source)) }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

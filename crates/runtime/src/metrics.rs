@@ -1,0 +1,42 @@
+//! Counters of a runtime, always on.
+
+use crate::primitives::Ordering;
+use crate::sched::Shared;
+pub use crate::sched::stats::WorkerMetrics;
+
+/// The counters of a runtime at one moment. Each worker's are single-writer and may be a few tasks apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// By worker.
+    pub workers: Vec<WorkerMetrics>,
+    /// Wake-ups by threads that are no workers.
+    pub foreign_wakes: u64,
+    /// Workers that such threads woke.
+    pub foreign_unparks: u64,
+    /// Tasks that have been pending and are not finished.
+    pub pending_tasks: usize,
+    /// Measured cost of waking a parked worker, ns, moving average.
+    pub wake_cost_ns: u64,
+}
+
+impl Metrics {
+    pub(crate) fn of(shared: &Shared) -> Self {
+        // Ordering: Relaxed; statistics.
+        Self {
+            workers: shared.workers.iter().map(|worker| worker.counters.snapshot()).collect(),
+            foreign_wakes: shared.foreign.wakes.load(Ordering::Relaxed),
+            foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
+            pending_tasks: shared.registry.len(),
+            wake_cost_ns: shared.wake_cost().0,
+        }
+    }
+
+    /// The sum over all workers.
+    #[must_use]
+    pub fn total(&self) -> WorkerMetrics {
+        let mut total = WorkerMetrics::default();
+        self.workers.iter().for_each(|worker| total.add(worker));
+        total
+    }
+}

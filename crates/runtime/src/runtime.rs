@@ -1,0 +1,339 @@
+//! A runtime, and the handles that reach it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::time::Duration;
+
+use crate::builder::Builder;
+use crate::error::BuildError;
+use crate::metrics::Metrics;
+use crate::sched::Shared;
+use crate::sched::context::Context;
+use crate::sched::park::{ParkWord, Wait};
+use crate::task::meta::BLOCKING;
+use crate::task::spawn::{Options, allocate};
+use crate::task::JoinHandle;
+
+/// An M:N runtime: workers, their queues, and all that tasks need.
+///
+/// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined.
+/// Dropped on a worker thread (inside a task, of whichever runtime), it stops without waiting and without panicking.
+///
+/// ```
+/// let runtime = quadrille::Runtime::new()?;
+/// let answer = runtime.block_on(async { quadrille::spawn(async { 6 * 7 }).await.unwrap() });
+/// assert_eq!(answer, 42);
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
+pub struct Runtime {
+    handle: Handle,
+    /// What the builder started beside the workers; stopped with them.
+    pub(crate) trace: Option<crate::trace::Trace>,
+}
+
+impl Runtime {
+    /// A runtime with the default settings: one worker a hardware thread that this process may use.
+    ///
+    /// # Errors
+    /// If a setting from the environment is wrong, or a thread can't be started.
+    pub fn new() -> Result<Self, BuildError> {
+        Self::builder().build()
+    }
+
+    /// A builder with the default settings.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
+        Self { handle: Handle { shared }, trace: None }
+    }
+
+    /// A handle to this runtime.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Spawns a task; see [`Handle::spawn`].
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.handle.spawn(future)
+    }
+
+    /// Runs a closure that may block; see [`Handle::spawn_blocking`].
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.handle.spawn_blocking(f)
+    }
+
+    /// Runs `future` on the calling thread until it is ready; see [`Handle::block_on`].
+    ///
+    /// # Panics
+    /// On a worker thread.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.handle.block_on(future)
+    }
+
+    /// Makes this the current runtime of the calling thread until the guard is dropped.
+    #[must_use = "the runtime is current only while the guard lives"]
+    pub fn enter(&self) -> EnterGuard {
+        self.handle.enter()
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.handle.metrics()
+    }
+
+    /// Stops the runtime and waits for jobs on the blocking pool, at most `limit`. Returns how many threads of the pool
+    /// were left behind.
+    pub fn shutdown_timeout(self, limit: Duration) -> usize {
+        let shared = self.handle.shared.clone();
+        drop(self);
+        shared.pool.shutdown(Some(limit))
+    }
+
+    /// Stops the runtime without waiting for anything: the last worker to leave drops the tasks.
+    pub fn shutdown_background(self) {
+        self.handle.shared.sleepers.stop();
+        self.handle.shared.forget_threads();
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        drop(self.trace.take());
+        self.handle.shared.shutdown();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("workers", &self.handle.worker_count()).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// Handles entered on this thread, the current one last.
+    static ENTERED: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A reference to a runtime: cheap to clone, usable from any thread, does not keep the runtime running.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// The current runtime: that of the worker the calling thread is, or the one last entered.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::try_current().expect(
+            "there is no quadrille runtime on this thread: call this inside a task, inside `Runtime::block_on`, \
+             or while a guard of `Handle::enter` lives",
+        )
+    }
+
+    /// The current runtime, if there is one.
+    #[must_use]
+    pub fn try_current() -> Option<Self> {
+        Context::with(|context| context.map(|context| Self { shared: context.shared.clone() }))
+            .or_else(|| ENTERED.with(|entered| entered.borrow().last().cloned()))
+    }
+
+    /// Makes this the current runtime of the calling thread until the guard is dropped.
+    #[must_use = "the runtime is current only while the guard lives"]
+    pub fn enter(&self) -> EnterGuard {
+        ENTERED.with(|entered| entered.borrow_mut().push(self.clone()));
+        EnterGuard { _not_send: std::marker::PhantomData }
+    }
+
+    /// Spawns a task. It starts at once, whether or not the handle is awaited; dropping the handle detaches it.
+    ///
+    /// On a runtime that has shut down the task is dropped and the handle gives a cancelled
+    /// [`JoinError`](crate::task::JoinError).
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_with(Options::default(), future)
+    }
+
+    pub(crate) fn spawn_with<F>(&self, options: Options, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Context::with(|context| match context {
+            Some(context) if Arc::ptr_eq(&context.shared, &self.shared) => spawn_here(context, options, future),
+            _ => {
+                let (runnable, handle) = allocate(&self.shared, self.shared.new_policy(None), options, future);
+                self.shared.spawn_foreign(runnable);
+                handle
+            }
+        })
+    }
+
+    /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait.
+    ///
+    /// The result is cancelled if the runtime shuts down before `f` has started.
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let options = Options { name: None, flags: BLOCKING };
+        let (runnable, handle) = allocate(&self.shared, self.shared.new_policy(None), options, Blocking(Some(f)));
+        self.shared.submit_blocking(runnable);
+        handle
+    }
+
+    /// Runs `future` on the calling thread until it is ready; what it spawns runs on the workers.
+    ///
+    /// # Panics
+    /// On a worker thread: inside a task use `.await`, or `spawn_blocking` around code that must block.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(
+            Context::with(|context| context.is_none()),
+            "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`"
+        );
+        let _entered = self.enter();
+        block_on_here(future)
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(&self.shared)
+    }
+
+    /// Number of workers.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        self.shared.worker_count()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("workers", &self.worker_count()).finish_non_exhaustive()
+    }
+}
+
+/// While it lives, its runtime is the current one of the thread. Guards are dropped in the reverse order of entering.
+#[derive(Debug)]
+pub struct EnterGuard {
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for EnterGuard {
+    fn drop(&mut self) {
+        let left = ENTERED.with(|entered| entered.borrow_mut().pop());
+        drop(left);
+    }
+}
+
+/// Spawns a task on the current runtime; see [`Handle::spawn`].
+///
+/// # Panics
+/// Outside a runtime.
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    // Two branches, each with the future moved once.
+    if Context::with(|context| context.is_some()) {
+        return Context::with(|context| {
+            spawn_here(context.expect("asked just above"), Options::default(), future)
+        });
+    }
+    Handle::current().spawn(future)
+}
+
+/// Runs a closure that may block on the current runtime's blocking pool; see [`Handle::spawn_blocking`].
+///
+/// # Panics
+/// Outside a runtime.
+#[track_caller]
+pub fn spawn_blocking<F, R>(f: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    Handle::current().spawn_blocking(f)
+}
+
+#[inline]
+fn spawn_here<F>(context: &Context, options: Options, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let policy = context.shared.new_policy(Some(context.id));
+    let (runnable, handle) = allocate(&context.shared, policy, options, future);
+    context.spawn(runnable);
+    handle
+}
+
+/// A closure as a future that is ready when first polled.
+struct Blocking<F>(Option<F>);
+
+impl<F> Unpin for Blocking<F> {}
+
+impl<F: FnOnce() -> R, R> Future for Blocking<F> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<R> {
+        let f = self.0.take().expect("a blocking task is polled once");
+        Poll::Ready(f())
+    }
+}
+
+/// The waker of a thread in `block_on`.
+struct ThreadWaker(ParkWord);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on_here<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let thread = Arc::new(ThreadWaker(ParkWord::new()));
+    let waker = Waker::from(thread.clone());
+    let mut cx = TaskContext::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        let Wait::Token = thread.0.wait(None) else { unreachable!("an untimed wait ends with a token") };
+    }
+}

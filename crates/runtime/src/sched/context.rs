@@ -1,0 +1,71 @@
+//! The worker that the calling thread is, if it is one.
+
+use std::cell::Cell;
+use std::ptr;
+
+use quadrille_policy::{Nanos, Rng, WorkerId};
+
+use super::queue::local::Local;
+use super::{Shared, WorkerShared};
+use std::sync::Arc;
+
+/// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: WorkerId,
+    pub(crate) local: Local,
+    pub(crate) rng: Cell<Rng>,
+    /// The clock as last read.
+    pub(crate) now: Cell<Nanos>,
+    /// Average run of a task here, ns, moving average; zero: unknown.
+    pub(crate) average_run: Cell<Nanos>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+impl Context {
+    /// Calls `f` with the calling thread's worker, whichever runtime it belongs to.
+    #[inline]
+    pub(crate) fn with<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
+        let current = CURRENT.with(Cell::get);
+        // SAFETY: not null only between `enter` and the drop of its guard, which borrows the context; `f` can't keep
+        // the reference.
+        f(unsafe { current.as_ref() })
+    }
+
+    /// Makes `self` the calling thread's worker until the guard is dropped.
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        CURRENT.with(|current| {
+            debug_assert!(current.get().is_null(), "a thread is one worker at most");
+            current.set(self);
+        });
+        Entered(self)
+    }
+
+    /// This worker as others see it.
+    #[inline]
+    pub(crate) fn me(&self) -> &WorkerShared {
+        &self.shared.workers[self.id.index()]
+    }
+
+    /// A pseudo-random number below `bound`.
+    pub(crate) fn random_below(&self, bound: usize) -> usize {
+        let mut rng = self.rng.get();
+        let n = rng.below(u32::try_from(bound).unwrap_or(u32::MAX));
+        self.rng.set(rng);
+        n as usize
+    }
+}
+
+/// While it lives, the thread is a worker.
+#[derive(Debug)]
+pub(crate) struct Entered<'a>(#[expect(dead_code, reason = "the borrow is what keeps the pointer valid")] &'a Context);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(ptr::null()));
+    }
+}

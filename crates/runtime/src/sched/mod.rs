@@ -1,0 +1,152 @@
+//! The scheduler: mechanism only. Where a task goes and who is woken is asked of `quadrille-policy`; that nothing is
+//! lost is argued in `README.md` beside this file, whose labels the comments cite.
+
+pub(crate) mod context;
+pub(crate) mod idle;
+pub(crate) mod park;
+pub(crate) mod queue;
+mod schedule;
+mod search;
+mod shutdown;
+pub(crate) mod stats;
+pub(crate) mod worker;
+
+use std::sync::{Arc, Weak};
+
+use crossbeam_utils::CachePadded;
+use quadrille_policy::{Nanos, Policy};
+
+use self::park::Sleepers;
+use self::queue::group::GroupQueue;
+use self::queue::injector::Injector;
+use self::queue::local::{Local, Stealer};
+use self::queue::slot::Slot;
+use self::stats::{ForeignCounters, WorkerCounters};
+use crate::blocking::Pool;
+use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::task::Runnable;
+use crate::task::registry::Registry;
+
+pub(crate) use self::schedule::schedule;
+
+/// What others may see of a worker.
+#[derive(Debug)]
+pub(crate) struct WorkerShared {
+    pub(crate) slot: Slot<Runnable>,
+    pub(crate) stealer: Stealer,
+    pub(crate) counters: WorkerCounters,
+    /// When it was last unparked, by the unparker's clock; zero once it has looked.
+    unparked_at: AtomicU64,
+    /// Average run of a task there, ns; zero: unknown.
+    average_run: AtomicU64,
+}
+
+impl WorkerShared {
+    fn new(local: &Local) -> Self {
+        Self {
+            slot: Slot::new(),
+            stealer: local.stealer(),
+            counters: WorkerCounters::default(),
+            unparked_at: AtomicU64::new(0),
+            average_run: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A runtime's scheduler, shared by its workers, handles and foreign wakers.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) policy: Policy,
+    pub(crate) workers: Box<[CachePadded<WorkerShared>]>,
+    pub(crate) groups: Box<[GroupQueue<Runnable>]>,
+    pub(crate) injectors: Box<[CachePadded<Injector>]>,
+    /// By LLC: the groups in it, for rotating searches.
+    llc_groups: Box<[Box<[usize]>]>,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) registry: Registry,
+    pub(crate) foreign: ForeignCounters,
+    /// Measured cost of waking a parked worker, ns, moving average; starts at 10 us.
+    wake_cost: CachePadded<AtomicU64>,
+    /// Workers whose loop has not ended yet.
+    running: AtomicU32,
+    /// Every body has been dropped; nothing is accepted any more.
+    terminated: AtomicU32,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    pub(crate) pool: Pool,
+    pub(crate) name: String,
+    /// Whether idle workers spin before they sleep: not if they share hardware threads.
+    pub(crate) spins: bool,
+    this: Weak<Self>,
+}
+
+/// The live schedulers of the process, for abort handles that outlive theirs.
+static LIVE: std::sync::Mutex<Vec<Weak<Shared>>> = std::sync::Mutex::new(Vec::new());
+
+impl Shared {
+    /// A scheduler and the owner's ends of its deques, one a worker.
+    pub(crate) fn new(policy: Policy, name: String, pool: Pool, spins: bool) -> (Arc<Self>, Vec<Local>) {
+        let locals: Vec<Local> = policy.plan.workers.iter().map(|_| Local::new()).collect();
+        let workers = locals.iter().map(|local| CachePadded::new(WorkerShared::new(local))).collect();
+        let plan = policy.plan.clone();
+        let shared = Arc::new_cyclic(|this| Self {
+            workers,
+            groups: plan.groups.iter().map(|_| GroupQueue::new()).collect(),
+            injectors: plan.llcs.iter().map(|_| CachePadded::new(Injector::default())).collect(),
+            llc_groups: plan.llcs.iter().map(|llc| llc.groups.iter().map(|g| g.index()).collect()).collect(),
+            sleepers: Sleepers::new(&plan),
+            registry: Registry::new(),
+            foreign: ForeignCounters::default(),
+            wake_cost: CachePadded::new(AtomicU64::new(10_000)),
+            running: AtomicU32::new(u32::try_from(plan.workers.len()).expect("workers fit u16")),
+            terminated: AtomicU32::new(0),
+            threads: Mutex::new(Vec::new()),
+            pool,
+            name,
+            spins,
+            this: this.clone(),
+            policy,
+        });
+        LIVE.lock().unwrap().push(Arc::downgrade(&shared));
+        (shared, locals)
+    }
+
+    /// The live scheduler at `address`, if there is one.
+    pub(crate) fn find(address: usize) -> Option<Arc<Self>> {
+        LIVE.lock().unwrap().iter().find(|weak| weak.as_ptr().addr() == address).and_then(Weak::upgrade)
+    }
+
+    /// A counted reference, while one exists.
+    pub(crate) fn arc(&self) -> Arc<Self> {
+        self.this.upgrade().expect("the caller reached `self` through a counted reference")
+    }
+
+    /// Measured cost of waking a parked worker.
+    #[inline]
+    pub(crate) fn wake_cost(&self) -> Nanos {
+        // Ordering: Relaxed; an estimate.
+        Nanos(self.wake_cost.load(Ordering::Relaxed))
+    }
+
+    /// Takes a measurement of the cost of a wake-up into the moving average (1/8).
+    pub(crate) fn measured_wake(&self, cost: Nanos) {
+        // One outlier (a descheduled virtual machine) shall not count as more than 100 us.
+        let old = self.wake_cost().0;
+        let new = old - old / 8 + cost.0.min(100_000) / 8;
+        // Ordering: Relaxed; an estimate; a lost update does no harm.
+        self.wake_cost.store(new.max(1_000), Ordering::Relaxed);
+    }
+
+    /// Number of workers.
+    pub(crate) fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let me: *const Self = self;
+        if let Ok(mut live) = LIVE.lock() {
+            live.retain(|weak| weak.as_ptr() != me);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! How a worker goes to sleep and is woken: the park word, and the order of steps that W1 rests on.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use quadrille_policy::Plan;
+
+use super::idle::{Idle, Seat, Withdrawn};
+use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::sys::futex::Futex;
+
+/// Its worker is awake, or about to look at the word.
+const RUN: u32 = 0;
+/// Its worker sleeps on the word.
+const PARKED: u32 = 1;
+/// Somebody owes nothing any more: the worker shall go on.
+const TOKEN: u32 = 2;
+
+/// What ended a wait on a park word.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// A token, which is consumed.
+    Token,
+    /// The time-out.
+    TimedOut,
+}
+
+/// A worker's park word: only its worker waits on it, anyone who owes it a token posts one.
+#[derive(Debug)]
+pub(crate) struct ParkWord(Futex);
+
+impl ParkWord {
+    pub(crate) fn new() -> Self {
+        Self(Futex::new(RUN))
+    }
+
+    /// Posts a token; calls the kernel only if the worker sleeps. True if it did.
+    pub(crate) fn unpark(&self) -> bool {
+        // Ordering: Release; (P a) what the claimer published happens before what the worker does after `consume`.
+        if self.0.word.swap(TOKEN, Ordering::Release) == PARKED {
+            self.0.wake();
+            return true;
+        }
+        false
+    }
+
+    /// Whether a token is there.
+    #[inline]
+    pub(crate) fn has_token(&self) -> bool {
+        // Ordering: Relaxed; `consume` acquires.
+        self.0.word.load(Ordering::Relaxed) == TOKEN
+    }
+
+    /// Takes a token if there is one.
+    pub(crate) fn consume(&self) -> bool {
+        // Ordering: Acquire; pairs with `unpark` (P a).
+        self.0.word.compare_exchange(TOKEN, RUN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Sleeps until a token is posted, or `timeout` has passed.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Wait {
+        // Ordering: Acquire on failure; a token was there first (P a). Relaxed on success; nothing was handed over.
+        if self.0.word.compare_exchange(RUN, PARKED, Ordering::Relaxed, Ordering::Acquire).is_ok() {
+            loop {
+                self.0.wait(PARKED, timeout);
+                // Ordering: Relaxed; the swap below acquires.
+                if self.0.word.load(Ordering::Relaxed) == TOKEN {
+                    break;
+                }
+                // Spurious returns of an untimed wait go round; those of a timed one count as time-outs.
+                if timeout.is_some()
+                    && self.0.word.compare_exchange(PARKED, RUN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                {
+                    return Wait::TimedOut;
+                }
+            }
+        }
+        // Ordering: Acquire; pairs with `unpark` (P a).
+        self.0.word.swap(RUN, Ordering::Acquire);
+        Wait::Token
+    }
+}
+
+/// What the owner of a [`Sleepers`] must be able to do for a worker that goes to sleep.
+pub(crate) trait Host {
+    /// Step 4: is there anything that this worker must not sleep beside? `everything`: it was the last searcher.
+    fn final_look(&mut self, everything: bool) -> bool;
+
+    /// Called while the idle bit is set, before the kernel is asked: may spin until `word` has a token.
+    fn spin(&mut self, word: &ParkWord);
+
+    /// The sentinel's look at the end of an interval: is anything stuck?
+    fn sentinel_look(&mut self) -> bool;
+
+    /// The sentinel's interval, as things are.
+    fn interval(&mut self) -> Duration;
+}
+
+/// Why a worker is awake again.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Awake {
+    /// Somebody claimed us and counted us as searching already.
+    pub(crate) claimed: bool,
+    /// We found something that is stuck, at the end of an interval.
+    pub(crate) rescue: bool,
+    /// The worker did sleep or spin: `final_look` had found nothing.
+    pub(crate) slept: bool,
+}
+
+/// All that workers sleep and are woken by.
+#[derive(Debug)]
+pub(crate) struct Sleepers {
+    pub(crate) idle: Idle,
+    words: Box<[CachePadded<ParkWord>]>,
+    seats: Box<[Seat]>,
+    /// Workers that search, and claimed ones that will.
+    searching: CachePadded<AtomicU32>,
+    /// The sentinel's worker plus one; zero: none.
+    sentinel: CachePadded<AtomicU32>,
+    stopping: AtomicBool,
+}
+
+impl Sleepers {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            idle: Idle::new(plan),
+            words: plan.workers.iter().map(|_| CachePadded::new(ParkWord::new())).collect(),
+            seats: plan.workers.iter().map(|w| Seat { group: w.group.index(), member: w.member }).collect(),
+            searching: CachePadded::new(AtomicU32::new(0)),
+            sentinel: CachePadded::new(AtomicU32::new(0)),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Number of workers that search.
+    #[inline]
+    pub(crate) fn searching(&self) -> u32 {
+        // Ordering: Relaxed; a hint, or after the fence (W1 A).
+        self.searching.load(Ordering::Relaxed)
+    }
+
+    /// Whether some parked worker is the sentinel.
+    #[inline]
+    pub(crate) fn has_sentinel(&self) -> bool {
+        // Ordering: Relaxed; a stale answer delays, at most until the next task boundary (W5).
+        self.sentinel.load(Ordering::Relaxed) != 0
+    }
+
+    /// The sentinel's seat, to be claimed last.
+    pub(crate) fn sentinel_seat(&self) -> Option<Seat> {
+        // Ordering: Relaxed; a preference.
+        let sentinel = self.sentinel.load(Ordering::Relaxed);
+        (sentinel != 0).then(|| self.seats[sentinel as usize - 1])
+    }
+
+    /// The calling worker begins to search.
+    pub(crate) fn start_search(&self) {
+        // Ordering: SeqCst; (W1s a) before the search, against a pusher's read after its fence.
+        self.searching.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The calling worker stops searching. True if it was the last searcher.
+    pub(crate) fn stop_search(&self) -> bool {
+        // Ordering: SeqCst; (W1s a) step 1 of parking: before the announcement.
+        self.searching.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    /// Wakes the worker in `seat`, whose bit the caller has just cleared. It counts as a searcher from now on.
+    /// True if it slept.
+    pub(crate) fn wake(&self, worker: usize) -> bool {
+        self.start_search();
+        self.words[worker].unpark()
+    }
+
+    /// Everybody shall stop: posts a token to all.
+    pub(crate) fn stop(&self) {
+        // Ordering: Release; (S a) pairs with the Acquire in `is_stopping`; the tokens follow it.
+        self.stopping.store(true, Ordering::Release);
+        // Ordering: SeqCst; (S b) the flag before the tokens, against announcement before `is_stopping` in `sleep`.
+        fence(Ordering::SeqCst);
+        for word in &self.words {
+            word.unpark();
+        }
+    }
+
+    /// Whether [`stop`](Self::stop) was called.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        // Ordering: Acquire; pairs with `stop` (S a).
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Steps 2-6 of parking: announces `worker` as idle, looks once more, sleeps until claimed, rescued or stopped.
+    pub(crate) fn sleep(&self, worker: usize, last_searcher: bool, host: &mut impl Host) -> Awake {
+        let seat = self.seats[worker];
+        let word = &*self.words[worker];
+        self.idle.announce(seat);
+        // Ordering: SeqCst; (W1 B) announcement before the final look.
+        fence(Ordering::SeqCst);
+        if self.is_stopping() || host.final_look(last_searcher) {
+            // A token may be on its way if we were claimed; it makes a later wait return at once.
+            let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
+            word.consume();
+            return Awake { claimed, rescue: false, slept: false };
+        }
+        host.spin(word);
+        let rescue = !word.consume() && self.doze(worker, word, host);
+        self.resign(worker);
+        // After a late token our bit may still be set and would swallow the next wake-up.
+        let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
+        Awake { claimed, rescue, slept: true }
+    }
+
+    /// Sleeps in the kernel; as sentinel while others are awake. True if something is stuck.
+    fn doze(&self, worker: usize, word: &ParkWord, host: &mut impl Host) -> bool {
+        loop {
+            let duty = self.take_duty(worker);
+            let timeout = duty.then(|| host.interval());
+            match word.wait(timeout) {
+                Wait::Token => return false,
+                Wait::TimedOut if host.sentinel_look() => return true,
+                Wait::TimedOut => {}
+            }
+        }
+    }
+
+    /// Becomes or stays sentinel if some worker is awake, and stops being it if none is.
+    fn take_duty(&self, worker: usize) -> bool {
+        let me = u32::try_from(worker).expect("workers fit u16") + 1;
+        // Ordering: SeqCst; (O) duty is decided after our announcement, so that of two workers that park last each sees
+        // the other awake or idle in the same order.
+        fence(Ordering::SeqCst);
+        if self.idle.count() as usize >= self.words.len() {
+            self.resign(worker);
+            return false;
+        }
+        // Ordering: SeqCst; (O) one sentinel.
+        match self.sentinel.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => true,
+            Err(current) => current == me,
+        }
+    }
+
+    /// Stops being sentinel, if the worker is it.
+    fn resign(&self, worker: usize) {
+        let me = u32::try_from(worker).expect("workers fit u16") + 1;
+        // Ordering: Relaxed; only its worker stores or removes this value.
+        if self.sentinel.load(Ordering::Relaxed) == me {
+            // Ordering: SeqCst; (O) as in `take_duty`.
+            self.sentinel.store(0, Ordering::SeqCst);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A group's wake queue: a locked FIFO for members, a mailbox for everybody else.
+//!
+//! Members push directly while the lock is free; when it is taken, because another member is at it or was preempted
+//! there, they use the mailbox. Nobody ever waits for the lock on the wake path.
+
+use std::collections::VecDeque;
+
+use crossbeam_utils::CachePadded;
+
+use super::Linked;
+use super::mailbox::Mailbox;
+use crate::primitives::{AtomicUsize, Mutex, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct GroupQueue<T: Linked> {
+    fifo: CachePadded<Mutex<VecDeque<T>>>,
+    /// Length of the FIFO, written under its lock.
+    len: CachePadded<AtomicUsize>,
+    mailbox: CachePadded<Mailbox<T>>,
+}
+
+/// How a task entered the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Directly, under the lock.
+    Direct,
+    /// Through the mailbox.
+    Mailbox,
+}
+
+impl<T: Linked> GroupQueue<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            fifo: CachePadded::new(Mutex::new(VecDeque::new())),
+            len: CachePadded::new(AtomicUsize::new(0)),
+            mailbox: CachePadded::new(Mailbox::new()),
+        }
+    }
+
+    /// Queues a task: directly if `member` and the lock is free, else through the mailbox.
+    pub(crate) fn push(&self, item: T, member: bool) -> Entry {
+        if member && let Ok(mut fifo) = self.fifo.try_lock() {
+            fifo.push_back(item);
+            self.publish_len(&fifo);
+            return Entry::Direct;
+        }
+        self.mailbox.push(item);
+        Entry::Mailbox
+    }
+
+    /// Takes the oldest task and hands up to `max` further ones to `sink`; the mailbox is emptied into the FIFO first.
+    /// `None` if there is nothing, or if somebody else is at it.
+    pub(crate) fn pop(&self, max: usize, mut sink: impl FnMut(T)) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut fifo = self.fifo.try_lock().ok()?;
+        // W2: the mailbox is emptied under the FIFO's lock, so batches keep their order.
+        fifo.extend(self.mailbox.drain());
+        let first = fifo.pop_front();
+        for _ in 0..max.min(fifo.len() / 2) {
+            fifo.pop_front().into_iter().for_each(&mut sink);
+        }
+        self.publish_len(&fifo);
+        first
+    }
+
+    fn publish_len(&self, fifo: &VecDeque<T>) {
+        // Ordering: Release; (W1 a) a final look that reads this length after its fence finds the tasks under the lock.
+        self.len.store(fifo.len(), Ordering::Release);
+    }
+
+    /// Whether the queue looks empty.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        // Ordering: Relaxed; a hint between tasks; in a final look the fence (W1 B) has come before.
+        self.len.load(Ordering::Relaxed) == 0 && self.mailbox.is_empty()
+    }
+
+    /// Length of the FIFO; the mailbox is not counted.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: Relaxed; a hint.
+        self.len.load(Ordering::Relaxed)
+    }
+}

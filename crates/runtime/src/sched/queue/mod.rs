@@ -1,0 +1,33 @@
+//! The queues that hold ready tasks. Each holds words: no queue knows what a task is.
+
+pub(crate) mod group;
+pub(crate) mod injector;
+pub(crate) mod local;
+pub(crate) mod mailbox;
+pub(crate) mod slot;
+
+use std::ptr::NonNull;
+
+use crate::primitives::AtomicPtr;
+
+/// Something that can stand in a queue as one word, with room for a link.
+///
+/// # Safety
+/// `from_raw(into_raw(x))` is `x`; `link` gives a field that lives as long as the thing behind the word and that nobody
+/// else uses while the word is in a queue.
+pub(crate) unsafe trait Linked: Sized {
+    /// The thing as a word.
+    fn into_raw(self) -> NonNull<()>;
+
+    /// The thing again.
+    ///
+    /// # Safety
+    /// `raw` comes from `into_raw` and is turned back once.
+    unsafe fn from_raw(raw: NonNull<()>) -> Self;
+
+    /// The link of the thing behind a word.
+    ///
+    /// # Safety
+    /// `raw` comes from `into_raw`, was not turned back yet, and the caller owns it for `'a`.
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()>;
+}

@@ -1,0 +1,381 @@
+//! Ready -> placed -> published -> notified: steps 2 to 6 of a wake-up.
+
+use quadrille_policy::{Claim, LlcId, Nanos, Placement, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId};
+
+use super::context::Context;
+use super::idle::Seat;
+use super::queue::group::Entry;
+use super::{Shared, stats::WorkerCounters};
+use std::sync::Arc;
+
+use crate::primitives::{Ordering, fence};
+use crate::task::Runnable;
+use crate::task::meta::BLOCKING;
+
+/// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
+pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
+    let meta = runnable.meta();
+    let scheduler = meta.scheduler();
+    Context::with(|context| match context {
+        Some(context) if Arc::as_ptr(&context.shared) == scheduler && !runnable.meta().has(BLOCKING) => {
+            context.wake(runnable, yielded);
+        }
+        _ => {
+            // SAFETY: the task has a runnable, so its body was not dropped, so the scheduler is alive (rule 4 of `task`).
+            let shared = unsafe { &*scheduler }.arc();
+            // W3: from here on `shared` is our own reference; the task may take its scheduler's last other one with it.
+            shared.wake_foreign(runnable);
+        }
+    });
+}
+
+impl Context {
+    /// Queues a task that was woken by this worker's thread.
+    #[inline]
+    fn wake(&self, runnable: Runnable, yielded: bool) {
+        let policy = &self.shared.policy;
+        if policy.groups_on() {
+            return self.wake_placed(runnable, yielded);
+        }
+        self.me().counters.wakes_self.add(1);
+        if yielded {
+            // A re-queue signals nobody but a missing sentinel: the worker looks after its queue between tasks.
+            self.local.push(runnable);
+            if self.shared.sleepers.idle.count() != 0 && !self.shared.sleepers.has_sentinel() {
+                self.offer();
+            }
+        } else {
+            self.push_slot(runnable);
+        }
+    }
+
+    #[inline]
+    fn push_slot(&self, runnable: Runnable) {
+        if let Some(displaced) = self.me().slot.replace(runnable) {
+            self.local.push(displaced);
+            self.offer();
+        }
+    }
+
+    fn wake_placed(&self, runnable: Runnable, yielded: bool) {
+        let shared = &*self.shared;
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let cell = unsafe { runnable.meta().policy() };
+        let mut task = cell.get();
+        let home = task.home.index().min(shared.groups.len() - 1);
+        let llc = shared.policy.plan.groups[home].llc.index();
+        let view = WakeView {
+            waker: Some(self.id),
+            yielded,
+            slot_empty: self.me().slot.is_empty(),
+            now: self.now.get(),
+            home_idle: quadrille_policy::GroupMask(shared.sleepers.idle.members(home)),
+            home_queued: u32::try_from(shared.groups[home].len()).unwrap_or(u32::MAX),
+            home_oldest: Nanos(0),
+            llc_util: shared.utilisation(llc),
+            llc_has_idle: shared.sleepers.idle.any_in_llc(llc),
+        };
+        let mut rng = self.rng.get();
+        let placement = shared.policy.place_wake(&view, &mut task, &mut rng);
+        self.rng.set(rng);
+        cell.set(task);
+        self.put(runnable, placement);
+    }
+
+    /// Queues a new task of this worker.
+    pub(crate) fn spawn(&self, runnable: Runnable) {
+        let shared = &*self.shared;
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let cell = unsafe { runnable.meta().policy() };
+        let mut task = cell.get();
+        let placement = if shared.policy.groups_on() {
+            let view = shared.spawn_view(Some(self.id));
+            let mut rng = self.rng.get();
+            let placement = shared.policy.place_spawn(&view, &mut task, &mut rng);
+            self.rng.set(rng);
+            cell.set(task);
+            placement
+        } else {
+            Placement::Deque
+        };
+        self.put(runnable, placement);
+    }
+
+    fn put(&self, runnable: Runnable, placement: Placement) {
+        let counters = &self.me().counters;
+        match placement {
+            Placement::Slot => {
+                counters.wakes_self.add(1);
+                self.push_slot(runnable);
+            }
+            Placement::Deque => {
+                counters.wakes_self.add(1);
+                self.local.push(runnable);
+                self.offer();
+            }
+            other => self.shared.publish(runnable, other, Some(self)),
+        }
+    }
+
+    /// There is more in our deque than we run next: wakes an idle worker if that pays.
+    #[inline]
+    pub(crate) fn offer(&self) {
+        let sleepers = &self.shared.sleepers;
+        let idle = sleepers.idle.count();
+        if idle == 0 {
+            return;
+        }
+        let view = UnparkView {
+            idle,
+            searching: sleepers.searching(),
+            sentinel: sleepers.has_sentinel(),
+            running: 1,
+            queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
+            average_run: self.average_run.get(),
+            wake_cost: self.shared.wake_cost(),
+        };
+        if self.shared.policy.unpark(&view) {
+            self.shared.wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
+        }
+    }
+}
+
+impl Shared {
+    /// Queues a new task from a thread that is no worker of this runtime.
+    pub(crate) fn spawn_foreign(&self, runnable: Runnable) {
+        let mut placement = Placement::Injector { llc: LlcId(0) };
+        if self.policy.groups_on() {
+            let view = self.spawn_view(None);
+            // SAFETY: we hold the runnable (rule 1 of `task`).
+            let cell = unsafe { runnable.meta().policy() };
+            let mut task = cell.get();
+            placement = self.policy.place_spawn(&view, &mut task, &mut self.foreign_rng());
+            cell.set(task);
+        }
+        self.publish(runnable, placement, None);
+        self.refuse_if_terminated();
+    }
+
+    /// Queues a task that was woken by a thread that is no worker of this runtime.
+    fn wake_foreign(&self, runnable: Runnable) {
+        if runnable.meta().has(BLOCKING) {
+            return self.submit_blocking(runnable);
+        }
+        // Ordering: Relaxed; a statistic.
+        self.foreign.wakes.fetch_add(1, Ordering::Relaxed);
+        let placement = if self.policy.groups_on() {
+            self.place_foreign(&runnable)
+        } else {
+            Placement::Injector { llc: LlcId(0) }
+        };
+        self.publish(runnable, placement, None);
+        self.refuse_if_terminated();
+    }
+
+    /// Sends a task that may block to the pool. Refused, it is dropped, which cancels it.
+    pub(crate) fn submit_blocking(&self, runnable: Runnable) {
+        let job = Box::new(move || runnable.run());
+        if let Err(rejected) = self.pool.submit(job) {
+            drop(rejected.job);
+        }
+    }
+
+    fn place_foreign(&self, runnable: &Runnable) -> Placement {
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let cell = unsafe { runnable.meta().policy() };
+        let mut task = cell.get();
+        let home = task.home.index().min(self.groups.len() - 1);
+        let llc = self.policy.plan.groups[home].llc.index();
+        let view = WakeView {
+            waker: None,
+            yielded: false,
+            slot_empty: false,
+            now: Nanos(0),
+            home_idle: quadrille_policy::GroupMask(self.sleepers.idle.members(home)),
+            home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
+            home_oldest: Nanos(0),
+            llc_util: self.utilisation(llc),
+            llc_has_idle: self.sleepers.idle.any_in_llc(llc),
+        };
+        let placement = self.policy.place_wake(&view, &mut task, &mut self.foreign_rng());
+        cell.set(task);
+        placement
+    }
+
+    /// Pushes into a queue that its pusher won't drain, and notifies: (a), (A), step 6.
+    fn publish(&self, runnable: Runnable, placement: Placement, by: Option<&Context>) {
+        match placement {
+            Placement::Group { group, claim } => self.publish_group(runnable, group.index(), claim, by),
+            Placement::IdleInLlc { llc, fallback } => {
+                let from = by.map_or(0, |c| usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc) + 1);
+                match self.claim_in_llc(llc, from) {
+                    Some(seat) => {
+                        self.push_group(runnable, seat.group, by);
+                        self.wake_claimed(seat, by);
+                    }
+                    None => self.publish_group(runnable, fallback.index(), Claim::Member, by),
+                }
+            }
+            Placement::Injector { llc } => self.publish_injector(runnable, llc, by),
+            // Answers that only a worker can act on: any queue is right (W4).
+            Placement::Slot | Placement::Deque => self.publish_injector(runnable, LlcId(0), by),
+        }
+    }
+
+    fn publish_injector(&self, runnable: Runnable, llc: LlcId, by: Option<&Context>) {
+        let llc = LlcId(u16::try_from(llc.index().min(self.injectors.len() - 1)).unwrap_or(0));
+        count(by, |counters| counters.wakes_injector.add(1));
+        self.injectors[llc.index()].push(runnable);
+        // Ordering: SeqCst; (W1 A) publish before reading who is idle.
+        fence(Ordering::SeqCst);
+        let idle = self.sleepers.idle.count();
+        // W1s: a searcher is a witness. It looks at every injector before it parks.
+        if idle == 0 || self.sleepers.searching() > 0 {
+            return;
+        }
+        let running = u32::try_from(self.worker_count()).unwrap_or(u32::MAX).saturating_sub(idle);
+        let view = UnparkView {
+            idle,
+            searching: 0,
+            sentinel: self.sleepers.has_sentinel(),
+            running,
+            queued: u32::try_from(self.injectors[llc.index()].len()).unwrap_or(u32::MAX),
+            average_run: self.average_run(),
+            wake_cost: self.wake_cost(),
+        };
+        // With nobody awake the unpark is owed, whatever the policy says (W4).
+        if running == 0 || self.policy.unpark(&view) {
+            self.wake_any(llc, by);
+        }
+    }
+
+    fn publish_group(&self, runnable: Runnable, group: usize, claim: Claim, by: Option<&Context>) {
+        let group = group.min(self.groups.len() - 1);
+        self.push_group(runnable, group, by);
+        // Ordering: SeqCst; (W1 A) publish before reading who is idle.
+        fence(Ordering::SeqCst);
+        let idle = self.sleepers.idle.members(group);
+        if idle == 0 {
+            return;
+        }
+        let members = &self.policy.plan.groups[group].members;
+        let all_idle = idle.count_ones() as usize >= members.len();
+        let prefer = match claim {
+            // An awake member is a witness; with none the unpark is owed, whatever the policy says (W4).
+            Claim::Nobody if !all_idle && self.sleepers.has_sentinel() => return,
+            Claim::Nobody | Claim::Member => None,
+            Claim::Prefer(worker) => members.iter().position(|m| *m == worker).and_then(|i| u8::try_from(i).ok()),
+        };
+        let avoid = self.sleepers.sentinel_seat().filter(|seat| seat.group == group).map(|seat| seat.member);
+        if let Some(member) = self.sleepers.idle.claim_in_group(group, prefer, avoid) {
+            self.wake_claimed(Seat { group, member }, by);
+        }
+    }
+
+    fn push_group(&self, runnable: Runnable, group: usize, by: Option<&Context>) {
+        let member = by.is_some_and(|context| self.group_of(context.id) == group);
+        // (W1 a), and the last touch of the task (W3).
+        match self.groups[group].push(runnable, member) {
+            Entry::Direct => count(by, |counters| counters.wakes_direct.add(1)),
+            Entry::Mailbox => count(by, |counters| counters.wakes_mailbox.add(1)),
+        }
+    }
+
+    /// Claims and wakes an idle worker, nearest to `llc` first, the sentinel last.
+    pub(crate) fn wake_any(&self, llc: LlcId, by: Option<&Context>) -> bool {
+        let from = by.map_or(0, |c| usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc));
+        let others = &self.policy.plan.llcs[llc.index()].others;
+        let seat = std::iter::once(llc).chain(others.iter().copied()).find_map(|llc| self.claim_in_llc(llc, from));
+        match seat {
+            Some(seat) => {
+                self.wake_claimed(seat, by);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn claim_in_llc(&self, llc: LlcId, from: usize) -> Option<Seat> {
+        let groups = self.llc_groups.get(llc.index())?;
+        self.sleepers.idle.claim_in_llc(llc.index(), groups, from, self.sleepers.sentinel_seat())
+    }
+
+    /// Posts the token that a claim owes.
+    fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
+        let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
+        // Ordering: Relaxed; a measurement; the token publishes it.
+        self.workers[worker].unparked_at.store(crate::sys::clock::nanos(), Ordering::Relaxed);
+        let slept = self.sleepers.wake(worker);
+        match by {
+            Some(context) => {
+                let counters = &context.me().counters;
+                counters.unparks.add(1);
+                counters.unparks_futex.add(u64::from(slept));
+            }
+            None => self.foreign.count_unpark(),
+        }
+    }
+
+    fn spawn_view(&self, spawner: Option<WorkerId>) -> SpawnView {
+        let plan = &self.policy.plan;
+        let node = spawner.map_or(0, |worker| plan.workers[worker.index()].node.index());
+        let idle_of = |node: usize| -> u32 {
+            let llcs = plan.nodes[node].llcs.iter();
+            let groups = llcs.flat_map(|llc| self.llc_groups[llc.index()].iter());
+            groups.map(|group| self.sleepers.idle.members(*group).count_ones()).sum()
+        };
+        if plan.nodes.len() == 1 {
+            let idle = self.sleepers.idle.count();
+            let all = u32::try_from(self.worker_count()).unwrap_or(u32::MAX);
+            let running = all.saturating_sub(idle);
+            return SpawnView {
+                spawner,
+                node_running: running,
+                node_idle: idle,
+                most_idle: (quadrille_policy::NodeId(0), idle),
+            };
+        }
+        let idle = idle_of(node);
+        let most = (0..plan.nodes.len()).map(|n| (n, idle_of(n))).max_by_key(|(_, idle)| *idle).unwrap_or((node, idle));
+        SpawnView {
+            spawner,
+            node_running: u32::try_from(plan.nodes[node].workers.len()).unwrap_or(u32::MAX).saturating_sub(idle),
+            node_idle: idle,
+            most_idle: (quadrille_policy::NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
+        }
+    }
+
+    /// Share of a LLC's workers that are awake, in 1/1024.
+    fn utilisation(&self, llc: usize) -> u16 {
+        let workers = self.policy.plan.llcs[llc].workers.len();
+        let groups = self.llc_groups[llc].iter();
+        let idle: usize = groups.map(|group| self.sleepers.idle.members(*group).count_ones() as usize).sum();
+        u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
+    }
+
+    /// Average run of a task as the workers last published it; the longest of the first few.
+    fn average_run(&self) -> Nanos {
+        // Ordering: Relaxed; estimates.
+        Nanos(self.workers.iter().take(4).map(|worker| worker.average_run.load(Ordering::Relaxed)).max().unwrap_or(0))
+    }
+
+    fn group_of(&self, worker: WorkerId) -> usize {
+        self.policy.plan.workers[worker.index()].group.index()
+    }
+
+    /// A generator for foreign threads, seeded by the clock: their choices are not reproducible anyway.
+    fn foreign_rng(&self) -> quadrille_policy::Rng {
+        quadrille_policy::Rng::new(self.policy.config.seed ^ crate::sys::clock::nanos())
+    }
+
+    /// The policy fields of a new task.
+    pub(crate) fn new_policy(&self, spawner: Option<WorkerId>) -> TaskPolicy {
+        self.policy.new_task(spawner, 0)
+    }
+}
+
+fn count(by: Option<&Context>, f: impl FnOnce(&WorkerCounters)) {
+    if let Some(context) = by {
+        f(&context.me().counters);
+    }
+}

@@ -1,0 +1,267 @@
+//! Where a dry worker looks, in what order, and how it goes to sleep when there is nothing.
+
+use std::time::Duration;
+
+use quadrille_policy::{Level, LlcId, Nanos};
+
+use super::context::Context;
+use super::park::{Awake, Host, ParkWord};
+use super::worker::Worker;
+use crate::primitives::{Ordering, spin_hint};
+use crate::sys::clock;
+use crate::task::Runnable;
+
+/// At most so many tasks move in one steal or one visit to an injector.
+const BATCH: usize = 32;
+
+/// How far a search goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Outward, through the gates.
+    Normal,
+    /// Everywhere, and into the slots of workers that are stuck: the sentinel has seen something.
+    Rescue,
+}
+
+/// What the sentinel remembers from one look to the next.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    /// Polls of each worker at the last look.
+    polls: Vec<u64>,
+    /// Workers that had work and finished nothing since the look before.
+    stuck: Vec<bool>,
+    /// Groups whose queue was not empty at the last look.
+    waiting: Vec<bool>,
+    last: Nanos,
+}
+
+impl Rounds {
+    pub(crate) fn new(workers: usize, groups: usize) -> Self {
+        Self { polls: vec![0; workers], stuck: vec![false; workers], waiting: vec![false; groups], last: Nanos(0) }
+    }
+}
+
+impl Worker {
+    /// The queues that this worker shares with others: its group's, and its LLC's injector.
+    pub(super) fn take_shared(&mut self) -> Option<Runnable> {
+        let context = &self.context;
+        let plan = &context.shared.policy.plan.workers[context.id.index()];
+        let counters = &context.me().counters;
+        let group = &context.shared.groups[plan.group.index()];
+        if !group.is_empty()
+            && let Some(runnable) = group.pop(BATCH, |more| context.local.push(more))
+        {
+            counters.group_pops.add(1);
+            return Some(runnable);
+        }
+        self.take_injector(plan.llc)
+    }
+
+    fn take_injector(&self, llc: LlcId) -> Option<Runnable> {
+        let context = &self.context;
+        let injector = &context.shared.injectors[llc.index()];
+        if injector.is_empty() {
+            return None;
+        }
+        // A fair share: what is there by the workers that may want it, at least one.
+        let share = injector.len() / context.shared.worker_count() + 1;
+        let runnable = injector.pop(&context.local, share.min(BATCH))?;
+        context.me().counters.injector_pops.add(1);
+        Some(runnable)
+    }
+
+    /// Looks everywhere that `scope` allows, nearest first.
+    pub(super) fn search(&mut self, scope: Scope) -> Option<Runnable> {
+        self.context.me().counters.searches.add(1);
+        let found = self.search_outward(scope);
+        if found.is_none() {
+            self.context.me().counters.searches_failed.add(1);
+        }
+        found
+    }
+
+    fn search_outward(&mut self, scope: Scope) -> Option<Runnable> {
+        if let Some(runnable) = self.take_shared() {
+            return Some(runnable);
+        }
+        let home = self.context.shared.policy.plan.workers[self.context.id.index()].llc;
+        if let Some(runnable) = self.steal_in(home) {
+            return Some(runnable);
+        }
+        let others = self.context.shared.policy.plan.llcs[home.index()].others.len();
+        let on_node = self.context.shared.policy.plan.llcs[home.index()].others_on_node;
+        for i in 0..others {
+            let llc = self.context.shared.policy.plan.llcs[home.index()].others[i];
+            let level = if i < on_node { Level::Node } else { Level::Machine };
+            if scope == Scope::Normal && !self.attempt(level) {
+                continue;
+            }
+            let found = self.take_injector(llc).or_else(|| self.steal_in(llc));
+            self.gates.record(level, found.is_some());
+            if found.is_some() {
+                return found;
+            }
+        }
+        if scope == Scope::Rescue { self.rescue() } else { None }
+    }
+
+    fn attempt(&mut self, level: Level) -> bool {
+        let mut rng = self.context.rng.get();
+        let yes = self.gates.attempt(level, &mut rng);
+        self.context.rng.set(rng);
+        yes
+    }
+
+    /// Steals from the workers of one LLC, from a random one on.
+    fn steal_in(&self, llc: LlcId) -> Option<Runnable> {
+        let context = &self.context;
+        let plan = &context.shared.policy.plan;
+        let victims = &plan.llcs[llc.index()].workers;
+        let start = context.random_below(victims.len());
+        for i in 0..victims.len() {
+            let victim = victims[(start + i) % victims.len()];
+            if victim == context.id {
+                continue;
+            }
+            let stealer = &context.shared.workers[victim.index()].stealer;
+            if !stealer.is_empty()
+                && let Some(runnable) = stealer.steal(&context.local, BATCH)
+            {
+                let (a, b) = (&plan.workers[victim.index()], &plan.workers[context.id.index()]);
+                let counters = &context.me().counters;
+                let counter = if a.group == b.group {
+                    &counters.steals_group
+                } else if a.llc == b.llc {
+                    &counters.steals_llc
+                } else if a.node == b.node {
+                    &counters.steals_node
+                } else {
+                    &counters.steals_machine
+                };
+                counter.add(1);
+                return Some(runnable);
+            }
+        }
+        None
+    }
+
+    /// What only a rescue may take: other groups' queues and the slots of stuck workers.
+    fn rescue(&mut self) -> Option<Runnable> {
+        let context = &self.context;
+        for group in &context.shared.groups {
+            if !group.is_empty()
+                && let Some(runnable) = group.pop(0, drop)
+            {
+                return Some(runnable);
+            }
+        }
+        let stuck = self.rounds.stuck.iter().enumerate().filter(|(_, stuck)| **stuck);
+        stuck.map(|(worker, _)| worker).find_map(|worker| context.shared.workers[worker].slot.take())
+    }
+
+    /// Whether a queue that anyone may drain has something.
+    pub(super) fn anything_shared(&self) -> bool {
+        look_at_shared(&self.context)
+    }
+
+    /// Goes to sleep until there is a reason to search again.
+    pub(super) fn sleep(&mut self, last_searcher: bool) -> Awake {
+        let worker = self.context.id.index();
+        let mut bed = Bed { context: &self.context, rounds: &mut self.rounds };
+        let awake = self.context.shared.sleepers.sleep(worker, last_searcher, &mut bed);
+        if awake.slept {
+            self.context.me().counters.parks.add(1);
+        }
+        awake
+    }
+}
+
+/// Step 4 of parking for the queues that need the handshake of W1: own group, every injector.
+fn look_at_shared(context: &Context) -> bool {
+    let shared = &*context.shared;
+    let group = shared.policy.plan.workers[context.id.index()].group.index();
+    !shared.groups[group].is_empty() || shared.injectors.iter().any(|injector| !injector.is_empty())
+}
+
+/// A worker on its way to sleep.
+struct Bed<'a> {
+    context: &'a Context,
+    rounds: &'a mut Rounds,
+}
+
+impl Host for Bed<'_> {
+    fn final_look(&mut self, everything: bool) -> bool {
+        let shared = &*self.context.shared;
+        if look_at_shared(self.context) {
+            return true;
+        }
+        // Work that its owner will do itself if need be, but that we are free to do now: deques of the same LLC. The
+        // last searcher looks at the whole machine.
+        let plan = &shared.policy.plan;
+        let llc = plan.workers[self.context.id.index()].llc;
+        if everything {
+            shared.workers.iter().any(|worker| !worker.stealer.is_empty())
+        } else {
+            plan.llcs[llc.index()].workers.iter().any(|w| !shared.workers[w.index()].stealer.is_empty())
+        }
+    }
+
+    fn spin(&mut self, word: &ParkWord) {
+        let shared = &*self.context.shared;
+        if !shared.spins {
+            return;
+        }
+        // As long as a wake-up would cost: at most twice the best that can be done without knowing the future.
+        let limit = shared.policy.config.spin_max.0.min(shared.wake_cost().0);
+        let start = clock::nanos();
+        while clock::nanos() - start < limit {
+            for _ in 0..16 {
+                if word.has_token() {
+                    return;
+                }
+                spin_hint();
+            }
+        }
+    }
+
+    fn sentinel_look(&mut self) -> bool {
+        let shared = &*self.context.shared;
+        self.context.me().counters.sentinel_looks.add(1);
+        let now = Nanos(clock::nanos());
+        let interval = now.since(self.rounds.last).0;
+        self.rounds.last = now;
+        let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
+        for (index, worker) in shared.workers.iter().enumerate() {
+            let polls = worker.counters.polls.get();
+            let advanced = polls.wrapping_sub(std::mem::replace(&mut self.rounds.polls[index], polls));
+            let queued = worker.stealer.len() as u64;
+            let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
+            // Flowing, but so slowly that waking us is cheaper than the wait.
+            let slow = advanced > 0 && queued * (interval / advanced) > shared.wake_cost().0;
+            self.rounds.stuck[index] = stuck;
+            reason |= stuck || slow;
+        }
+        for (group, waiting) in shared.groups.iter().zip(&mut self.rounds.waiting) {
+            let now = !group.is_empty();
+            reason |= now && *waiting;
+            *waiting = now;
+        }
+        reason
+    }
+
+    fn interval(&mut self) -> Duration {
+        // Looks begin with what the workers have done by now.
+        if self.rounds.last == Nanos(0) {
+            self.rounds.last = Nanos(clock::nanos());
+        }
+        Duration::from_nanos(self.context.shared.policy.config.sentinel_interval.0)
+    }
+}
+
+impl super::Shared {
+    /// The average that workers publish; for the trace line.
+    pub(crate) fn published_average_run(&self, worker: usize) -> Nanos {
+        // Ordering: Relaxed; an estimate.
+        Nanos(self.workers[worker].average_run.load(Ordering::Relaxed))
+    }
+}

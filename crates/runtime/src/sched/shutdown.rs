@@ -1,0 +1,128 @@
+//! How a runtime ends, in numbered steps.
+//!
+//! 1. Somebody calls `stop`: the flag, then a token for every worker.
+//! 2. Every worker finishes the task it is running, leaves its loop, and stops being its thread's worker: what its
+//!    thread schedules from now on goes to an injector like any foreign wake.
+//! 3. It hands what is in its slot and deque to its LLC's injector.
+//! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose
+//!    runnables then arrive in the queues, from us or from a foreign waker that was under way), and repeats until both
+//!    are empty. Dropping a runnable drops the task's future and tells its joiner.
+//! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
+//!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
+//! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by the last worker.
+
+use super::Shared;
+use super::worker::Worker;
+use crate::primitives::{Ordering, fence};
+use crate::task::Runnable;
+
+impl Worker {
+    /// Steps 3 to 6.
+    pub(super) fn leave(self) {
+        let context = self.context;
+        let shared = context.shared.clone();
+        let llc = shared.policy.plan.workers[context.id.index()].llc.index();
+        while let Some(runnable) = context.me().slot.take().or_else(|| context.local.pop()) {
+            shared.injectors[llc].push(runnable);
+        }
+        drop(context);
+        // Ordering: AcqRel; (D a) what the other workers handed over happens before the last one's drain.
+        if shared.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            shared.drop_all_tasks();
+            shared.join_others();
+        }
+    }
+}
+
+impl Shared {
+    /// Adds the thread of a worker.
+    pub(crate) fn adopt(&self, thread: std::thread::JoinHandle<()>) {
+        self.threads.lock().unwrap().push(thread);
+    }
+
+    /// Step 1, and step 6 if the calling thread may block: a thread that is no worker of any runtime.
+    pub(crate) fn shutdown(&self) {
+        self.sleepers.stop();
+        let may_block = super::context::Context::with(|context| context.is_none());
+        if may_block {
+            self.join_others();
+        }
+    }
+
+    /// Lets the workers end on their own.
+    pub(crate) fn forget_threads(&self) {
+        drop(std::mem::take(&mut *self.threads.lock().unwrap()));
+    }
+
+    /// Joins all workers but the calling thread.
+    fn join_others(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap());
+        let me = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != me {
+                // A worker's thread catches the panics of tasks; one of our own has been reported by the hook.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// A worker thread could not be started: it counts as one that has left.
+    pub(crate) fn never_started(&self, workers: usize) {
+        let workers = u32::try_from(workers).expect("workers fit u16");
+        // Ordering: AcqRel; (D a).
+        if self.running.fetch_sub(workers, Ordering::AcqRel) == workers {
+            self.drop_all_tasks();
+        }
+    }
+
+    /// Steps 4 and 5.
+    fn drop_all_tasks(&self) {
+        loop {
+            let dropped = self.drop_queued();
+            let pending = self.registry.wake_all();
+            if !dropped && !pending {
+                break;
+            }
+            if !dropped {
+                // A foreign waker holds a runnable and is about to push it.
+                std::thread::yield_now();
+            }
+        }
+        // Ordering: SeqCst; (T) flag before the last look, against push before flag in `refuse_if_terminated`.
+        self.terminated.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        self.drop_queued();
+    }
+
+    /// After a push by a foreign thread: step 5's other half.
+    pub(super) fn refuse_if_terminated(&self) {
+        // Ordering: SeqCst; (T) push before flag.
+        fence(Ordering::SeqCst);
+        if self.terminated.load(Ordering::Relaxed) != 0 {
+            self.drop_queued();
+        }
+    }
+
+    /// Drops what is in the shared queues. True if there was anything.
+    fn drop_queued(&self) -> bool {
+        let mut any = false;
+        while let Some(runnable) = self.pop_anything() {
+            drop(runnable);
+            any = true;
+        }
+        any
+    }
+
+    fn pop_anything(&self) -> Option<Runnable> {
+        let mut groups = self.groups.iter();
+        let mut injectors = self.injectors.iter();
+        groups
+            .find_map(|group| {
+                let mut rest = Vec::new();
+                let first = group.pop(usize::MAX, |runnable| rest.push(runnable));
+                rest.into_iter().for_each(drop);
+                first
+            })
+            .or_else(|| injectors.find_map(|injector| injector.pop_one()))
+    }
+}

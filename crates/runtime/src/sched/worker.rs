@@ -1,0 +1,221 @@
+//! A worker's loop: take a task, run it, look up from time to time; search when dry, sleep when there is nothing.
+
+use std::cell::Cell;
+
+use quadrille_policy::{Gates, Nanos, Rng, WorkerId};
+
+use super::Shared;
+use super::context::Context;
+use super::park::Awake;
+use super::queue::local::Local;
+use super::search::{Rounds, Scope};
+use crate::coop;
+use std::sync::Arc;
+
+use crate::primitives::{Ordering};
+use crate::sys::clock;
+use crate::task::Runnable;
+
+/// A worker looks up from its deque at least this often, ns: the bound of W5 on the shared queues it may drain.
+const LOOK_UP_NS: u64 = 100_000;
+
+/// A worker, on its own thread.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(super) context: Context,
+    pub(super) gates: Gates,
+    pub(super) rounds: Rounds,
+    /// Tasks until the next look up.
+    countdown: u32,
+    /// Tasks between two looks up: `LOOK_UP_NS` by the average run, at most `Config::global_interval`.
+    interval: u32,
+    /// Tasks out of the slot in a row.
+    streak: u32,
+    slot_polls_max: u32,
+    budget: u8,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, id: WorkerId, local: Local) -> Self {
+        let config = &shared.policy.config;
+        let seed = config.seed.wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        Self {
+            gates: Gates::default(),
+            rounds: Rounds::new(shared.worker_count(), shared.groups.len()),
+            countdown: 2,
+            interval: 1,
+            streak: 0,
+            slot_polls_max: config.slot_polls_max,
+            budget: config.budget,
+            context: Context {
+                id,
+                local,
+                rng: Cell::new(Rng::new(seed)),
+                now: Cell::new(Nanos(clock::nanos())),
+                average_run: Cell::new(Nanos(0)),
+                shared,
+            },
+        }
+    }
+
+    /// Runs tasks until the runtime stops, then leaves (see `shutdown`).
+    pub(crate) fn run(mut self) {
+        // SAFETY of the pointer behind `enter`: `context` is not moved before the guard is dropped.
+        let context: *const Context = &raw const self.context;
+        // SAFETY: `self` stays in this frame until `leave`, after the guard; the loop never moves `context`.
+        let entered = unsafe { &*context }.enter();
+        while let Some(runnable) = self.next() {
+            self.execute(runnable);
+        }
+        drop(entered);
+        self.leave();
+    }
+
+    /// The next task to run, wherever it is; `None` once the runtime stops.
+    #[inline]
+    fn next(&mut self) -> Option<Runnable> {
+        self.countdown -= 1;
+        if self.countdown == 0
+            && let Some(runnable) = self.look_up()?
+        {
+            return Some(runnable);
+        }
+        match self.next_local() {
+            Some(runnable) => Some(runnable),
+            None => self.dry(),
+        }
+    }
+
+    #[inline]
+    fn next_local(&mut self) -> Option<Runnable> {
+        let context = &self.context;
+        let me = context.me();
+        if self.streak < self.slot_polls_max
+            && let Some(runnable) = me.slot.take()
+        {
+            self.streak += 1;
+            me.counters.slot_pops.add(1);
+            return Some(runnable);
+        }
+        self.streak = 0;
+        if let Some(runnable) = context.local.pop() {
+            me.counters.local_pops.add(1);
+            return Some(runnable);
+        }
+        me.slot.take()
+    }
+
+    /// Between tasks, every interval: read the clock, see whether to stop, offer surplus, serve the shared queues.
+    /// `None`: stop. `Some(None)`: nothing there, go on with the deque.
+    #[cold]
+    fn look_up(&mut self) -> Option<Option<Runnable>> {
+        let context = &self.context;
+        if context.shared.sleepers.is_stopping() {
+            return None;
+        }
+        let now = Nanos(clock::nanos());
+        let run = now.since(context.now.get()).0 / u64::from(self.interval);
+        context.now.set(now);
+        let old = context.average_run.get().0;
+        let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
+        context.average_run.set(Nanos(average));
+        // Ordering: Relaxed; an estimate for others.
+        context.me().average_run.store(average, Ordering::Relaxed);
+        let most = u64::from(context.shared.policy.config.global_interval);
+        self.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
+        self.countdown = self.interval;
+        if context.local.len() > 0 {
+            context.offer();
+        }
+        Some(self.take_shared())
+    }
+
+    /// Runs a task once.
+    #[inline]
+    fn execute(&mut self, runnable: Runnable) {
+        let context = &self.context;
+        let meta = runnable.meta();
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let last = unsafe { meta.last_worker() };
+        if last.get() != context.id.0 {
+            if last.get() != u16::MAX {
+                self.count_migration(WorkerId(last.get()));
+            }
+            last.set(context.id.0);
+            // SAFETY: as above.
+            let policy = unsafe { meta.policy() };
+            let mut task = policy.get();
+            if task.home == context.shared.policy.plan.workers[context.id.index()].group {
+                task.home_worker = context.id;
+                policy.set(task);
+            }
+        }
+        context.me().counters.polls.add(1);
+        coop::start(self.budget);
+        runnable.run();
+    }
+
+    #[cold]
+    fn count_migration(&self, from: WorkerId) {
+        let plan = &self.context.shared.policy.plan;
+        let counters = &self.context.me().counters;
+        let (a, b) = (&plan.workers[from.index()], &plan.workers[self.context.id.index()]);
+        let counter = if a.group == b.group {
+            &counters.migrations_group
+        } else if a.llc == b.llc {
+            &counters.migrations_llc
+        } else if a.node == b.node {
+            &counters.migrations_node
+        } else {
+            &counters.migrations_machine
+        };
+        counter.add(1);
+    }
+
+    /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
+    fn dry(&mut self) -> Option<Runnable> {
+        let mut awake = Awake { claimed: false, rescue: false, slept: false };
+        loop {
+            if self.context.shared.sleepers.is_stopping() {
+                if awake.claimed {
+                    self.context.shared.sleepers.stop_search();
+                }
+                return None;
+            }
+            if !awake.claimed {
+                self.context.shared.sleepers.start_search();
+            }
+            if awake.claimed && awake.slept {
+                self.measure_wake();
+            }
+            let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
+            let found = self.search(scope);
+            let last = self.context.shared.sleepers.stop_search();
+            self.context.now.set(Nanos(clock::nanos()));
+            self.countdown = self.interval;
+            if let Some(runnable) = found {
+                if awake.rescue {
+                    self.context.me().counters.rescues.add(1);
+                }
+                // W1s: what a pusher left to us as its witness and we do not take is ours to announce.
+                if self.context.local.len() > 0 || (last && self.anything_shared()) {
+                    self.context.offer();
+                }
+                return Some(runnable);
+            }
+            if awake.claimed {
+                self.context.me().counters.useless_unparks.add(1);
+            }
+            awake = self.sleep(last);
+        }
+    }
+
+    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up.
+    fn measure_wake(&self) {
+        // Ordering: Relaxed; a measurement, published by the token.
+        let at = self.context.me().unparked_at.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            self.context.shared.measured_wake(Nanos(clock::nanos()).since(Nanos(at)));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What users call on tasks: names, and giving way.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::JoinHandle;
+use super::spawn::Options;
+use crate::runtime::Handle;
+
+/// Gives way to the tasks that are ready: the calling task goes to the back of its worker's queue.
+///
+/// Wakes nobody. On a thread that is no worker it lets the executor of that thread go round once.
+///
+/// # Cancel safety
+/// Strict: dropping the future means not to give way.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// quadrille::task::yield_now().await;
+/// # });
+/// ```
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Makes tasks with a name.
+///
+/// ```
+/// # let runtime = quadrille::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let handle = quadrille::task::Builder::new().name("answer").spawn(async { 42 });
+/// assert_eq!(handle.name(), Some("answer"));
+/// # handle.await.unwrap();
+/// # });
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it spawns"]
+pub struct Builder {
+    name: Option<Box<str>>,
+}
+
+impl Builder {
+    /// A builder of tasks without a name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the task; shown in dumps and by [`JoinHandle::name`]. Costs one allocation.
+    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Spawns `future` on the current runtime.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_on(&Handle::current(), future)
+    }
+
+    /// Spawns `future` on the runtime behind `handle`.
+    pub fn spawn_on<F>(self, handle: &Handle, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        handle.spawn_with(Options { name: self.name, flags: 0 }, future)
+    }
+}

@@ -1,0 +1,127 @@
+//! The user's future inside a task: catches its panics, obeys aborts, enters the registry when first pending.
+
+use std::any::Any;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::Meta;
+use super::join::Cancelled;
+use super::meta::FUTURE_DROPPED;
+use crate::primitives::{Ordering, fence};
+
+/// What a body leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
+pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
+
+/// The user's future, in place.
+pub(crate) struct Body<F> {
+    /// Dropped by `finish` or by `drop`, whichever comes first (`FUTURE_DROPPED`).
+    future: ManuallyDrop<F>,
+    meta: *const Meta,
+}
+
+// SAFETY: the pointer leads to the metadata of the same allocation, which is Sync; the future decides the rest.
+unsafe impl<F: Send> Send for Body<F> {}
+
+impl<F> Body<F> {
+    /// A body whose task has this metadata.
+    ///
+    /// # Safety
+    /// `meta` lives in the same task as the body will, and so outlives it.
+    pub(super) unsafe fn new(future: F, meta: *const Meta) -> Self {
+        Self { future: ManuallyDrop::new(future), meta }
+    }
+
+    fn meta(&self) -> &Meta {
+        // SAFETY: `new`'s contract: the metadata outlives the body.
+        unsafe { &*self.meta }
+    }
+
+    /// Drops the user's future once; a panic of its destructor is returned.
+    fn drop_future(&mut self) -> Option<Box<dyn Any + Send>> {
+        if self.meta().has(FUTURE_DROPPED) {
+            return None;
+        }
+        self.meta().set(FUTURE_DROPPED);
+        // SAFETY: the flag was not set, so this is the first drop; the future is never used after it.
+        catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut self.future) })).err()
+    }
+
+    /// Makes the task findable for shutdown and abort handles. True if it was aborted meanwhile.
+    #[cold]
+    fn enter_registry(&self, cx: &Context<'_>) -> bool {
+        let meta = self.meta();
+        // SAFETY: rule 4 of `task`: the scheduler outlives every body.
+        let shared = unsafe { &*meta.scheduler() };
+        let key = shared.registry.insert(cx.waker().clone());
+        // Ordering: Relaxed; the fences here and in `JoinHandle::abort_handle` decide who sees whose store.
+        meta.key.store(key, Ordering::Relaxed);
+        // Ordering: SeqCst; (E b) key before cell, against cell before key in `abort_handle`.
+        fence(Ordering::SeqCst);
+        meta.extras().and_then(|extras| extras.abort.get()).is_some_and(|cell| cell.registered(key))
+    }
+
+    fn aborted(&self) -> bool {
+        self.meta().extras().and_then(|extras| extras.abort.get()).is_some_and(|cell| cell.is_aborted())
+    }
+}
+
+impl<F: Future> Future for Body<F> {
+    type Output = Outcome<F::Output>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the future is pinned with the body and never moved out of it.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.aborted() {
+            return Poll::Ready(this.cancel());
+        }
+        // SAFETY: structural pinning: `future` is never moved until it is dropped in place.
+        let future = unsafe { Pin::new_unchecked(&mut *this.future) };
+        match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+            Ok(Poll::Pending) => {
+                // Ordering: Relaxed; only the runner writes it.
+                if this.meta().key.load(Ordering::Relaxed) == 0 && this.enter_registry(cx) {
+                    return Poll::Ready(this.cancel());
+                }
+                Poll::Pending
+            }
+            Ok(Poll::Ready(value)) => Poll::Ready(match this.drop_future() {
+                None => Ok(value),
+                Some(payload) => Err(payload),
+            }),
+            Err(payload) => {
+                // The panic of the poll wins over one of the destructor.
+                let _ = this.drop_future();
+                Poll::Ready(Err(payload))
+            }
+        }
+    }
+}
+
+impl<F> Body<F> {
+    #[cold]
+    fn cancel<T>(&mut self) -> Outcome<T> {
+        Err(self.drop_future().unwrap_or_else(|| Box::new(Cancelled)))
+    }
+}
+
+impl<F> Drop for Body<F> {
+    fn drop(&mut self) {
+        // A panic here has nobody to be reported to: the task was cancelled.
+        let _ = self.drop_future();
+        let meta = self.meta();
+        if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
+            cell.finished();
+        }
+        // Ordering: Relaxed; whoever drops the body got it from the runner that wrote the key.
+        let key = meta.key.load(Ordering::Relaxed);
+        if key != 0 {
+            // SAFETY: rule 4 of `task`: the scheduler outlives every body.
+            let shared = unsafe { &*meta.scheduler() };
+            shared.registry.remove(key);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Handles to a spawned task: await its result, abort it, or let it go.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use async_task::FallibleTask;
+
+use super::Meta;
+use super::body::Outcome;
+use super::meta::Id;
+use crate::error::JoinError;
+use std::sync::Arc;
+
+use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::sched::Shared;
+
+/// The payload of a task that was aborted, in place of a panic's.
+pub(crate) struct Cancelled;
+
+/// Awaits a task's result.
+///
+/// Dropping the handle detaches the task: it runs on. The result is `Err` if the task panicked, was aborted, or was
+/// dropped by the shutdown of its runtime.
+///
+/// # Cancel safety
+/// Strict: a handle that was polled and not ready can be awaited later.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let handle = quadrille::spawn(async { 6 * 7 });
+/// assert_eq!(handle.await.unwrap(), 42);
+/// # });
+/// ```
+#[must_use = "dropping a handle detaches the task; await it to see its result"]
+pub struct JoinHandle<T> {
+    /// `None` only in `drop`.
+    task: Option<FallibleTask<Outcome<T>, Meta>>,
+    /// The metadata in the task's allocation, which `task` keeps alive.
+    meta: NonNull<Meta>,
+}
+
+// SAFETY: the pointer leads to a `Meta`, which is Sync, and lives as long as `task`, which decides the rest.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: as above; nothing of a `T` is reachable through a shared handle.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+// The output is moved out of the allocation, never pinned there.
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    pub(super) fn new(task: async_task::Task<Outcome<T>, Meta>) -> Self {
+        let meta = NonNull::from(task.metadata());
+        Self { task: Some(task.fallible()), meta }
+    }
+
+    fn meta(&self) -> &Meta {
+        // SAFETY: async-task frees the allocation only after its handle, which `self.task` is, has gone.
+        unsafe { self.meta.as_ref() }
+    }
+
+    fn task(&self) -> &FallibleTask<Outcome<T>, Meta> {
+        self.task.as_ref().expect("the task is taken in drop only")
+    }
+
+    /// Asks the task to stop at its next suspension point; awaiting the handle then gives an error with
+    /// [`JoinError::is_cancelled`], unless the task finished first.
+    pub fn abort(&self) {
+        self.abort_handle().abort();
+    }
+
+    /// A handle that can only abort the task; any number of clones.
+    #[must_use]
+    pub fn abort_handle(&self) -> AbortHandle {
+        let meta = self.meta();
+        let cell = meta.extras_or_new().abort.get_or_init(|| {
+            Arc::new(AbortCell::new(meta.id, meta.scheduler(), self.is_finished()))
+        });
+        // Ordering: SeqCst; (E b) cell before key, against key before cell in `Body::enter_registry`.
+        fence(Ordering::SeqCst);
+        // Ordering: Relaxed; the fence decides.
+        let key = meta.key.load(Ordering::Relaxed);
+        if key != 0 {
+            cell.key.store(key, Ordering::Relaxed);
+        }
+        AbortHandle { cell: cell.clone() }
+    }
+
+    /// Whether the task has finished, in whatever way.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task().is_finished()
+    }
+
+    /// The task's id.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.meta().id
+    }
+
+    /// The name given by [`task::Builder`](crate::task::Builder), if any.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.meta().extras().and_then(|extras| extras.name.as_deref())
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        std::task::ready!(crate::coop::poll_proceed(cx));
+        let task = self.task.as_mut().expect("the task is taken in drop only");
+        let outcome = std::task::ready!(Pin::new(task).poll(cx));
+        let id = self.id();
+        Poll::Ready(match outcome {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(payload)) => Err(error(id, payload)),
+            None => Err(JoinError::cancelled(id)),
+        })
+    }
+}
+
+#[cold]
+fn error(id: Id, payload: Box<dyn Any + Send>) -> JoinError {
+    if payload.is::<Cancelled>() { JoinError::cancelled(id) } else { JoinError::panicked(id, payload) }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.detach();
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.id()).field("finished", &self.is_finished()).finish()
+    }
+}
+
+/// Aborts a task; obtained from [`JoinHandle::abort_handle`].
+#[derive(Clone)]
+pub struct AbortHandle {
+    cell: Arc<AbortCell>,
+}
+
+impl AbortHandle {
+    /// Asks the task to stop at its next suspension point. Does nothing if it has finished.
+    pub fn abort(&self) {
+        // Ordering: SeqCst RMW; (E c) aborted before key, against key before aborted in `registered`.
+        if self.cell.aborted.swap(true, Ordering::SeqCst) || self.is_finished() {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        // Ordering: Relaxed; the fence decides.
+        let key = self.cell.key.load(Ordering::Relaxed);
+        // Key zero: the task has never been pending. It is in a queue, or running, and looks at `aborted` when it is
+        // next polled or when it registers.
+        if key != 0
+            && let Some(shared) = Shared::find(self.cell.scheduler)
+            && let Some(waker) = shared.registry.waker(key)
+        {
+            waker.wake();
+        }
+    }
+
+    /// Whether the task has finished, in whatever way.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        // Ordering: Acquire; pairs with the Release in `finished` (E d).
+        self.cell.finished.load(Ordering::Acquire)
+    }
+
+    /// The task's id.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.cell.id
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle").field("id", &self.id()).field("finished", &self.is_finished()).finish()
+    }
+}
+
+/// What abort handles and the body share.
+#[derive(Debug)]
+pub(crate) struct AbortCell {
+    id: Id,
+    /// Address of the scheduler, never dereferenced: the handle may outlive it. Looked up among the live ones.
+    scheduler: usize,
+    /// The task's key in the registry, zero until it was first pending.
+    key: AtomicU32,
+    aborted: AtomicBool,
+    finished: AtomicBool,
+}
+
+impl AbortCell {
+    fn new(id: Id, scheduler: *const Shared, finished: bool) -> Self {
+        Self { id, scheduler: scheduler.addr(), key: AtomicU32::new(0), aborted: AtomicBool::new(false), finished: AtomicBool::new(finished) }
+    }
+
+    /// Whether somebody asked the task to stop.
+    #[inline]
+    pub(super) fn is_aborted(&self) -> bool {
+        // Ordering: Relaxed; a wake follows the store, and its read-modify-write of the task's state orders the two.
+        self.aborted.load(Ordering::Relaxed)
+    }
+
+    /// The body has entered the registry. True if the task was aborted before.
+    pub(super) fn registered(&self, key: u32) -> bool {
+        // Ordering: Relaxed; the fences here and in `abort` decide who sees whose store.
+        self.key.store(key, Ordering::Relaxed);
+        // Ordering: SeqCst; (E c) key before aborted.
+        fence(Ordering::SeqCst);
+        self.aborted.load(Ordering::Relaxed)
+    }
+
+    /// The body is being dropped.
+    pub(super) fn finished(&self) {
+        // Ordering: Release; (E d) pairs with the Acquire in `AbortHandle::is_finished`.
+        self.finished.store(true, Ordering::Release);
+    }
+}

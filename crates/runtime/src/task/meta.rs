@@ -1,0 +1,178 @@
+//! What a task carries besides its body.
+
+use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
+
+use quadrille_policy::TaskPolicy;
+
+use super::join::AbortCell;
+use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sched::Shared;
+
+/// Identifies a task within its process; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(u64);
+
+impl Id {
+    /// A new id, from this thread's block of 64.
+    pub(crate) fn next() -> Self {
+        const BLOCK: u64 = 64;
+        thread_local! {
+            static NEXT: Cell<u64> = const { Cell::new(0) };
+        }
+        static BLOCKS: OnceLock<AtomicU64> = OnceLock::new();
+        NEXT.with(|next| {
+            let mut id = next.get();
+            if id.is_multiple_of(BLOCK) {
+                // Ordering: Relaxed; only uniqueness is asked of it.
+                id = BLOCKS.get_or_init(|| AtomicU64::new(BLOCK)).fetch_add(BLOCK, Ordering::Relaxed);
+            }
+            next.set(id + 1);
+            Self(id)
+        })
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What few tasks have.
+#[derive(Debug, Default)]
+pub(crate) struct Extras {
+    /// The name given by `task::Builder`.
+    pub(crate) name: Option<Box<str>>,
+    /// What abort handles refer to, once there is one.
+    pub(crate) abort: OnceLock<Arc<AbortCell>>,
+}
+
+/// Metadata of a task: 56 bytes, so that a small task stays within 120 bytes, which glibc frees without a lock.
+pub(crate) struct Meta {
+    /// Next task in a mailbox; belongs to whoever holds the runnable, then to the mailbox.
+    pub(crate) link: AtomicPtr<()>,
+    /// The scheduler; alive as long as the body (rule 4).
+    scheduler: *const Shared,
+    /// This task's id.
+    pub(crate) id: Id,
+    extras: AtomicPtr<Extras>,
+    policy: Cell<TaskPolicy>,
+    /// Key in the registry plus one, zero before the task was first pending.
+    pub(crate) key: AtomicU32,
+    flags: AtomicU8,
+    /// The worker that ran the task last; `u16::MAX`: none yet. Touched by the holder of the runnable alone.
+    last_worker: Cell<u16>,
+}
+
+/// The body runs on the blocking pool, not on a worker.
+pub(crate) const BLOCKING: u8 = 1;
+/// The user's future was dropped already; written by the runner only.
+pub(crate) const FUTURE_DROPPED: u8 = 2;
+
+// SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the runnable alone
+// (rule 1), and a runnable has one holder at a time (W2).
+unsafe impl Send for Meta {}
+// SAFETY: as above.
+unsafe impl Sync for Meta {}
+
+impl Meta {
+    pub(crate) fn new(scheduler: *const Shared, policy: TaskPolicy, flags: u8, name: Option<Box<str>>) -> Self {
+        let extras = match name {
+            None => std::ptr::null_mut(),
+            Some(_) => Box::into_raw(Box::new(Extras { name, abort: OnceLock::new() })),
+        };
+        Self {
+            link: AtomicPtr::new(std::ptr::null_mut()),
+            scheduler,
+            id: Id::next(),
+            extras: AtomicPtr::new(extras),
+            policy: Cell::new(policy),
+            key: AtomicU32::new(0),
+            flags: AtomicU8::new(flags),
+            last_worker: Cell::new(u16::MAX),
+        }
+    }
+
+    /// The scheduler that the task belongs to. Dereferencing it needs a reason to believe that it is alive (rule 4).
+    #[inline]
+    pub(crate) fn scheduler(&self) -> *const Shared {
+        self.scheduler
+    }
+
+    /// Whether the flag is set.
+    #[inline]
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        // Ordering: Relaxed; flags are set before the task is published, or by the runner for itself.
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    /// Sets a flag. Only the runner may.
+    pub(crate) fn set(&self, flag: u8) {
+        // Ordering: Relaxed; see `has`.
+        self.flags.store(self.flags.load(Ordering::Relaxed) | flag, Ordering::Relaxed);
+    }
+
+    /// The rare fields, if the task has any.
+    #[inline]
+    pub(crate) fn extras(&self) -> Option<&Extras> {
+        // Ordering: Acquire; pairs with the Release in `extras_or_new` (E a).
+        let extras = self.extras.load(Ordering::Acquire);
+        // SAFETY: null or from `Box::into_raw`, never replaced, freed in `drop` only.
+        unsafe { extras.as_ref() }
+    }
+
+    /// The rare fields, made if need be.
+    pub(crate) fn extras_or_new(&self) -> &Extras {
+        if let Some(extras) = self.extras() {
+            return extras;
+        }
+        let new = Box::into_raw(Box::new(Extras::default()));
+        // Ordering: AcqRel; (E a) publishes the box, or takes in the one that came first.
+        match self.extras.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: `new` was just made and is owned by `self` now.
+            Ok(_) => unsafe { &*new },
+            Err(other) => {
+                // SAFETY: `new` was just made and nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: not null, published by another caller of this function.
+                unsafe { &*other }
+            }
+        }
+    }
+
+    /// The policy fields.
+    ///
+    /// # Safety
+    /// The caller holds the task's runnable.
+    #[inline]
+    pub(crate) unsafe fn policy(&self) -> &Cell<TaskPolicy> {
+        &self.policy
+    }
+
+    /// The worker that ran the task last, `u16::MAX` if none did.
+    ///
+    /// # Safety
+    /// The caller holds the task's runnable.
+    #[inline]
+    pub(crate) unsafe fn last_worker(&self) -> &Cell<u16> {
+        &self.last_worker
+    }
+}
+
+impl Drop for Meta {
+    fn drop(&mut self) {
+        // Ordering: Acquire; pairs with (E a).
+        let extras = self.extras.load(Ordering::Acquire);
+        if !extras.is_null() {
+            // SAFETY: from `Box::into_raw`, and this is the only place that frees it.
+            drop(unsafe { Box::from_raw(extras) });
+        }
+    }
+}
+
+impl std::fmt::Debug for Meta {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meta").field("id", &self.id).finish_non_exhaustive()
+    }
+}
