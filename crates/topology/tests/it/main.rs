@@ -1,0 +1,5 @@
+//! The crate through its public API.
+
+mod groups;
+mod machine;
+mod synthetic;
