@@ -69,20 +69,16 @@ impl TopologyError {
 
 #[cfg(feature = "std")]
 impl TopologyError {
+    /// Of the unsupported kind if that is what `source` says.
     pub(crate) fn io(message: impl Into<String>, source: std::io::Error) -> Self {
         Self {
-            kind: Kind::Io,
+            kind: match source.kind() {
+                std::io::ErrorKind::Unsupported => Kind::Unsupported,
+                _ => Kind::Io,
+            },
             message: message.into(),
             source: Some(source.into()),
         }
-    }
-
-    #[cfg_attr(
-        any(target_os = "linux", target_os = "android"),
-        expect(dead_code, reason = "only systems without CPU masks answer with it")
-    )]
-    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(Kind::Unsupported, message)
     }
 
     /// A file could not be read, or the operating system refused a call; [`Error::source`] is the [`std::io::Error`].

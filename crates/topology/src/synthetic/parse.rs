@@ -16,6 +16,9 @@ use crate::{Topology, TopologyError};
 /// An attribute lists at most this many values, so that a range cannot ask for all memory.
 const VALUES_MAX: usize = 1 << 20;
 
+/// Each attribute at most once, with its values.
+type Attributes = Vec<(Attribute, Vec<u64>)>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     /// Letters, digits, `-` and `_`.
@@ -31,7 +34,7 @@ struct Parser<'a> {
 }
 
 /// Reads a whole machine.
-pub(super) fn machine(text: &str) -> Result<(Shape, Vec<(Attribute, Vec<u64>)>), TopologyError> {
+pub(super) fn machine(text: &str) -> Result<(Shape, Attributes), TopologyError> {
     let mut parser = Parser {
         tokens: tokens(text),
         next: 0,

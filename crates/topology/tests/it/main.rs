@@ -3,3 +3,7 @@
 mod groups;
 mod machine;
 mod synthetic;
+#[cfg(feature = "std")]
+mod sysfs;
+#[cfg(feature = "std")]
+mod tree;

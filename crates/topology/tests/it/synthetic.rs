@@ -143,6 +143,10 @@ fn errors_name_the_token_and_what_was_expected() {
         "pu:2 pu:2",
         "`pu` at character 6: expected os, node-os, distance, l2-size, llc-size or the end",
     );
+}
+
+#[test]
+fn errors_in_brackets_and_attributes() {
     check_error("core:[pu:1", "end of the machine: expected `,` or `]`");
     check_error(
         "l2:[core:1 node:2]",
