@@ -65,8 +65,34 @@ fn written_machines_read_back() {
 
 #[test]
 fn two_thousand_cpus() {
-    let tree = written("node:4 llc:8 l2:32 pu:2");
-    check(&tree, &format!("node:4 llc:8 l2:32 pu:2{SIZES}"), &[]);
+    let machine: Topology = "node:4 llc:8 l2:32 pu:2".parse().unwrap();
+    let mut tree = Tree::new().file("cpu/online", "0-2047");
+    for pu in machine.pus() {
+        let cpus = |span| machine.os_set_of(span).to_string();
+        let cpu = format!("cpu/cpu{}", pu.os_index);
+        tree = tree
+            .file(
+                &format!("{cpu}/topology/core_cpus_list"),
+                &cpus(machine.cores()[pu.core.index()].pus),
+            )
+            .file(&format!("{cpu}/cache/index0/level"), "3")
+            .file(
+                &format!("{cpu}/cache/index0/shared_cpu_list"),
+                &cpus(machine.llcs()[pu.llc.index()].pus),
+            );
+    }
+    for (node, cpus) in ["0-511", "512-1023", "1024-1535", "1536-2047"]
+        .iter()
+        .enumerate()
+    {
+        let folder = format!("node/node{node}");
+        let mut row = ["20"; 4];
+        row[node] = "10";
+        tree = tree
+            .file(&format!("{folder}/cpulist"), cpus)
+            .file(&format!("{folder}/distance"), &row.join(" "));
+    }
+    check(&tree, "node:4 llc:8 l2:32 pu:2", &[]);
 }
 
 #[test]
