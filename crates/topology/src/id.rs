@@ -30,6 +30,10 @@ id!(
     L2Id
 );
 id!(
+    /// A group of hardware threads that wake tasks through one queue, see [`Groups`](crate::Groups).
+    GroupId
+);
+id!(
     /// A last-level-cache domain.
     LlcId
 );

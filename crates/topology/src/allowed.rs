@@ -1,0 +1,153 @@
+//! What this process may use of the machine: affinity mask, cpuset and CPU quota.
+
+use std::path::{Path, PathBuf};
+
+use crate::{PuSet, Warning, cgroup, sys, sysfs, warning::Warnings};
+
+/// Where to look; the defaults are this machine, anything else a copy of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// The folder with `cpu` and `node`. Default: `/sys/devices/system`.
+    pub sysfs: PathBuf,
+    /// The folder with `cgroup` and `mountinfo`. Default: `/proc/self`.
+    pub proc_self: PathBuf,
+    /// What the mount points in `mountinfo` are relative to. Default: `/`.
+    pub mounts: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self::under(Path::new("/"))
+    }
+}
+
+impl Roots {
+    /// The usual paths below a copy of the root directory.
+    ///
+    /// ```
+    /// use quadrille_topology::Roots;
+    ///
+    /// let roots = Roots::under("/captured/epyc".as_ref());
+    /// assert_eq!(roots.sysfs.to_str(), Some("/captured/epyc/sys/devices/system"));
+    /// ```
+    #[must_use]
+    pub fn under(root: &Path) -> Self {
+        Self {
+            sysfs: root.join(sysfs::DEFAULT_ROOT.trim_start_matches('/')),
+            proc_self: root.join("proc/self"),
+            mounts: root.to_owned(),
+        }
+    }
+}
+
+/// A limit on CPU time: the process may use this much of a CPU for each second that passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuQuota {
+    /// Thousandths of a CPU, at least 1: 2500 is two and a half CPUs.
+    pub millicpus: u64,
+    /// The file that sets it.
+    pub source: PathBuf,
+}
+
+impl CpuQuota {
+    /// So many microseconds of CPU time in each period; nothing if either is 0.
+    pub(crate) fn new(quota_us: u64, period_us: u64, source: PathBuf) -> Option<Self> {
+        if quota_us == 0 || period_us == 0 {
+            return None;
+        }
+        let millicpus = u128::from(quota_us) * 1000 / u128::from(period_us);
+        let millicpus = u64::try_from(millicpus).unwrap_or(u64::MAX).max(1);
+        Some(Self { millicpus, source })
+    }
+
+    /// How many hardware threads it takes to use the quota up: 2.5 CPUs are 3.
+    #[must_use]
+    pub fn cpus_ceil(&self) -> u64 {
+        self.millicpus.div_ceil(1000)
+    }
+}
+
+/// What this process may use of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Allowed {
+    /// The affinity mask and every cpuset intersected. CPUs that the machine does not have may be among them.
+    pub pus: PuSet,
+    /// The tightest CPU quota of any ancestor cgroup.
+    pub quota: Option<CpuQuota>,
+    /// What was missing or odd, and is therefore not applied.
+    pub warnings: Vec<Warning>,
+}
+
+impl Allowed {
+    /// Asks for the limits as they are now; they may change while the process runs, so long-lived programs ask again.
+    ///
+    /// `affinity` is the mask to start from. `None` asks for the mask of the *calling thread*, which is what was given to
+    /// the process (`taskset`) only until the thread is pinned; a program that pins its threads remembers its first
+    /// mask, or asks from a thread that is not pinned. Where the system has no masks, `None` starts from as many
+    /// CPUs as [`std::thread::available_parallelism`] counts.
+    ///
+    /// ```
+    /// use quadrille_topology::{Allowed, Roots};
+    ///
+    /// let allowed = Allowed::read(&Roots::default(), None);
+    /// assert!(!allowed.pus.is_empty());
+    /// ```
+    #[must_use]
+    pub fn read(roots: &Roots, affinity: Option<&PuSet>) -> Self {
+        let mut warnings = Warnings::default();
+        let mut pus = affinity.map_or_else(|| own_affinity(&mut warnings), Clone::clone);
+        let limits = cgroup::read(roots, &mut warnings);
+        for (file, cpus) in &limits.cpusets {
+            let both = &pus & cpus;
+            if both.is_empty() {
+                let found = format!("CPUs {cpus}");
+                warnings.push(
+                    file,
+                    &found,
+                    "expected some of the affinity mask; this cpuset is not applied",
+                );
+            } else {
+                pus = both;
+            }
+        }
+        Self {
+            pus,
+            quota: limits.quota,
+            warnings: warnings.into_vec(),
+        }
+    }
+}
+
+fn own_affinity(warnings: &mut Warnings) -> PuSet {
+    sys::affinity().unwrap_or_else(|e| {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        let expected = "expected an affinity mask; the CPUs from 0 on are taken";
+        warnings.push(Path::new("sched_getaffinity"), &e.to_string(), expected);
+        (0..PuSet::LIMIT).take(count).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_in_thousandths() {
+        #[track_caller]
+        fn check(quota_us: u64, period_us: u64, millicpus: Option<u64>, cpus: u64) {
+            let quota = CpuQuota::new(quota_us, period_us, PathBuf::new());
+            assert_eq!(quota.as_ref().map(|q| q.millicpus), millicpus);
+            assert_eq!(quota.map_or(0, |q| q.cpus_ceil()), cpus);
+        }
+        check(50_000, 100_000, Some(500), 1);
+        check(250_000, 100_000, Some(2500), 3);
+        check(200_000, 100_000, Some(2000), 2);
+        check(1000, 1_000_000, Some(1), 1);
+        check(1, 1_000_000, Some(1), 1);
+        check(u64::MAX, 1, Some(u64::MAX), u64::MAX.div_ceil(1000));
+        check(0, 100_000, None, 0);
+        check(100_000, 0, None, 0);
+    }
+}

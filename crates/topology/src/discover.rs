@@ -1,0 +1,146 @@
+//! The machine that this process runs on, as far as it may use it.
+
+use std::{fmt, path::PathBuf};
+
+use crate::{Allowed, PuSet, Roots, Topology, TopologyError, Warning, sysfs};
+
+/// What to look at; the default is this process on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoverOptions {
+    /// Where to look.
+    pub roots: Roots,
+    /// The affinity mask to start from; `None` asks for the calling thread's, see [`Allowed::read`].
+    pub affinity: Option<PuSet>,
+}
+
+/// Where a machine was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// Linux's sysfs, below this folder.
+    Sysfs(PathBuf),
+    /// The hwloc library, where there is no sysfs; feature `hwloc`.
+    Hwloc,
+    /// Nothing could be read: as many hardware threads as allowed, without structure.
+    Flat,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sysfs(root) => write!(f, "sysfs {}", root.display()),
+            Self::Hwloc => f.write_str("hwloc"),
+            Self::Flat => f.write_str("flat"),
+        }
+    }
+}
+
+/// A machine, restricted to what this process may use, and how that was found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Discovery {
+    /// The allowed part of the machine; it has at least one hardware thread.
+    pub topology: Topology,
+    /// What restricts it. The quota is not applied to the topology: which hardware threads to leave idle is a decision.
+    pub allowed: Allowed,
+    /// Everything that was missing or odd, that of `allowed` included.
+    pub warnings: Vec<Warning>,
+    /// Where the machine was read from.
+    pub source: Source,
+}
+
+/// Reads this machine and restricts it to the affinity mask and the cpusets of this process.
+///
+/// It never fails: whatever cannot be read is a warning, and at worst the machine is flat.
+///
+/// ```
+/// use quadrille_topology::{Grouping, discover};
+///
+/// let found = discover();
+/// let groups = found.topology.groups(Grouping::default());
+/// println!("{} ({}): {} groups", found.topology, found.source, groups.len());
+/// assert!(!found.topology.pus().is_empty());
+/// ```
+#[must_use]
+pub fn discover() -> Discovery {
+    discover_with(&DiscoverOptions::default())
+}
+
+/// As [`discover`], with options: another root directory, another affinity mask.
+#[must_use]
+pub fn discover_with(options: &DiscoverOptions) -> Discovery {
+    let root = &options.roots.sysfs;
+    let allowed = Allowed::read(&options.roots, options.affinity.as_ref());
+    let mut warnings = Vec::new();
+    let (machine, source) = match sysfs::read(root) {
+        Ok((machine, odd)) => {
+            warnings.extend(odd);
+            (machine, Source::Sysfs(root.clone()))
+        }
+        Err(e) => without_sysfs(options, &allowed, &e, &mut warnings),
+    };
+    let mut discovery = Discovery {
+        topology: machine.restrict(&allowed.pus),
+        warnings,
+        source,
+        allowed,
+    };
+    if discovery.topology.pus().is_empty() {
+        discovery.warnings.push(Warning {
+            file: root.clone(),
+            problem: format!(
+                "CPUs {}: expected some of the allowed ones, {}; the machine is taken for flat",
+                machine.os_set(),
+                discovery.allowed.pus
+            ),
+        });
+        discovery.topology = Topology::flat_over(&discovery.allowed.pus);
+        discovery.source = Source::Flat;
+    }
+    if discovery.topology.pus().is_empty() {
+        // An affinity mask that a caller made up may be empty.
+        discovery.topology = Topology::flat(1);
+    }
+    discovery
+        .warnings
+        .extend(discovery.allowed.warnings.iter().cloned());
+    discovery
+}
+
+#[cfg(not(feature = "hwloc"))]
+fn without_sysfs(
+    options: &DiscoverOptions,
+    allowed: &Allowed,
+    error: &TopologyError,
+    warnings: &mut Vec<Warning>,
+) -> (Topology, Source) {
+    flat(options, allowed, error, warnings)
+}
+
+/// Asks hwloc about this machine, but not if a copy of another one was asked for.
+#[cfg(feature = "hwloc")]
+fn without_sysfs(
+    options: &DiscoverOptions,
+    allowed: &Allowed,
+    error: &TopologyError,
+    warnings: &mut Vec<Warning>,
+) -> (Topology, Source) {
+    if options.roots == Roots::default()
+        && let Ok(machine) = crate::hwloc::this_machine()
+    {
+        return (machine, Source::Hwloc);
+    }
+    flat(options, allowed, error, warnings)
+}
+
+fn flat(
+    options: &DiscoverOptions,
+    allowed: &Allowed,
+    error: &TopologyError,
+    warnings: &mut Vec<Warning>,
+) -> (Topology, Source) {
+    let file = options.roots.sysfs.clone();
+    let problem = format!("{error}; the machine is taken for flat");
+    warnings.push(Warning { file, problem });
+    (Topology::flat_over(&allowed.pus), Source::Flat)
+}

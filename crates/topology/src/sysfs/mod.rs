@@ -1,0 +1,208 @@
+//! Reads a machine from Linux's sysfs: `cpu/` and `node/` below `/sys/devices/system` or a copy of it.
+//!
+//! What is read, and what is assumed where it is missing or odd (with one warning for each kind of oddity):
+//!
+//! | file | gives | otherwise |
+//! |---|---|---|
+//! | `cpu/online` | the CPUs | every directory `cpu/cpu*` is one |
+//! | `cpu/cpu*/topology/core_cpus_list`, or `thread_siblings_list` | the core | `physical_package_id` and `core_id`, or a core for each CPU |
+//! | `cpu/cpu*/cache/index*/{level,type,shared_cpu_list}` | L2 and LLC (the highest level from 2 up) | the core is the L2; the package, or else the node, is the LLC |
+//! | `cpu/cpu*/cache/index*/size` | cache sizes | unknown |
+//! | `node/node*/cpulist` | the nodes; those without online CPUs are ignored | one node |
+//! | `node/node*/distance` | node distances | 10 and 20 |
+//!
+//! Only a directory without any CPU is an error.
+
+mod cpu;
+mod node;
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use self::{
+    cpu::{Cache, Cpu},
+    node::Nodes,
+};
+use crate::{PuSet, Topology, TopologyError, Warning, topology::Place, warning::Warnings};
+
+/// Where Linux shows its CPUs and nodes.
+pub const DEFAULT_ROOT: &str = "/sys/devices/system";
+
+/// Reads the online CPUs below `root`, which has the folders `cpu` and `node`. No affinity mask, cpuset or quota is looked
+/// at: that is what [`Allowed`](crate::Allowed) is for.
+///
+/// ```
+/// # #[cfg(target_os = "linux")] {
+/// use quadrille_topology::sysfs;
+///
+/// if let Ok((machine, warnings)) = sysfs::read(sysfs::DEFAULT_ROOT.as_ref()) {
+///     println!("{machine}");
+///     for warning in warnings {
+///         println!("warning: {warning}");
+///     }
+/// }
+/// # }
+/// ```
+///
+/// # Errors
+/// [`TopologyError::is_io`] if there is no CPU below `root`. Anything else is a warning.
+pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
+    let mut tree = Tree::default();
+    let online = online(&mut tree, &root.join("cpu"))?;
+    let nodes = Nodes::read(&mut tree, &root.join("node"), &online);
+    let cpus: Vec<Cpu> = online
+        .iter()
+        .map(|n| Cpu::read(&mut tree, &root.join("cpu"), n, &online))
+        .collect();
+
+    let mut places = places(&cpus, &nodes);
+    places.sort_by_key(|place| (place.node, place.os_index));
+    let mut machine = Topology::build(places);
+    let size = |os_index: u32, cache: fn(&Cpu) -> &Option<Cache>| {
+        let i = cpus
+            .binary_search_by_key(&os_index, |cpu| cpu.os_index)
+            .ok()?;
+        cache(&cpus[i]).as_ref()?.size_bytes
+    };
+    machine.set_l2_sizes(|pu| size(pu.os_index, |cpu| &cpu.l2));
+    machine.set_llc_sizes(|pu| size(pu.os_index, |cpu| &cpu.llc));
+    let numbers: Vec<u32> = machine.nodes().iter().map(|node| node.os_index).collect();
+    machine.set_distances(|from, to| nodes.distance(numbers[from.index()], numbers[to.index()]));
+    Ok((machine, tree.warnings.into_vec()))
+}
+
+/// The CPUs to describe: never none.
+fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
+    const EXPECTED: &str = "expected the list of online CPUs; every folder cpu* is taken for one";
+    let file = folder.join("online");
+    let mut online = match tree.required::<PuSet>(&file, EXPECTED) {
+        Some(online) if online.is_empty() => {
+            tree.odd(&file, "", EXPECTED);
+            online
+        }
+        online => online.unwrap_or_default(),
+    };
+    if online.is_empty() {
+        online = numbered(folder, "cpu").collect();
+    }
+    if online.is_empty() {
+        return Err(TopologyError::io(
+            format!("{}: expected the CPUs of a machine", folder.display()),
+            io::ErrorKind::NotFound.into(),
+        ));
+    }
+    if online.len() > Topology::PU_COUNT_MAX {
+        let found = format!("{} CPUs", online.len());
+        tree.warnings.push(
+            &file,
+            &found,
+            "expected at most 65535; the others are left out",
+        );
+        online = online.iter().take(Topology::PU_COUNT_MAX).collect();
+    }
+    Ok(online)
+}
+
+/// Gives each CPU its keys: the lowest CPU of the core, L2 and LLC.
+fn places(cpus: &[Cpu], nodes: &Nodes) -> Vec<Place> {
+    let mut packages = BTreeMap::new();
+    let mut cores = BTreeMap::new();
+    let place = |cpu: &Cpu| {
+        let package = *packages.entry(cpu.package).or_insert(cpu.os_index);
+        let core = match (cpu.core, cpu.core_id) {
+            (Some(core), _) => core,
+            (None, Some(id)) => *cores.entry((package, id)).or_insert(cpu.os_index),
+            (None, None) => cpu.os_index,
+        };
+        Place {
+            os_index: cpu.os_index,
+            node: nodes.of(cpu.os_index),
+            llc: cpu.llc.as_ref().map_or(package, |llc| llc.key),
+            l2: cpu.l2.as_ref().map_or(core, |l2| l2.key),
+            core,
+        }
+    };
+    cpus.iter().map(place).collect()
+}
+
+/// Reads small files and remembers what was odd.
+#[derive(Debug, Default)]
+struct Tree {
+    warnings: Warnings,
+}
+
+impl Tree {
+    /// The value in a file; nothing, with a warning, if the file is missing or has anything else in it.
+    fn required<T: FromStr>(&mut self, file: &Path, expected: &'static str) -> Option<T> {
+        if !file.exists() {
+            self.warnings.push(file, "missing", expected);
+            return None;
+        }
+        self.optional(file, expected)
+    }
+
+    /// As `required`, but a file may be missing.
+    fn optional<T: FromStr>(&mut self, file: &Path, expected: &'static str) -> Option<T> {
+        let bytes = match fs::read(file) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(e) => {
+                self.warnings.push(file, &e.to_string(), expected);
+                return None;
+            }
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let value = text.trim().parse().ok();
+        if value.is_none() {
+            self.odd(file, &text, expected);
+        }
+        value
+    }
+
+    /// The contents of a file make no sense.
+    fn odd(&mut self, file: &Path, contents: &str, expected: &'static str) {
+        self.warnings.push(file, &quoted(contents), expected);
+    }
+}
+
+/// The numbers of the folders `cpu0`, `cpu1` or `node0`, `node1` and so on.
+fn numbered(folder: &Path, prefix: &str) -> impl Iterator<Item = u32> {
+    let number = move |name: &str| -> Option<u32> {
+        let digits = name.strip_prefix(prefix)?;
+        let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+        digits
+            .parse()
+            .ok()
+            .filter(|n| is_number && *n < PuSet::LIMIT)
+    };
+    let entries: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    let names = entries
+        .into_iter()
+        .filter_map(move |path| number(path.file_name()?.to_str()?));
+    names.collect::<Vec<_>>().into_iter()
+}
+
+/// The start of a text, which may be long or have several lines, in backticks.
+pub(crate) fn quoted(text: &str) -> String {
+    const LEN_MAX: usize = 40;
+    let text = text.trim();
+    let start: String = text
+        .chars()
+        .take(LEN_MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().count() > LEN_MAX {
+        format!("`{start}...`")
+    } else {
+        format!("`{start}`")
+    }
+}
