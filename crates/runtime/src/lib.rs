@@ -3,14 +3,18 @@
 mod blocking;
 mod builder;
 pub mod coop;
+mod driver;
 mod error;
+pub mod io;
 pub mod metrics;
+pub mod net;
 mod primitives;
 mod runtime;
 mod sched;
 pub mod sync;
 mod sys;
 pub mod task;
+pub mod time;
 mod trace;
 
 pub use builder::Builder;

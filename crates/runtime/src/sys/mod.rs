@@ -4,4 +4,5 @@
 
 pub(crate) mod clock;
 pub(crate) mod futex;
+pub(crate) mod poller;
 pub(crate) mod thread;

@@ -1,0 +1,270 @@
+//! Ticks at equal distances.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use super::sleep::{Sleep, sleep_until};
+use crate::coop;
+use crate::sys::clock;
+
+/// Ticks now and then every `period`.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::time::{Duration, interval};
+///
+/// let mut interval = interval(Duration::from_millis(1));
+/// let first = interval.tick().await;
+/// let second = interval.tick().await;
+/// assert_eq!(second - first, Duration::from_millis(1));
+/// # });
+/// ```
+///
+/// # Panics
+///
+/// If `period` is zero, or outside of a runtime (reported at the caller).
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(clock::now(), period)
+}
+
+/// Ticks at `start` and then every `period`.
+///
+/// # Panics
+///
+/// As [`interval`].
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert!(
+        !period.is_zero(),
+        "the period of an interval must not be zero"
+    );
+    Interval {
+        sleep: sleep_until(start),
+        period,
+        missed: MissedTickBehavior::default(),
+    }
+}
+
+/// What an [`Interval`] does after a tick that was asked for too late, by more than a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissedTickBehavior {
+    /// Makes up for the missed ticks, one after the other without a wait: their number is right in the end.
+    #[default]
+    Burst,
+    /// Goes on a period after the late tick: two ticks are never closer than a period.
+    Delay,
+    /// Leaves out the missed ticks: the next comes at a multiple of the period from the start.
+    Skip,
+}
+
+impl MissedTickBehavior {
+    /// The deadline after that of `deadline`, whose tick happened at `now`.
+    fn next(self, deadline: Instant, now: Instant, period: Duration) -> Instant {
+        let far = || now + clock::FAR_FUTURE;
+        let regular = deadline.checked_add(period).unwrap_or_else(far);
+        if regular > now {
+            return regular;
+        }
+        match self {
+            MissedTickBehavior::Burst => regular,
+            MissedTickBehavior::Delay => now.checked_add(period).unwrap_or_else(far),
+            MissedTickBehavior::Skip => {
+                let left = period - remainder(now - deadline, period);
+                now.checked_add(left).unwrap_or_else(far)
+            }
+        }
+    }
+}
+
+/// What is left of `time` after whole periods.
+fn remainder(time: Duration, period: Duration) -> Duration {
+    const NANOS_PER_SEC: u128 = 1_000_000_000;
+    let nanos = time.as_nanos() % period.as_nanos();
+    // Less than `period`, so both parts fit as they do there.
+    let secs = u64::try_from(nanos / NANOS_PER_SEC).unwrap_or(u64::MAX);
+    let nanos = u32::try_from(nanos % NANOS_PER_SEC).unwrap_or(0);
+    Duration::new(secs, nanos)
+}
+
+/// The ticks of [`interval`].
+#[derive(Debug)]
+pub struct Interval {
+    sleep: Sleep,
+    period: Duration,
+    missed: MissedTickBehavior,
+}
+
+impl Interval {
+    /// Waits for the next tick; returns when it was due. The first is due at the start.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a tick is consumed only when it is returned.
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick; the waker of `cx` is called when it is due.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(coop::poll_progress(cx, |cx| self.sleep.entry().poll(cx)));
+        let due = self.sleep.deadline();
+        self.sleep
+            .reset(self.missed.next(due, clock::now(), self.period));
+        Poll::Ready(due)
+    }
+
+    /// The next tick comes a period from now.
+    pub fn reset(&mut self) {
+        self.sleep.reset(clock::after(self.period));
+    }
+
+    /// The next tick comes at once.
+    pub fn reset_immediately(&mut self) {
+        self.sleep.reset(clock::now());
+    }
+
+    /// The next tick comes at `deadline`.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.sleep.reset(deadline);
+    }
+
+    /// The time between two ticks.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// What happens after a tick that came too late.
+    #[must_use]
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed
+    }
+
+    /// Chooses what happens after a tick that came too late; [`Burst`](MissedTickBehavior::Burst) unless told.
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed = behavior;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_lite::future::block_on;
+
+    use super::*;
+    use crate::driver::tests::with_driver;
+
+    const BEHAVIORS: [MissedTickBehavior; 3] = [
+        MissedTickBehavior::Burst,
+        MissedTickBehavior::Delay,
+        MissedTickBehavior::Skip,
+    ];
+
+    /// The next deadline in ms after one of 100 whose tick happened at `now_ms`, with a period of 10.
+    fn next_ms(behavior: MissedTickBehavior, now_ms: u64) -> u128 {
+        let origin = Instant::now();
+        let at = |ms| origin + Duration::from_millis(ms);
+        (behavior.next(at(100), at(now_ms), Duration::from_millis(10)) - origin).as_millis()
+    }
+
+    #[test]
+    fn a_tick_in_time_is_followed_after_a_period() {
+        for behavior in BEHAVIORS {
+            for now_ms in 100..110 {
+                assert_eq!(next_ms(behavior, now_ms), 110, "{behavior:?} at {now_ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_late_tick_each_behavior_goes_its_way() {
+        for now_ms in 110..200 {
+            assert_eq!(next_ms(MissedTickBehavior::Burst, now_ms), 110);
+            assert_eq!(
+                next_ms(MissedTickBehavior::Delay, now_ms),
+                u128::from(now_ms) + 10
+            );
+            let multiple = (u128::from(now_ms) / 10 + 1) * 10;
+            assert_eq!(next_ms(MissedTickBehavior::Skip, now_ms), multiple);
+        }
+    }
+
+    #[test]
+    fn the_remainder_is_that_of_nanoseconds() {
+        for (time, period, rest) in [
+            (0, 1, 0),
+            (7, 3, 1),
+            (5_000_000_001, 2_000_000_000, 1_000_000_001),
+            (3, 7, 3),
+        ] {
+            let rest = Duration::from_nanos(rest);
+            assert_eq!(
+                remainder(Duration::from_nanos(time), Duration::from_nanos(period)),
+                rest
+            );
+        }
+        assert_eq!(remainder(Duration::MAX, Duration::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_longest_period_does_not_overflow() {
+        let now = Instant::now();
+        for behavior in BEHAVIORS {
+            assert!(behavior.next(now, now, Duration::MAX) > now);
+        }
+    }
+
+    #[test]
+    fn ticks_come_at_the_start_and_every_period() {
+        with_driver(|| {
+            const PERIOD: Duration = Duration::from_millis(2);
+            let start = clock::now();
+            let mut interval = interval_at(start, PERIOD);
+            for tick in 0..5 {
+                let due = block_on(interval.tick());
+                assert_eq!(due, start + PERIOD * tick);
+                assert!(clock::now() >= due);
+            }
+        });
+    }
+
+    #[test]
+    fn a_burst_makes_up_for_the_past_without_a_wait() {
+        with_driver(|| {
+            const PERIOD: Duration = Duration::from_secs(100);
+            let now = clock::now();
+            // The clock may not reach back that far on a machine that has just started.
+            let Some(start) = now.checked_sub(PERIOD * 5) else {
+                return;
+            };
+            let mut interval = interval_at(start, PERIOD);
+            for tick in 0..=5 {
+                assert_eq!(block_on(interval.tick()), start + PERIOD * tick);
+            }
+            assert!(clock::now() < now + PERIOD);
+        });
+    }
+
+    #[test]
+    fn resetting_moves_the_next_tick() {
+        with_driver(|| {
+            let mut interval = interval(Duration::from_secs(1000));
+            block_on(interval.tick());
+            interval.reset_immediately();
+            block_on(interval.tick());
+            let deadline = clock::now() + Duration::from_millis(1);
+            interval.reset_at(deadline);
+            assert_eq!(block_on(interval.tick()), deadline);
+            let before = clock::now();
+            interval.reset();
+            assert!(interval.sleep.deadline() >= before + interval.period());
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "must not be zero")]
+    fn a_period_of_zero_is_refused() {
+        with_driver(|| drop(interval(Duration::ZERO)));
+    }
+}

@@ -1,0 +1,266 @@
+//! A future that is ready at a deadline.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::coop;
+use crate::driver::{self, TimerEntry};
+use crate::sys::clock;
+
+/// Waits for `duration`, never less. A duration that the clock can't express means about 30 years.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::time::{Duration, Instant, sleep};
+///
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(2)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// # });
+/// ```
+///
+/// # Panics
+///
+/// Outside of a runtime (reported at the caller). When first polled, if the runtime has had no timer before and the system
+/// has no thread for it.
+///
+/// # Cancel safety
+///
+/// Strict for the future itself: it may be polled in a `select!` through a reference, and goes on where it was. A new call
+/// begins anew; use [`sleep_until`] where that matters.
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(clock::after(duration))
+}
+
+/// Waits until `deadline`; ready at once if it has passed.
+///
+/// # Panics
+///
+/// As [`sleep`].
+///
+/// # Cancel safety
+///
+/// Strict: dropping the future and calling again equals not dropping it.
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        entry: driver::with_current(|driver| driver.timer(deadline)),
+    }
+}
+
+/// The future of [`sleep`] and [`sleep_until`].
+///
+/// It is `Unpin`, `Send` and `Sync`, and costs a lock when it is set and when it is dropped before its time, nothing when it
+/// was never polled.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Sleep {
+    entry: TimerEntry,
+}
+
+impl Sleep {
+    /// When it will be ready.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.entry.deadline()
+    }
+
+    /// Has the deadline passed?
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.entry.is_elapsed()
+    }
+
+    /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new deadline.
+    pub fn reset(&mut self, deadline: Instant) {
+        self.entry.reset(deadline);
+    }
+
+    /// The timer below, for those who account for the budget themselves.
+    pub(super) fn entry(&mut self) -> &mut TimerEntry {
+        &mut self.entry
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        coop::poll_progress(cx, |cx| self.entry.poll(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc;
+    use std::task::{Wake, Waker};
+
+    use futures_lite::future::block_on;
+
+    use super::*;
+    use crate::driver::tests::with_driver;
+
+    /// Late enough never to come within a test.
+    const LONG: Duration = Duration::from_secs(1000);
+
+    /// Tells when it is called.
+    struct Tell(mpsc::Sender<Instant>);
+
+    impl Wake for Tell {
+        fn wake(self: Arc<Self>) {
+            // The test may be over.
+            let _ = self.0.send(clock::now());
+        }
+    }
+
+    /// A waker, and where its calls arrive.
+    fn telling_waker() -> (Waker, mpsc::Receiver<Instant>) {
+        let (sender, receiver) = mpsc::channel();
+        (Waker::from(Arc::new(Tell(sender))), receiver)
+    }
+
+    /// Polls once.
+    fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
+        Pin::new(sleep).poll(&mut Context::from_waker(waker))
+    }
+
+    #[test]
+    fn it_is_never_early() {
+        with_driver(|| {
+            for us in [0, 1, 50, 500, 5_000] {
+                let duration = Duration::from_micros(us);
+                let start = clock::now();
+                block_on(sleep(duration));
+                assert!(start.elapsed() >= duration);
+                assert!(start.elapsed() < LONG);
+            }
+        });
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_is_ready_at_once() {
+        with_driver(|| {
+            let mut past = sleep_until(clock::now());
+            assert!(past.is_elapsed());
+            assert!(poll(&mut past, Waker::noop()).is_ready());
+            assert!(poll(&mut past, Waker::noop()).is_ready(), "and stays so");
+        });
+    }
+
+    #[test]
+    fn it_can_be_sent_shared_and_moved() {
+        fn check<T: Send + Sync + Unpin>() {}
+        check::<Sleep>();
+    }
+
+    #[test]
+    #[should_panic(expected = "no runtime here")]
+    fn outside_of_a_runtime_it_panics() {
+        drop(sleep(Duration::ZERO));
+    }
+
+    #[test]
+    fn the_waker_is_called_at_the_deadline() {
+        with_driver(|| {
+            let (waker, calls) = telling_waker();
+            let mut short = sleep(Duration::from_millis(3));
+            assert!(poll(&mut short, &waker).is_pending());
+            assert!(calls.recv().unwrap() >= short.deadline());
+            assert!(poll(&mut short, &waker).is_ready());
+        });
+    }
+
+    #[test]
+    fn the_last_waker_is_called() {
+        with_driver(|| {
+            let (first, first_calls) = telling_waker();
+            let (second, second_calls) = telling_waker();
+            let mut short = sleep(Duration::from_millis(3));
+            assert!(poll(&mut short, &first).is_pending());
+            assert!(poll(&mut short, &second).is_pending());
+            drop((first, second));
+            second_calls.recv().unwrap();
+            assert!(
+                first_calls.recv().is_err(),
+                "the first waker was dropped and never called"
+            );
+        });
+    }
+
+    #[test]
+    fn a_dropped_sleep_drops_its_waker_at_once() {
+        with_driver(|| {
+            let (waker, calls) = telling_waker();
+            let mut long = sleep(LONG);
+            assert!(poll(&mut long, &waker).is_pending());
+            drop((waker, long));
+            assert!(calls.recv().is_err());
+        });
+    }
+
+    #[test]
+    fn reset_moves_the_call_both_ways() {
+        with_driver(|| {
+            let (waker, calls) = telling_waker();
+            let mut moved = sleep(LONG);
+            assert!(poll(&mut moved, &waker).is_pending());
+            let deadline = clock::now() + Duration::from_millis(2);
+            moved.reset(deadline);
+            assert!(
+                calls.recv().unwrap() >= deadline,
+                "earlier, without another poll"
+            );
+            assert!(poll(&mut moved, &waker).is_ready());
+
+            let mut moved = sleep(Duration::from_millis(2));
+            assert!(poll(&mut moved, &waker).is_pending());
+            let deadline = clock::now() + Duration::from_millis(10);
+            moved.reset(deadline);
+            let at = calls.recv().unwrap();
+            // A call for the first deadline may have been on its way: then the next is the one.
+            let at = if at < deadline {
+                calls.recv().unwrap()
+            } else {
+                at
+            };
+            assert!(at >= deadline);
+        });
+    }
+
+    #[test]
+    fn a_sleep_that_was_reset_without_a_poll_sets_nothing() {
+        with_driver(|| {
+            let mut moved = sleep(LONG);
+            moved.reset(clock::now());
+            assert!(moved.is_elapsed());
+            assert!(poll(&mut moved, Waker::noop()).is_ready());
+        });
+    }
+
+    #[test]
+    fn readiness_is_paid_for_and_waiting_is_not() {
+        with_driver(|| {
+            coop::start(1);
+            assert!(poll(&mut sleep(LONG), Waker::noop()).is_pending());
+            assert!(coop::has_budget_remaining());
+            assert!(poll(&mut sleep(Duration::ZERO), Waker::noop()).is_ready());
+            assert!(
+                poll(&mut sleep(Duration::ZERO), Waker::noop()).is_pending(),
+                "nothing left to pay with"
+            );
+            coop::stop();
+        });
+    }
+
+    #[test]
+    fn forever_does_not_overflow() {
+        with_driver(|| {
+            let mut forever = sleep(Duration::MAX);
+            assert!(poll(&mut forever, Waker::noop()).is_pending());
+        });
+    }
+}

@@ -1,0 +1,229 @@
+//! A future with a deadline.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use pin_project_lite::pin_project;
+
+use super::sleep::{Sleep, sleep, sleep_until};
+use crate::coop;
+
+/// Waits for `future`, but not longer than `duration`.
+///
+/// The future is polled first, so one that is ready at once never elapses.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::time::{Duration, timeout};
+///
+/// assert_eq!(timeout(Duration::from_secs(1), async { 42 }).await, Ok(42));
+/// assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
+/// # });
+/// ```
+///
+/// # Errors
+///
+/// [`Elapsed`] if the time has passed first; the future is dropped with the [`Timeout`].
+///
+/// # Panics
+///
+/// As [`sleep`].
+///
+/// # Cancel safety
+///
+/// That of `future`.
+#[track_caller]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout {
+        future: future.into_future(),
+        sleep: sleep(duration),
+    }
+}
+
+/// Waits for `future`, but not beyond `deadline`.
+///
+/// # Errors
+///
+/// As [`timeout`].
+///
+/// # Panics
+///
+/// As [`sleep`].
+///
+/// # Cancel safety
+///
+/// That of `future`.
+#[track_caller]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout {
+        future: future.into_future(),
+        sleep: sleep_until(deadline),
+    }
+}
+
+pin_project! {
+    /// The future of [`timeout`] and [`timeout_at`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
+impl<F> Timeout<F> {
+    /// The future inside.
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The future inside, without the deadline.
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        let elapsed = if had_budget && !coop::has_budget_remaining() {
+            // The future has spent all the budget in this poll, and may do so in each: its deadline counts even so.
+            this.sleep.entry().poll(cx)
+        } else {
+            Pin::new(this.sleep).poll(cx)
+        };
+        elapsed.map(|()| Err(Elapsed(())))
+    }
+}
+
+/// The time of a [`timeout`] has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the deadline has passed")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::{pending, poll_fn, ready};
+    use std::task::Waker;
+
+    use futures_lite::future::{block_on, yield_now};
+
+    use super::*;
+    use crate::driver::tests::with_driver;
+    use crate::sys::clock;
+
+    /// Late enough never to come within a test.
+    const LONG: Duration = Duration::from_secs(1000);
+
+    #[test]
+    fn a_future_that_is_ready_wins_over_a_deadline_that_has_passed() {
+        with_driver(|| {
+            assert_eq!(block_on(timeout(Duration::ZERO, ready(42))), Ok(42));
+            assert_eq!(block_on(timeout_at(clock::now(), ready(42))), Ok(42));
+        });
+    }
+
+    #[test]
+    fn a_future_that_finishes_in_time_gives_its_output() {
+        with_driver(|| {
+            let slow = async {
+                yield_now().await;
+                sleep(Duration::from_millis(1)).await;
+                42
+            };
+            assert_eq!(block_on(timeout(LONG, slow)), Ok(42));
+        });
+    }
+
+    #[test]
+    fn a_future_that_does_not_finish_elapses() {
+        with_driver(|| {
+            let start = clock::now();
+            let error = block_on(timeout(Duration::from_millis(3), pending::<()>())).unwrap_err();
+            assert!(start.elapsed() >= Duration::from_millis(3));
+            assert_eq!(error.to_string(), "the deadline has passed");
+            assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+        });
+    }
+
+    #[test]
+    fn the_future_is_dropped_with_the_timeout_and_can_be_taken_out() {
+        with_driver(|| {
+            let timeout = timeout(LONG, ready(42));
+            assert_eq!(block_on(timeout.into_inner()), 42);
+        });
+    }
+
+    /// A future that spends the whole budget in every poll can't hold off the deadline.
+    #[test]
+    fn a_future_without_end_elapses_all_the_same() {
+        with_driver(|| {
+            let mut endless = std::pin::pin!(timeout(Duration::from_millis(1), async {
+                loop {
+                    coop::consume_budget().await;
+                }
+            }));
+            let mut cx = Context::from_waker(Waker::noop());
+            let start = clock::now();
+            let outcome: Result<(), Elapsed> = loop {
+                coop::start(10);
+                if let Poll::Ready(outcome) = endless.as_mut().poll(&mut cx) {
+                    break outcome;
+                }
+                assert!(start.elapsed() < LONG);
+            };
+            coop::stop();
+            assert!(outcome.is_err());
+        });
+    }
+
+    /// A loop of timeouts that elapse at once gives up its turn when the budget is spent.
+    #[test]
+    fn a_loop_of_timeouts_ends_with_the_budget() {
+        with_driver(|| {
+            let rounds = Cell::new(0);
+            let mut endless = std::pin::pin!(async {
+                loop {
+                    let _ = timeout(
+                        Duration::ZERO,
+                        poll_fn(|cx| coop::poll_progress(cx, |_| Poll::<()>::Pending)),
+                    )
+                    .await;
+                    rounds.set(rounds.get() + 1);
+                }
+            });
+            coop::start(10);
+            let outcome: Poll<()> = endless
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            coop::stop();
+            assert!(outcome.is_pending());
+            assert_eq!(rounds.get(), 10);
+        });
+    }
+}
