@@ -1,1 +1,32 @@
-//! Bench.
+//! Workloads × runtimes: what the `quadrille` command runs and reports.
+//!
+//! A **workload** ([`workloads`]) is written once, against two small traits ([`adapters::Runtime`] and
+//! [`adapters::Channel`]), and verifies its own result. An **adapter** ([`adapters`]) makes a runtime fit the traits; Go,
+//! which cannot be linked in, is a separate program that reads the same description and prints the same answer. A
+//! **run** is one workload on one runtime with one kind of channel ([`spec::Spec`]); it happens in a fresh child process
+//! ([`child`]), so that processor time, context switches and the allocator's state belong to it alone. The **commands**
+//! ([`commands`]) interleave runs, reduce them ([`stats`]) and print tables or JSON ([`report`]).
+//!
+//! ```text
+//!  commands::compare ──► catalogue (rows)              child process
+//!        │                                         ┌──────────────────────────────┐
+//!        └──► child::run(spec) ── JSON argument ──►│ run_one ─► workload<R, C>    │
+//!        ◄─────────── one line of JSON ────────────│             warm-up, measure │
+//!        └──► stats ─► report                      └──────────────────────────────┘
+//! ```
+//!
+//! Not here: a figure without the command that makes it, or a wait that no result depends on.
+
+pub mod adapters;
+pub mod catalogue;
+pub mod child;
+pub mod cli;
+pub mod commands;
+pub mod meter;
+pub mod outcome;
+pub mod report;
+pub mod run_one;
+pub mod spec;
+pub mod stats;
+pub mod table;
+pub mod workloads;

@@ -1,0 +1,3 @@
+module quadrille-bench-go
+
+go 1.22

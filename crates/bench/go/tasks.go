@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+)
+
+func spawnJoin(p params) (measured, error) {
+	batches := max(p.Tasks/p.Batch, 1)
+	results := make([]int, p.Batch)
+	sum := 0
+	m := startMeter()
+	for b := 0; b < batches; b++ {
+		var done sync.WaitGroup
+		done.Add(p.Batch)
+		for i := 0; i < p.Batch; i++ {
+			go func() {
+				results[i] = i
+				done.Done()
+			}()
+		}
+		done.Wait()
+		for i, result := range results {
+			sum += result
+			results[i] = 0
+		}
+	}
+	result := m.stop(batches * p.Batch)
+	expected := p.Batch * (p.Batch - 1) / 2 * batches
+	if sum != expected {
+		return measured{}, fmt.Errorf("the tasks' results sum up to %d, not %d", sum, expected)
+	}
+	return result, nil
+}
+
+func yields(p params) (measured, error) {
+	var total measured
+	total.Counters = map[string]int64{}
+	first := int64(1000)
+	for r := 0; r < p.Rounds; r++ {
+		result, permille, err := yieldRound(p)
+		if err != nil {
+			return measured{}, err
+		}
+		first = min(first, permille)
+		total.Ops += result.Ops
+		total.WallNs += result.WallNs
+		total.UserNs += result.UserNs
+		total.SysNs += result.SysNs
+		total.Vcsw += result.Vcsw
+		total.Ivcsw += result.Ivcsw
+	}
+	total.Counters["first_done_permille"] = first
+	return total, nil
+}
+
+func yieldRound(p params) (measured, int64, error) {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	ends := make([]int64, p.Tasks)
+	counts := make([]int, p.Tasks)
+	ready.Add(p.Tasks)
+	done.Add(p.Tasks)
+	var m meter
+	for i := 0; i < p.Tasks; i++ {
+		go func() {
+			defer done.Done()
+			ready.Done()
+			<-start
+			count := 0
+			for y := 0; y < p.Yields; y++ {
+				runtime.Gosched()
+				count++
+			}
+			counts[i] = count
+			ends[i] = sinceNs(m.start)
+		}()
+	}
+	ready.Wait()
+	m = startMeter()
+	close(start)
+	done.Wait()
+	result := m.stop(p.Tasks * p.Yields)
+	count, first := 0, result.WallNs
+	for i := range ends {
+		count += counts[i]
+		first = min(first, ends[i])
+	}
+	if count != p.Tasks*p.Yields {
+		return measured{}, 0, fmt.Errorf("%d yields were made, %d asked for", count, p.Tasks*p.Yields)
+	}
+	return result, first * 1000 / max(result.WallNs, 1), nil
+}
+
+func pingPong(p params) (measured, error) {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	failures := make(chan error, p.Pairs)
+	ready.Add(2 * p.Pairs)
+	done.Add(2 * p.Pairs)
+	for i := 0; i < p.Pairs; i++ {
+		there, back := make(chan int, 1), make(chan int, 1)
+		go func() {
+			defer done.Done()
+			ready.Done()
+			<-start
+			number := 0
+			for trip := 0; trip < p.RoundTrips; trip++ {
+				there <- number
+				number = <-back
+				if number != trip+1 {
+					failures <- fmt.Errorf("round trip %d answered %d", trip, number)
+					break
+				}
+			}
+			close(there)
+		}()
+		go func() {
+			defer done.Done()
+			ready.Done()
+			<-start
+			for number := range there {
+				back <- number + 1
+			}
+		}()
+	}
+	ready.Wait()
+	m := startMeter()
+	close(start)
+	done.Wait()
+	result := m.stop(p.Pairs * p.RoundTrips)
+	select {
+	case err := <-failures:
+		return measured{}, err
+	default:
+		return result, nil
+	}
+}

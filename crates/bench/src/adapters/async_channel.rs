@@ -1,0 +1,24 @@
+//! async-channel: the channel that every Rust runtime shares in the same-channel rows.
+
+use super::Channel;
+
+/// async-channel's bounded channel.
+#[derive(Debug)]
+pub enum AsyncChannel {}
+
+impl Channel for AsyncChannel {
+    type Sender<T: Send + 'static> = async_channel::Sender<T>;
+    type Receiver<T: Send + 'static> = async_channel::Receiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
+        async_channel::bounded(capacity)
+    }
+
+    async fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> bool {
+        sender.send(value).await.is_ok()
+    }
+
+    async fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> Option<T> {
+        receiver.recv().await.ok()
+    }
+}

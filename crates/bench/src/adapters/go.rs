@@ -1,0 +1,105 @@
+//! Go: a program with the same workloads, built when it is first asked for.
+//!
+//! Its source is part of this binary, so the command works from wherever it is installed. It is built into a directory
+//! beside the executable (in a checkout: the target directory), named after the source and the version of Go, and reused
+//! as long as both stay the same. Nothing is downloaded: the program has no dependencies, and Go is told to stay with
+//! the toolchain that is installed.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The files of the Go program.
+const SOURCE: [(&str, &str); 5] = [
+    ("go.mod", include_str!("../../go/go.mod")),
+    ("main.go", include_str!("../../go/main.go")),
+    ("hackbench.go", include_str!("../../go/hackbench.go")),
+    ("tasks.go", include_str!("../../go/tasks.go")),
+    ("fairness.go", include_str!("../../go/fairness.go")),
+];
+
+/// Returns the path of the Go program, built below `directory` if it is not there.
+///
+/// # Errors
+/// The reason, in one line, why there is no such program.
+pub fn program(directory: &Path) -> Result<PathBuf, String> {
+    let version = version()?;
+    let mut hasher = DefaultHasher::new();
+    (SOURCE, &version).hash(&mut hasher);
+    let home = directory.join(format!("quadrille-go-{:016x}", hasher.finish()));
+    let program = home.join("quadrille-bench-go");
+    if program.is_file() {
+        return Ok(program);
+    }
+    write_source(&home)
+        .map_err(|error| format!("cannot write the Go program to {}: {error}", home.display()))?;
+    build(&home, &program)?;
+    Ok(program)
+}
+
+fn version() -> Result<String, String> {
+    let output = go()
+        .args(["env", "GOVERSION"])
+        .output()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "go is not installed: there is no `go` in PATH".to_owned(),
+            _ => format!("go cannot be started: {error}"),
+        })?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(format!(
+            "`go env GOVERSION` failed: {}",
+            first_line(&output)
+        ))
+    }
+}
+
+fn go() -> Command {
+    let mut command = Command::new("go");
+    command
+        .env("GOTOOLCHAIN", "local")
+        .env("GOFLAGS", "")
+        .env("GOWORK", "off")
+        .env("GO111MODULE", "on");
+    command
+}
+
+fn write_source(home: &Path) -> io::Result<()> {
+    fs::create_dir_all(home)?;
+    for (name, text) in SOURCE {
+        fs::write(home.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Builds beside the final name and renames, so that two commands at once never run half a program.
+fn build(home: &Path, program: &Path) -> Result<(), String> {
+    let unfinished = home.join(format!("build-{}", std::process::id()));
+    let output = go()
+        .current_dir(home)
+        .args(["build", "-o"])
+        .arg(&unfinished)
+        .arg(".")
+        .output()
+        .map_err(|error| format!("go cannot be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "`go build` in {} failed: {}",
+            home.display(),
+            first_line(&output)
+        ));
+    }
+    fs::rename(&unfinished, program)
+        .map_err(|error| format!("cannot rename the Go program: {error}"))
+}
+
+fn first_line(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines()
+        .find(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .unwrap_or("no message")
+        .to_owned()
+}

@@ -1,0 +1,135 @@
+//! Operating-system threads: a task is a thread, and waiting blocks it.
+//!
+//! The futures of the workload run under `block_on` on their thread; what std does blocking (join, its channel, pipes) is
+//! a future that blocks in its first poll. That is sound here because nothing else shares the thread.
+
+use std::future::{self, Future};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+
+use futures_lite::future::block_on;
+
+use super::{Channel, Runtime, Streams, stream_failed};
+use crate::outcome::Stop;
+use crate::spec::Transport;
+
+/// One operating-system thread a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads;
+
+/// A thread to be joined.
+#[derive(Debug)]
+pub struct Join<T>(Option<JoinHandle<T>>);
+
+impl<T> Future for Join<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        let thread = self.0.take().expect("joined once");
+        Poll::Ready(thread.join().expect("a thread of the workload panicked"))
+    }
+}
+
+impl Runtime for Threads {
+    type Join<T: Send + 'static> = Join<T>;
+
+    fn spawn<F>(self, future: F) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Join(Some(thread::spawn(move || block_on(future))))
+    }
+
+    fn spawn_outside<F>(self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(thread::spawn(move || block_on(future)));
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        thread::yield_now();
+        future::ready(())
+    }
+}
+
+/// `std::sync::mpsc::sync_channel`.
+#[derive(Debug)]
+pub enum SyncChannel {}
+
+impl Channel for SyncChannel {
+    type Sender<T: Send + 'static> = mpsc::SyncSender<T>;
+    type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
+        mpsc::sync_channel(capacity)
+    }
+
+    fn send<T: Send + 'static>(
+        sender: &Self::Sender<T>,
+        value: T,
+    ) -> impl Future<Output = bool> + Send {
+        future::ready(sender.send(value).is_ok())
+    }
+
+    fn recv<T: Send + 'static>(
+        receiver: &mut Self::Receiver<T>,
+    ) -> impl Future<Output = Option<T>> + Send {
+        future::ready(receiver.recv().ok())
+    }
+}
+
+/// The writing end of a pipe or socket.
+#[derive(Debug)]
+pub enum Writer {
+    /// Of a pipe.
+    Pipe(PipeWriter),
+    /// One of two connected sockets.
+    Socket(UnixStream),
+}
+
+/// The reading end of a pipe or socket.
+#[derive(Debug)]
+pub enum Reader {
+    /// Of a pipe.
+    Pipe(PipeReader),
+    /// One of two connected sockets.
+    Socket(UnixStream),
+}
+
+impl Streams for Threads {
+    type Writer = Writer;
+    type Reader = Reader;
+
+    fn open(self, transport: Transport) -> Result<(Writer, Reader), Stop> {
+        if transport == Transport::Pipe {
+            io::pipe().map(|(reader, writer)| (Writer::Pipe(writer), Reader::Pipe(reader)))
+        } else {
+            UnixStream::pair()
+                .map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
+        }
+        .map_err(|error| stream_failed(&error))
+    }
+
+    fn write_all(writer: &Writer, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send {
+        future::ready(match writer {
+            Writer::Pipe(pipe) => (&*pipe).write_all(bytes),
+            Writer::Socket(socket) => (&*socket).write_all(bytes),
+        })
+    }
+
+    fn read_exact(
+        reader: &mut Reader,
+        bytes: &mut [u8],
+    ) -> impl Future<Output = io::Result<()>> + Send {
+        future::ready(match reader {
+            Reader::Pipe(pipe) => pipe.read_exact(bytes),
+            Reader::Socket(socket) => socket.read_exact(bytes),
+        })
+    }
+}

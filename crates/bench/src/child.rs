@@ -1,0 +1,187 @@
+//! Runs a description in a fresh process and reads its answer.
+//!
+//! A process of its own for each run keeps processor time, context switches and allocator state apart, and lets runs of
+//! different programs interleave. A run that hangs is killed after a time limit and reported like any failure.
+
+use std::cell::OnceCell;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::adapters::go;
+use crate::outcome::Outcome;
+use crate::spec::{Family, Spec};
+
+/// Starts the runs.
+#[derive(Debug)]
+pub struct Launcher {
+    executable: PathBuf,
+    go: OnceCell<Result<PathBuf, String>>,
+    time_limit: Option<Duration>,
+}
+
+/// What a run has said so far.
+enum Event {
+    Progress(f64),
+    Error(String),
+    Answer(String),
+}
+
+impl Launcher {
+    /// Runs `executable run-one …`; a run that takes longer than `time_limit` is killed.
+    #[must_use]
+    pub fn new(executable: PathBuf, time_limit: Option<Duration>) -> Self {
+        Self {
+            executable,
+            go: OnceCell::new(),
+            time_limit,
+        }
+    }
+
+    /// Does one run. `on_progress` is told the fraction done, if the description asks for it.
+    pub fn run(&self, spec: &Spec, on_progress: &mut dyn FnMut(f64)) -> Outcome {
+        match self.command(spec) {
+            Ok(command) => self
+                .wait_for(command, on_progress)
+                .unwrap_or_else(Outcome::Failed),
+            Err(reason) => Outcome::Unsupported(reason),
+        }
+    }
+
+    fn command(&self, spec: &Spec) -> Result<Command, String> {
+        let mut command = if spec.runtime.family() == Family::Go {
+            let directory = self.executable.parent().unwrap_or(Path::new("."));
+            let program = self.go.get_or_init(|| go::program(directory)).clone()?;
+            let mut command = Command::new(program);
+            command.env("GOMAXPROCS", spec.workers.to_string());
+            command
+        } else {
+            let mut command = Command::new(&self.executable);
+            command.arg("run-one");
+            command
+        };
+        let json = serde_json::to_string(spec)
+            .map_err(|error| format!("cannot describe the run: {error}"))?;
+        command
+            .arg(json)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    fn wait_for(
+        &self,
+        mut command: Command,
+        on_progress: &mut dyn FnMut(f64),
+    ) -> Result<Outcome, String> {
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("cannot start the run: {error}"))?;
+        let deadline = self.time_limit.map(|limit| Instant::now() + limit);
+        let events = listen(&mut child);
+        let mut errors = String::new();
+        let mut answer = String::new();
+        loop {
+            match next(&events, deadline) {
+                Ok(Event::Progress(fraction)) => on_progress(fraction),
+                Ok(Event::Error(line)) => errors = line,
+                Ok(Event::Answer(line)) => answer = line,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    // The run may have ended just now; then there is nothing to kill.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    let limit = self.time_limit.unwrap_or_default().as_secs();
+                    return Err(format!(
+                        "killed after {limit} s: it hangs, or is far slower than expected"
+                    ));
+                }
+            }
+        }
+        let status = child
+            .wait()
+            .map_err(|error| format!("cannot wait for the run: {error}"))?;
+        parse(&answer, status, &errors)
+    }
+}
+
+fn next(events: &Receiver<Event>, deadline: Option<Instant>) -> Result<Event, RecvTimeoutError> {
+    match deadline {
+        Some(deadline) => events.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+        None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+    }
+}
+
+/// Reads both of the child's streams; the channel closes when both have ended.
+fn listen(child: &mut Child) -> Receiver<Event> {
+    let (sender, events) = mpsc::channel();
+    if let Some(stderr) = child.stderr.take() {
+        read_lines(stderr, sender.clone(), |line| match parse_progress(&line) {
+            Some(fraction) => Event::Progress(fraction),
+            None => Event::Error(line),
+        });
+    }
+    if let Some(stdout) = child.stdout.take() {
+        read_lines(stdout, sender, Event::Answer);
+    }
+    events
+}
+
+fn read_lines(
+    stream: impl Read + Send + 'static,
+    sender: Sender<Event>,
+    event: fn(String) -> Event,
+) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(event(line)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Reads `progress 3 4` as 0.75.
+fn parse_progress(line: &str) -> Option<f64> {
+    let (done, all) = line.strip_prefix("progress ")?.split_once(' ')?;
+    Some(done.parse::<f64>().ok()? / all.parse::<f64>().ok()?)
+}
+
+fn parse(answer: &str, status: ExitStatus, errors: &str) -> Result<Outcome, String> {
+    match serde_json::from_str(answer) {
+        Ok(outcome) => Ok(outcome),
+        Err(_) if errors.is_empty() => Err(format!("the run ended with {status} and no answer")),
+        Err(_) => Err(format!("the run ended with {status}: {errors}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_a_fraction() {
+        assert_eq!(parse_progress("progress 3 4"), Some(0.75));
+        assert_eq!(parse_progress("progress x 4"), None);
+        assert_eq!(parse_progress("thread 'main' panicked"), None);
+    }
+
+    #[test]
+    fn no_answer_is_a_failure_with_the_last_line_of_stderr() {
+        let status = ExitStatus::default();
+        assert!(
+            parse("", status, "stack overflow")
+                .unwrap_err()
+                .contains("stack overflow")
+        );
+        assert!(parse("", status, "").unwrap_err().contains("no answer"));
+        assert_eq!(
+            parse(r#"{"failed":"sum"}"#, status, ""),
+            Ok(Outcome::Failed("sum".to_owned()))
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! The command line of `quadrille`; what is wrong with it ends the program with status 2 and a line that says what.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::catalogue::WorkloadName;
+use crate::run_one::CHANNEL_SIZES;
+use crate::spec::{Hackbench, RuntimeName, Transport};
+
+/// Bytes that one receiver's channel holds unless told otherwise: what the kernel gives a pipe.
+const RING_BYTES: usize = 65_536;
+
+/// The most memory that the channels of a run may need, in bytes.
+const CHANNEL_BYTES_MAX: usize = 8 << 30;
+
+/// The most tasks of a run.
+const TASKS_MAX: usize = 1 << 20;
+
+/// Run scheduler benchmarks on quadrille and its peers.
+#[derive(Debug, Parser)]
+#[command(name = "quadrille", version, about, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Groups of senders and receivers, as the program of that name: one run on each runtime.
+    Hackbench(HackbenchArgs),
+    /// Repeat workloads on several runtimes, interleaved, and print medians and ratios to tokio.
+    Compare(CompareArgs),
+    /// Do one run in this process and print its outcome as JSON; what the other commands start.
+    #[command(name = "run-one", hide = true)]
+    RunOne {
+        /// The run, as JSON.
+        spec: String,
+    },
+}
+
+/// Flags of `hackbench`; the short ones are those of the program.
+#[derive(Debug, Args)]
+pub struct HackbenchArgs {
+    /// Groups
+    #[arg(short, long, default_value_t = 10, value_parser = positive)]
+    pub groups: usize,
+    /// Senders, and receivers, in a group
+    #[arg(short, long, default_value_t = 20, value_parser = positive)]
+    pub fds: usize,
+    /// Messages from each sender to each receiver of its group
+    #[arg(short, long, default_value_t = 1000, value_parser = positive)]
+    pub loops: usize,
+    /// Bytes of a message; over channels one of 4, 16, 64, 100, 256, 1024, 4096
+    #[arg(short = 's', long, default_value_t = 100, value_parser = positive)]
+    pub size: usize,
+    /// Send through bounded channels in this process [default]
+    #[arg(long, group = "transport")]
+    pub channel: bool,
+    /// Send through pipes
+    #[arg(long, group = "transport")]
+    pub pipe: bool,
+    /// Send through pairs of AF_UNIX stream sockets
+    #[arg(long, group = "transport")]
+    pub socket: bool,
+    /// Messages that a channel holds [default: as many as fit into 64 KiB]
+    #[arg(long, value_parser = positive)]
+    pub capacity: Option<usize>,
+    /// Use each runtime's own channel instead of async-channel
+    #[arg(long)]
+    pub own_channel: bool,
+    /// Who runs it; may be repeated
+    #[arg(long = "runtime", value_enum, value_delimiter = ',', default_values = ["quadrille"])]
+    pub runtimes: Vec<RuntimeName>,
+    /// Worker threads [default: hardware threads this process may use]
+    #[arg(long, value_parser = positive)]
+    pub workers: Option<usize>,
+}
+
+/// Flags of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// What to run [default: all but fairness]
+    #[arg(value_enum)]
+    pub workloads: Vec<WorkloadName>,
+    /// Who runs it, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_values = ["quadrille", "tokio", "smol", "go", "threads"]
+    )]
+    pub runtimes: Vec<RuntimeName>,
+    /// Repetitions of each row; at least 7 for figures to be published
+    #[arg(long, default_value_t = 7, value_parser = positive)]
+    pub reps: usize,
+    /// Worker threads [default: hardware threads this process may use]
+    #[arg(long, value_parser = positive)]
+    pub workers: Option<usize>,
+    /// A sixth of the work, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Seconds after which a run counts as hanging
+    #[arg(long, default_value_t = 120, value_parser = positive)]
+    pub time_limit: usize,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl HackbenchArgs {
+    /// Checks what single flags cannot, and returns the parameters.
+    ///
+    /// # Errors
+    /// One line about the combination that cannot be run.
+    pub fn params(&self) -> Result<Hackbench, String> {
+        let transport = match (self.pipe, self.socket) {
+            (true, _) => Transport::Pipe,
+            (_, true) => Transport::Socket,
+            _ => Transport::Channel,
+        };
+        let capacity = self.capacity.unwrap_or((RING_BYTES / self.size).max(1));
+        let Self {
+            groups,
+            fds,
+            loops,
+            size,
+            ..
+        } = *self;
+        if transport != Transport::Channel && (self.capacity.is_some() || self.own_channel) {
+            return Err(
+                "--capacity and --own-channel are about channels: they exclude --pipe and --socket"
+                    .to_owned(),
+            );
+        }
+        if transport == Transport::Channel && !CHANNEL_SIZES.contains(&size) {
+            return Err(format!(
+                "messages over channels have 4, 16, 64, 100, 256, 1024 or 4096 bytes, not {size}"
+            ));
+        }
+        let receivers = groups
+            .checked_mul(fds)
+            .filter(|receivers| *receivers <= TASKS_MAX / 2);
+        let Some(receivers) = receivers else {
+            return Err(format!(
+                "{groups} groups of {fds} senders and receivers are more than {TASKS_MAX} tasks"
+            ));
+        };
+        if receivers
+            .checked_mul(fds)
+            .and_then(|pairs| pairs.checked_mul(loops))
+            .is_none_or(|all| all >> 53 != 0)
+        {
+            return Err(format!(
+                "{groups} groups x {fds} x {fds} x {loops} loops are more messages than can be counted"
+            ));
+        }
+        let bytes = receivers
+            .checked_mul(capacity)
+            .and_then(|messages| messages.checked_mul(size));
+        if transport == Transport::Channel && bytes.is_none_or(|bytes| bytes > CHANNEL_BYTES_MAX) {
+            return Err(format!(
+                "{receivers} channels of {capacity} messages of {size} bytes are more than 8 GiB"
+            ));
+        }
+        Ok(Hackbench {
+            groups,
+            fds,
+            loops,
+            size,
+            capacity,
+            transport,
+        })
+    }
+}
+
+/// The number of workers if none is given: as many as hardware threads may be used, which respects affinity and quotas.
+#[must_use]
+pub fn default_workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn hackbench(flags: &[&str]) -> HackbenchArgs {
+        let args = ["quadrille", "hackbench"].iter().chain(flags);
+        match Cli::try_parse_from(args).unwrap().command {
+            Command::Hackbench(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn check_refused(flags: &[&str], expected: &str) {
+        let message = hackbench(flags).params().unwrap_err();
+        assert!(message.contains(expected), "{flags:?}: {message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+
+    #[test]
+    fn definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_hackbench_in_process() {
+        let params = hackbench(&[]).params().unwrap();
+        let expected = Hackbench {
+            groups: 10,
+            fds: 20,
+            loops: 1000,
+            size: 100,
+            capacity: 655,
+            transport: Transport::Channel,
+        };
+        assert_eq!(params, expected);
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused_in_one_line() {
+        check_refused(&["-s", "99"], "not 99");
+        check_refused(&["-g", "100000", "-f", "100000"], "tasks");
+        check_refused(
+            &["-l", "18446744073709551615"],
+            "messages than can be counted",
+        );
+        check_refused(&["--capacity", "1000000000"], "8 GiB");
+        check_refused(&["--pipe", "--capacity", "3"], "exclude --pipe");
+    }
+
+    #[test]
+    fn pipes_take_any_size() {
+        let params = hackbench(&["--pipe", "-s", "99"]).params().unwrap();
+        assert_eq!((params.size, params.transport), (99, Transport::Pipe));
+    }
+
+    #[test]
+    fn wrong_flags_are_usage_errors() {
+        for flags in [
+            &["hackbench", "-g", "0"][..],
+            &["hackbench", "-g", "-1"],
+            &["hackbench", "--pipe", "--socket"],
+            &["hackbench", "--runtime", "tokyo"],
+            &["compare", "hackbanch"],
+            &["compare", "--runtimes", "tokio,nothing"],
+            &["compare", "--reps", "many"],
+            &["dance"],
+            &[],
+        ] {
+            let error = Cli::try_parse_from(["quadrille"].iter().chain(flags)).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{flags:?}");
+        }
+    }
+}

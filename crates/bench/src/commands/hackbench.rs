@@ -1,0 +1,155 @@
+//! `quadrille hackbench`: one run on each runtime asked for, with all that explains its figure.
+
+use std::io::Write;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Error;
+use crate::child::Launcher;
+use crate::cli::{HackbenchArgs, default_workers};
+use crate::outcome::{Measured, Outcome};
+use crate::report::{channel_name, conditions, title};
+use crate::spec::{ChannelKind, Family, RuntimeName, Spec, Transport, Workload};
+use crate::table::{figure, thousands};
+
+/// Steps of the progress bar.
+const STEPS: u64 = 1000;
+
+/// Runs hackbench on one runtime after the other.
+///
+/// # Errors
+/// [`Error::Usage`] for parameters that cannot be; [`Error::Failed`] if a run failed or is not supported.
+pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let params = args.params().map_err(Error::Usage)?;
+    let workers = args.workers.unwrap_or_else(default_workers);
+    let launcher = Launcher::new(std::env::current_exe()?, None);
+    let workload = Workload::Hackbench(params);
+    writeln!(out, "{}\n{}", conditions(workers), title(&workload))?;
+
+    let mut results: Vec<(RuntimeName, f64)> = Vec::new();
+    let mut failed = false;
+    for &runtime in &args.runtimes {
+        let spec = Spec {
+            workload,
+            runtime,
+            channel: channel(runtime, params.transport, args.own_channel),
+            workers: runtime.workers(workers),
+            progress: true,
+        };
+        let outcome = run_with_progress(&launcher, &spec);
+        writeln!(out, "\n{} ({})", runtime.name(), channel_name(&spec))?;
+        match outcome {
+            Outcome::Measured(measured) => {
+                print(out, &measured)?;
+                results.push((runtime, measured.ns_per_op()));
+            }
+            Outcome::Unsupported(reason) => {
+                failed = true;
+                writeln!(out, "  not run: {reason}")?;
+            }
+            Outcome::Failed(message) => {
+                failed = true;
+                writeln!(out, "  FAILED: {message}")?;
+            }
+        }
+        out.flush()?;
+    }
+    print_ratios(out, &results)?;
+    if failed { Err(Error::Failed) } else { Ok(()) }
+}
+
+fn channel(runtime: RuntimeName, transport: Transport, own: bool) -> ChannelKind {
+    match (transport, runtime.family()) {
+        (Transport::Pipe | Transport::Socket, _) => ChannelKind::None,
+        (Transport::Channel, Family::Go) => ChannelKind::Own,
+        (Transport::Channel, _) if own => ChannelKind::Own,
+        (Transport::Channel, _) => ChannelKind::Shared,
+    }
+}
+
+fn run_with_progress(launcher: &Launcher, spec: &Spec) -> Outcome {
+    let bar = ProgressBar::new(STEPS);
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar.set_message(spec.runtime.name());
+    // A bar is a thing for terminals; elsewhere the run need not report.
+    let spec = Spec {
+        progress: !bar.is_hidden(),
+        ..*spec
+    };
+    let outcome = launcher.run(&spec, &mut |fraction| bar.set_position(steps(fraction)));
+    bar.finish_and_clear();
+    outcome
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a fraction of 1000, for the eye; the cast saturates"
+)]
+fn steps(fraction: f64) -> u64 {
+    (fraction * STEPS as f64) as u64
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nanoseconds of a run stay far below 2^53"
+)]
+fn print(out: &mut dyn Write, measured: &Measured) -> Result<(), Error> {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let rate = 1e9 / measured.ns_per_op();
+    writeln!(out, "  time          {:.3} s", seconds(measured.wall_ns))?;
+    writeln!(
+        out,
+        "  messages      {}",
+        thousands(&measured.ops.to_string())
+    )?;
+    writeln!(out, "  messages/s    {}", thousands(&format!("{rate:.0}")))?;
+    writeln!(out, "  ns a message  {}", figure(measured.ns_per_op()))?;
+    writeln!(
+        out,
+        "  CPU-seconds   {:.3} (user {:.3}, system {:.3})",
+        seconds(measured.user_ns + measured.sys_ns),
+        seconds(measured.user_ns),
+        seconds(measured.sys_ns)
+    )?;
+    writeln!(
+        out,
+        "  switches      {} voluntary, {} involuntary",
+        measured.vcsw, measured.ivcsw
+    )?;
+    let width = measured
+        .counters
+        .keys()
+        .map(|name| name.len())
+        .max()
+        .unwrap_or(0);
+    for (name, count) in &measured.counters {
+        writeln!(out, "  {name:width$}  {}", thousands(&count.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Ratios to tokio if it ran, else to the first.
+fn print_ratios(out: &mut dyn Write, results: &[(RuntimeName, f64)]) -> Result<(), Error> {
+    let base = results
+        .iter()
+        .find(|(runtime, _)| *runtime == RuntimeName::Tokio)
+        .or(results.first());
+    let Some((base_name, base)) = base.filter(|_| results.len() > 1) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "\ntime, as a ratio to {} (single runs; `quadrille compare` repeats them)",
+        base_name.name()
+    )?;
+    for (runtime, ns_per_op) in results {
+        writeln!(out, "  {:<18}  {:.2}", runtime.name(), ns_per_op / base)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Runs one description in this process: starts the runtime, warms it up, measures.
+//!
+//! This is where names become types. Everything below is generic, everything above is data.
+
+use std::time::Duration;
+
+use crate::adapters::async_channel::AsyncChannel;
+use crate::adapters::smol::Smol;
+use crate::adapters::threads::{SyncChannel, Threads};
+use crate::adapters::tokio::{Tokio, TokioMpsc};
+use crate::adapters::{Channel, Streams};
+use crate::outcome::{Measured, Outcome, Stop};
+use crate::spec::{ChannelKind, Family, Hackbench, Spec, Transport, Workload};
+use crate::workloads::wire::{ChannelWire, StreamWire};
+use crate::workloads::{fairness, hackbench, ping_pong, spawn_join, spawn_remote, yields};
+
+/// The message sizes of hackbench over channels, in bytes; the size is part of the channel's type.
+pub const CHANNEL_SIZES: [usize; 7] = [4, 16, 64, 100, 256, 1024, 4096];
+
+/// How much of the work is done once before the measurement: one part in this many.
+const WARM_UP_DIVISOR: usize = 8;
+
+/// Runs `spec` in this process.
+#[must_use]
+pub fn run(spec: &Spec) -> Outcome {
+    run_family(spec).into()
+}
+
+fn run_family(spec: &Spec) -> Result<Measured, Stop> {
+    match spec.runtime.family() {
+        Family::Tokio => on::<_, TokioMpsc>(Tokio::start(spec.workers)?, spec),
+        Family::Smol if uses_streams(spec) => {
+            on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec)
+        }
+        Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
+        Family::Threads => on::<_, SyncChannel>(Threads, spec),
+        Family::Quadrille => quadrille(spec),
+        Family::Go => Err(Stop::failed("the Go program has a process of its own")),
+    }
+}
+
+#[cfg(feature = "quadrille")]
+fn quadrille(spec: &Spec) -> Result<Measured, Stop> {
+    use crate::adapters::quadrille::{Mpmc, Quadrille};
+    on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec)
+}
+
+#[cfg(not(feature = "quadrille"))]
+fn quadrille(_: &Spec) -> Result<Measured, Stop> {
+    Err(Stop::unsupported(
+        "this program was built without the feature `quadrille`",
+    ))
+}
+
+fn uses_streams(spec: &Spec) -> bool {
+    matches!(spec.workload, Workload::Hackbench(h) if h.transport != Transport::Channel)
+}
+
+fn on<R: Streams, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+    match spec.channel {
+        ChannelKind::None | ChannelKind::Shared => {
+            warm_and_measure::<R, AsyncChannel>(runtime, spec)
+        }
+        ChannelKind::Own => warm_and_measure::<R, Own>(runtime, spec),
+    }
+}
+
+fn warm_and_measure<R: Streams, C: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+    workload::<R, C>(runtime, spec.workload.shortened(WARM_UP_DIVISOR), false)?;
+    workload::<R, C>(runtime, spec.workload, spec.progress)
+}
+
+fn workload<R: Streams, C: Channel>(
+    runtime: R,
+    workload: Workload,
+    progress: bool,
+) -> Result<Measured, Stop> {
+    match workload {
+        Workload::Hackbench(params) if params.transport == Transport::Channel => {
+            hackbench_by_channel::<R, C>(runtime, params, progress)
+        }
+        Workload::Hackbench(params) => runtime.run(hackbench::run(
+            runtime,
+            StreamWire::new(runtime, params),
+            params,
+            progress,
+        )),
+        Workload::SpawnJoin { tasks, batch } => runtime.run(spawn_join::run(runtime, tasks, batch)),
+        Workload::SpawnRemote { tasks, batch } => spawn_remote::run(runtime, tasks, batch),
+        Workload::Yield {
+            tasks,
+            yields,
+            rounds,
+        } => runtime.run(yields::run(runtime, tasks, yields, rounds)),
+        Workload::PingPong { pairs, round_trips } => {
+            runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips))
+        }
+        Workload::Spin {
+            spin_us,
+            woken,
+            yielders,
+        } => {
+            let duration = Duration::from_micros(spin_us);
+            runtime.run(fairness::spin::<R, C>(runtime, duration, woken, yielders))
+        }
+        Workload::Closed {
+            tasks,
+            work_us,
+            turns,
+            via_channel: false,
+        } => {
+            let work = Duration::from_micros(work_us);
+            runtime.run(fairness::closed_by_yield(runtime, tasks, work, turns))
+        }
+        Workload::Closed {
+            tasks,
+            work_us,
+            turns,
+            via_channel: true,
+        } => {
+            let work = Duration::from_micros(work_us);
+            runtime.run(fairness::closed_by_channel::<R, C>(
+                runtime, tasks, work, turns,
+            ))
+        }
+    }
+}
+
+fn hackbench_by_channel<R: Streams, C: Channel>(
+    runtime: R,
+    params: Hackbench,
+    progress: bool,
+) -> Result<Measured, Stop> {
+    match params.size {
+        4 => sized::<R, C, 4>(runtime, params, progress),
+        16 => sized::<R, C, 16>(runtime, params, progress),
+        64 => sized::<R, C, 64>(runtime, params, progress),
+        100 => sized::<R, C, 100>(runtime, params, progress),
+        256 => sized::<R, C, 256>(runtime, params, progress),
+        1024 => sized::<R, C, 1024>(runtime, params, progress),
+        4096 => sized::<R, C, 4096>(runtime, params, progress),
+        size => Err(Stop::failed(format!(
+            "messages of {size} bytes over channels; sizes are {CHANNEL_SIZES:?}"
+        ))),
+    }
+}
+
+fn sized<R: Streams, C: Channel, const SIZE: usize>(
+    runtime: R,
+    params: Hackbench,
+    progress: bool,
+) -> Result<Measured, Stop> {
+    runtime.run(hackbench::run(
+        runtime,
+        ChannelWire::<C, SIZE>::new(params.capacity),
+        params,
+        progress,
+    ))
+}

@@ -1,0 +1,15 @@
+//! The workloads: each written once, generic over the runtime and the channel, each verifying its result.
+//!
+//! A workload's function runs inside a task, sets everything up, measures its timed part with a
+//! [`Meter`](crate::meter::Meter) and returns the figures, or a [`Stop`](crate::outcome::Stop) that says what was wrong.
+//! They follow the programs they are named after, so that their results compare.
+
+pub mod fairness;
+pub mod gate;
+pub mod hackbench;
+pub mod ping_pong;
+pub mod progress;
+pub mod spawn_join;
+pub mod spawn_remote;
+pub mod wire;
+pub mod yields;
