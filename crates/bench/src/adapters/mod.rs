@@ -18,7 +18,6 @@ use crate::spec::Transport;
 
 pub mod async_channel;
 pub mod go;
-#[cfg(feature = "quadrille")]
 pub mod quadrille;
 pub mod smol;
 pub mod threads;

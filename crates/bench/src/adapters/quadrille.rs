@@ -74,24 +74,15 @@ impl Runtime for Quadrille {
     }
 
     fn counters(self) -> Counters {
-        let total = self.0.metrics().total;
-        [
-            ("polls", total.polls),
-            ("parks", total.parks),
-            ("unparks", total.unparks),
-            ("useless_unparks", total.useless_unparks),
-            ("steals", total.steals),
-            ("wakes_self", total.wakes_self),
-            ("wakes_direct", total.wakes_direct),
-            ("wakes_mailbox", total.wakes_mailbox),
-            ("migrations_group", total.migrations_group),
-            ("migrations_llc", total.migrations_llc),
-            ("migrations_node", total.migrations_node),
-            ("migrations_machine", total.migrations_machine),
-        ]
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect()
+        let metrics = self.0.metrics();
+        let mut counters: Counters = metrics
+            .total()
+            .iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect();
+        counters.insert("foreign_wakes".to_owned(), metrics.foreign_wakes);
+        counters.insert("foreign_unparks".to_owned(), metrics.foreign_unparks);
+        counters
     }
 }
 
