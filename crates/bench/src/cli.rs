@@ -93,9 +93,9 @@ pub struct CompareArgs {
         default_values = ["quadrille", "tokio", "smol", "go", "threads"]
     )]
     pub runtimes: Vec<RuntimeName>,
-    /// Repetitions of each row; at least 7 for figures to be published
-    #[arg(long, default_value_t = 7, value_parser = positive)]
-    pub reps: usize,
+    /// Repetitions of each row [default: 7, of fairness 10]
+    #[arg(long, value_parser = positive)]
+    pub reps: Option<usize>,
     /// Worker threads [default: hardware threads this process may use]
     #[arg(long, value_parser = positive)]
     pub workers: Option<usize>,

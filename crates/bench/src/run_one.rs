@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::adapters::async_channel::AsyncChannel;
+use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::smol::Smol;
 use crate::adapters::threads::{SyncChannel, Threads};
 use crate::adapters::tokio::{Tokio, TokioMpsc};
@@ -34,14 +35,9 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
         }
         Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
         Family::Threads => on::<_, SyncChannel>(Threads, spec),
-        Family::Quadrille => quadrille(spec),
+        Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),
     }
-}
-
-fn quadrille(spec: &Spec) -> Result<Measured, Stop> {
-    use crate::adapters::quadrille::{Mpmc, Quadrille};
-    on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec)
 }
 
 fn uses_streams(spec: &Spec) -> bool {

@@ -1,6 +1,8 @@
 //! async-channel: the channel that every Rust runtime shares in the same-channel rows.
 
-use super::Channel;
+use std::future::Future;
+
+use super::{Channel, Received, Sent};
 
 /// async-channel's bounded channel.
 #[derive(Debug)]
@@ -14,11 +16,16 @@ impl Channel for AsyncChannel {
         async_channel::bounded(capacity)
     }
 
-    async fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> bool {
-        sender.send(value).await.is_ok()
+    fn send<T: Send + 'static>(
+        sender: &Self::Sender<T>,
+        value: T,
+    ) -> impl Future<Output: Sent> + Send {
+        sender.send(value)
     }
 
-    async fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> Option<T> {
-        receiver.recv().await.ok()
+    fn recv<T: Send + 'static>(
+        receiver: &mut Self::Receiver<T>,
+    ) -> impl Future<Output: Received<T>> + Send {
+        receiver.recv()
     }
 }

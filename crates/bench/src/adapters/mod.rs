@@ -8,6 +8,7 @@
 //!
 //! Runtimes are leaked on purpose: a run has its own process, and tearing a runtime down is no part of any workload.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::mpsc;
@@ -66,7 +67,43 @@ pub trait Runtime: Copy + Send + Sync + 'static {
     }
 }
 
+/// What a future of [`Channel::send`] or of a stream resolves to.
+pub trait Sent {
+    /// An error as a failure of the run.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if nothing was sent.
+    fn sent(self) -> Result<(), Stop>;
+}
+
+impl<E: fmt::Display> Sent for Result<(), E> {
+    fn sent(self) -> Result<(), Stop> {
+        self.map_err(|error| Stop::failed(format!("a sender cannot send: {error}")))
+    }
+}
+
+/// What a future of [`Channel::recv`] resolves to.
+pub trait Received<T> {
+    /// The value, or `None` once every sender is gone.
+    fn value(self) -> Option<T>;
+}
+
+impl<T> Received<T> for Option<T> {
+    fn value(self) -> Self {
+        self
+    }
+}
+
+impl<T, E> Received<T> for Result<T, E> {
+    fn value(self) -> Option<T> {
+        self.ok()
+    }
+}
+
 /// A bounded channel of many senders and one receiver.
+///
+/// The futures are the channel's own, not wrapped into further ones: each layer of `async` around a value costs a copy
+/// of it, which would be measured as if it were the channel's.
 pub trait Channel: Send + Sync + 'static {
     /// The sending end.
     type Sender<T: Send + 'static>: Clone + Send + Sync + 'static;
@@ -76,16 +113,16 @@ pub trait Channel: Send + Sync + 'static {
     /// Makes a channel that holds `capacity` values.
     fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>);
 
-    /// Sends, waiting while the channel is full; false if the receiver is gone.
+    /// Sends, waiting while the channel is full; fails if the receiver is gone.
     fn send<T: Send + 'static>(
         sender: &Self::Sender<T>,
         value: T,
-    ) -> impl Future<Output = bool> + Send;
+    ) -> impl Future<Output: Sent> + Send;
 
-    /// Receives, waiting while the channel is empty; `None` once every sender is gone.
+    /// Receives, waiting while the channel is empty.
     fn recv<T: Send + 'static>(
         receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output = Option<T>> + Send;
+    ) -> impl Future<Output: Received<T>> + Send;
 }
 
 /// Pipes and stream sockets through the runtime's own input and output.

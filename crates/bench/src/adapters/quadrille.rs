@@ -9,7 +9,7 @@ use quadrille::JoinHandle;
 use quadrille::policy::Config;
 use quadrille::sync::mpmc;
 
-use super::{Channel, Runtime, Streams};
+use super::{Channel, Received, Runtime, Sent, Streams};
 use crate::outcome::{Counters, Stop};
 use crate::spec::{RuntimeName, Transport};
 
@@ -75,10 +75,13 @@ impl Runtime for Quadrille {
 
     fn counters(self) -> Counters {
         let metrics = self.0.metrics();
-        let mut counters: Counters =
-            metrics.total().iter().map(|(name, count)| (name.to_owned(), count)).collect();
+        let mut counters: Counters = metrics
+            .total()
+            .iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect();
+        counters.insert("foreign_wakes".to_owned(), metrics.foreign_wakes);
         counters.insert("foreign_unparks".to_owned(), metrics.foreign_unparks);
-        counters.insert("wake_cost_ns".to_owned(), metrics.wake_cost_ns);
         counters
     }
 }
@@ -95,12 +98,17 @@ impl Channel for Mpmc {
         mpmc::bounded(capacity)
     }
 
-    async fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> bool {
-        sender.send(value).await.is_ok()
+    fn send<T: Send + 'static>(
+        sender: &Self::Sender<T>,
+        value: T,
+    ) -> impl Future<Output: Sent> + Send {
+        sender.send(value)
     }
 
-    async fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> Option<T> {
-        receiver.recv().await.ok()
+    fn recv<T: Send + 'static>(
+        receiver: &mut Self::Receiver<T>,
+    ) -> impl Future<Output: Received<T>> + Send {
+        receiver.recv()
     }
 }
 

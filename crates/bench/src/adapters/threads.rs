@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 
 use futures_lite::future::block_on;
 
-use super::{Channel, Runtime, Streams, stream_failed};
+use super::{Channel, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::Stop;
 use crate::spec::Transport;
 
@@ -73,14 +73,14 @@ impl Channel for SyncChannel {
     fn send<T: Send + 'static>(
         sender: &Self::Sender<T>,
         value: T,
-    ) -> impl Future<Output = bool> + Send {
-        future::ready(sender.send(value).is_ok())
+    ) -> impl Future<Output: Sent> + Send {
+        future::ready(sender.send(value))
     }
 
     fn recv<T: Send + 'static>(
         receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output = Option<T>> + Send {
-        future::ready(receiver.recv().ok())
+    ) -> impl Future<Output: Received<T>> + Send {
+        future::ready(receiver.recv())
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Channel, Runtime, Streams, stream_failed};
+use super::{Channel, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::Stop;
 use crate::spec::Transport;
 
@@ -83,12 +83,17 @@ impl Channel for TokioMpsc {
         mpsc::channel(capacity)
     }
 
-    async fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> bool {
-        sender.send(value).await.is_ok()
+    fn send<T: Send + 'static>(
+        sender: &Self::Sender<T>,
+        value: T,
+    ) -> impl Future<Output: Sent> + Send {
+        sender.send(value)
     }
 
-    async fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> Option<T> {
-        receiver.recv().await
+    fn recv<T: Send + 'static>(
+        receiver: &mut Self::Receiver<T>,
+    ) -> impl Future<Output: Received<T>> + Send {
+        receiver.recv()
     }
 }
 

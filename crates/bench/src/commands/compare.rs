@@ -1,7 +1,7 @@
 //! `quadrille compare`: repeats the rows of each workload, interleaved A B C A B C, and reduces them.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,41 @@ use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
 use crate::outcome::Outcome;
 use crate::report::{Row, Summary, channel_name, conditions, summaries, table, title};
-use crate::spec::Workload;
+use crate::spec::{Metric, Workload};
+
+/// Repetitions unless told otherwise, of figures that are medians.
+const REPS: usize = 7;
+
+/// Repetitions unless told otherwise, of longest waits: no run may be an exception.
+const REPS_LONGEST_WAIT: usize = 10;
+
+/// A workload, and who runs it how often.
+struct Block {
+    workload: Workload,
+    rows: Vec<Row>,
+    reps: usize,
+}
+
+impl Block {
+    fn new(workload: Workload, args: &CompareArgs, workers: usize) -> Self {
+        let reps = args.reps.unwrap_or(match workload.metric() {
+            Metric::PerOperation => REPS,
+            Metric::LongestWait => REPS_LONGEST_WAIT,
+        });
+        let rows = rows(workload, &args.runtimes, workers, args.quick)
+            .into_iter()
+            .map(|spec| Row {
+                spec,
+                outcomes: Vec::new(),
+            })
+            .collect();
+        Self {
+            workload,
+            rows,
+            reps,
+        }
+    }
+}
 
 /// Runs the comparison and prints each table as soon as it is complete.
 ///
@@ -21,60 +55,56 @@ use crate::spec::Workload;
 /// [`Error::Failed`] if a run failed; [`Error::Usage`] or [`Error::Output`] if the JSON file cannot be written.
 pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     // Opened first: an hour of runs is a high price for a path that cannot be written.
-    let json = args.json.as_deref().map(create).transpose()?;
+    let mut json = args.json.as_deref().map(create).transpose()?;
     let workers = args.workers.unwrap_or_else(default_workers);
-    let launcher = Launcher::new(
-        std::env::current_exe()?,
-        Some(Duration::from_secs(args.time_limit as u64)),
-    );
+    let time_limit = Duration::from_secs(args.time_limit as u64);
+    let launcher = Launcher::new(std::env::current_exe()?, Some(time_limit));
     let names = if args.workloads.is_empty() {
         &WorkloadName::DEFAULT[..]
     } else {
         &args.workloads
     };
-    let blocks: Vec<(Workload, Vec<Row>)> = names
+    let mut blocks: Vec<Block> = names
         .iter()
         .flat_map(|name| name.workloads())
-        .map(|workload| (workload, empty_rows(workload, args, workers)))
+        .map(|workload| Block::new(workload, args, workers))
         .collect();
 
-    writeln!(
-        out,
-        "{}; {} repetitions, interleaved",
-        conditions(workers),
-        args.reps
-    )?;
+    writeln!(out, "{}", conditions(workers))?;
     let runs = blocks
         .iter()
-        .map(|(_, rows)| rows.len() * args.reps)
+        .map(|block| block.rows.len() * block.reps)
         .sum::<usize>();
     let bar = progress_bar(runs as u64);
     let mut all: Vec<Summary> = Vec::new();
-    let mut failed = false;
-    for (workload, mut rows) in blocks {
-        repeat(&mut rows, args.reps, &launcher, &bar);
-        failed |= rows.iter().any(Row::has_failed);
-        let reduced = summaries(&rows);
+    for block in &mut blocks {
+        repeat(&mut block.rows, block.reps, &launcher, &bar);
+        let reduced = summaries(&block.rows);
+        let (title, table) = (title(&block.workload), table(&reduced));
         bar.suspend(|| {
-            write!(out, "\n{}\n{}", title(&workload), table(&reduced)).and_then(|()| out.flush())
+            write!(
+                out,
+                "\n{title} ({} runs each, interleaved)\n{table}",
+                block.reps
+            )
+            .and_then(|()| out.flush())
         })?;
         all.extend(reduced);
+        // Rewritten after each block, so that an interrupted comparison leaves what it has.
+        if let Some(file) = &mut json {
+            write_json(file, &all)?;
+        }
     }
     bar.finish_and_clear();
-    if let Some(file) = json {
-        write_json(file, &all)?;
+    if blocks
+        .iter()
+        .flat_map(|block| &block.rows)
+        .any(Row::has_failed)
+    {
+        Err(Error::Failed)
+    } else {
+        Ok(())
     }
-    if failed { Err(Error::Failed) } else { Ok(()) }
-}
-
-fn empty_rows(workload: Workload, args: &CompareArgs, workers: usize) -> Vec<Row> {
-    rows(workload, &args.runtimes, workers, args.quick)
-        .into_iter()
-        .map(|spec| Row {
-            spec,
-            outcomes: Vec::new(),
-        })
-        .collect()
 }
 
 fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar) {
@@ -113,7 +143,9 @@ fn create(path: &Path) -> Result<File, Error> {
         .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
 }
 
-fn write_json(mut file: File, all: &[Summary]) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut file, all)?;
+fn write_json(file: &mut File, all: &[Summary]) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    serde_json::to_writer_pretty(&mut *file, all)?;
     writeln!(file)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::adapters::{Channel, Runtime};
+use crate::adapters::{Channel, Received, Runtime, Sent};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::workloads::gate::{Gate, gate};
@@ -115,7 +115,7 @@ async fn spinner<R: Runtime, C: Channel>(
     }
     let mut all_sent = true;
     for waker in &wakers {
-        all_sent &= C::send(waker, Instant::now()).await;
+        all_sent &= C::send(waker, Instant::now()).await.sent().is_ok();
     }
     work(duration);
     // Ordering: Relaxed; the yielders stop soon, nothing is published.
@@ -126,7 +126,7 @@ async fn spinner<R: Runtime, C: Channel>(
 async fn sleeper<C: Channel>(mut receiver: C::Receiver<Instant>, gate: Gate) -> Waits {
     gate.pass().await;
     let mut waits = Waits::default();
-    if let Some(since) = C::recv(&mut receiver).await {
+    if let Some(since) = C::recv(&mut receiver).await.value() {
         waits.add(since);
     }
     waits
@@ -236,10 +236,14 @@ async fn posting_worker<C: Channel>(
     let mut waits = Waits::default();
     for _ in 0..turns {
         work(work_time);
-        if !C::send(&posts, (index, Instant::now())).await {
+        if C::send(&posts, (index, Instant::now()))
+            .await
+            .sent()
+            .is_err()
+        {
             return waits;
         }
-        match C::recv(&mut answers).await {
+        match C::recv(&mut answers).await.value() {
             Some(since) => waits.add(since),
             None => return waits,
         }
@@ -252,9 +256,13 @@ async fn messenger<C: Channel>(
     answers: Vec<C::Sender<Instant>>,
 ) -> Waits {
     let mut waits = Waits::default();
-    while let Some((index, since)) = C::recv(&mut posts).await {
+    while let Some((index, since)) = C::recv(&mut posts).await.value() {
         waits.add(since);
-        if !C::send(&answers[index], Instant::now()).await {
+        if C::send(&answers[index], Instant::now())
+            .await
+            .sent()
+            .is_err()
+        {
             break;
         }
     }

@@ -10,7 +10,7 @@
 //! Verified: every receiver's count, and the sum over a stamp in each message, which differs from loop to loop. A stamp
 //! is checked only if messages cannot be torn apart, which the kernel promises up to PIPE_BUF (4096 bytes).
 
-use crate::adapters::Runtime;
+use crate::adapters::{Runtime, Sent};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::spec::{Hackbench, Transport};
@@ -97,7 +97,7 @@ async fn send<W: Wire>(
         progress.before_loop(index, loops);
         message.as_mut()[0] = stamp(index);
         for receiver in &receivers {
-            W::send(receiver, &message).await?;
+            W::send(receiver, &message).await.sent()?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! What it costs to wake somebody and wait for the answer; after perf's `bench sched pipe`. Verified: the partner adds
 //! one on each pass, so the number counts the round trips.
 
-use crate::adapters::{Channel, Runtime};
+use crate::adapters::{Channel, Received, Runtime, Sent};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::workloads::gate::{Gate, gate};
@@ -47,12 +47,8 @@ async fn ping<C: Channel>(
     gate.pass().await;
     let mut number = 0;
     for trip in 0..round_trips {
-        if !C::send(&there, number).await {
-            return Err(Stop::failed(format!(
-                "the partner left after {trip} round trips"
-            )));
-        }
-        number = match C::recv(&mut back).await {
+        C::send(&there, number).await.sent()?;
+        number = match C::recv(&mut back).await.value() {
             Some(answer) if answer == trip + 1 => answer,
             answer => {
                 return Err(Stop::failed(format!(
@@ -72,14 +68,12 @@ async fn pong<C: Channel>(
 ) -> Result<(), Stop> {
     gate.pass().await;
     for trip in 0..round_trips {
-        let Some(number) = C::recv(&mut there).await else {
+        let Some(number) = C::recv(&mut there).await.value() else {
             return Err(Stop::failed(format!(
                 "the asker left after {trip} round trips"
             )));
         };
-        if !C::send(&back, number + 1).await {
-            return Err(Stop::failed(format!("the asker left in round trip {trip}")));
-        }
+        C::send(&back, number + 1).await.sent()?;
     }
     Ok(())
 }

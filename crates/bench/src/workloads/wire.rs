@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::adapters::{Channel, Streams};
+use crate::adapters::{Channel, Received, Sent, Streams};
 use crate::outcome::Stop;
 use crate::spec::Hackbench;
 
@@ -28,10 +28,7 @@ pub trait Wire: Send + 'static {
     fn connect(&self) -> Result<(Self::Sender, Self::Receiver), Stop>;
 
     /// Copies `message` into the wire, waiting while it is full.
-    fn send(
-        sender: &Self::Sender,
-        message: &Self::Message,
-    ) -> impl Future<Output = Result<(), Stop>> + Send;
+    fn send(sender: &Self::Sender, message: &Self::Message) -> impl Future<Output: Sent> + Send;
 
     /// Copies one message out of the wire, waiting while it is empty, and returns its first byte.
     fn receive(receiver: &mut Self::Receiver) -> impl Future<Output = Result<u8, Stop>> + Send;
@@ -68,17 +65,13 @@ impl<C: Channel, const SIZE: usize> Wire for ChannelWire<C, SIZE> {
         Ok(C::bounded(self.capacity))
     }
 
-    async fn send(sender: &Self::Sender, message: &[u8; SIZE]) -> Result<(), Stop> {
+    fn send(sender: &Self::Sender, message: &[u8; SIZE]) -> impl Future<Output: Sent> + Send {
         // The caller may change its message at once, so this copies all of it.
-        if C::send(sender, *black_box(message)).await {
-            Ok(())
-        } else {
-            Err(Stop::failed("a receiver was gone before its last message"))
-        }
+        C::send(sender, *black_box(message))
     }
 
     async fn receive(receiver: &mut Self::Receiver) -> Result<u8, Stop> {
-        match C::recv(receiver).await {
+        match C::recv(receiver).await.value() {
             Some(message) => Ok(black_box(&message)[0]),
             None => Err(Stop::failed(
                 "the senders were gone before the last message",
@@ -129,10 +122,8 @@ impl<R: Streams> Wire for StreamWire<R> {
         ))
     }
 
-    async fn send(sender: &Self::Sender, message: &Vec<u8>) -> Result<(), Stop> {
+    fn send(sender: &Self::Sender, message: &Vec<u8>) -> impl Future<Output: Sent> + Send {
         R::write_all(sender, message)
-            .await
-            .map_err(|error| Stop::failed(format!("a sender cannot write: {error}")))
     }
 
     async fn receive(receiver: &mut Self::Receiver) -> Result<u8, Stop> {
