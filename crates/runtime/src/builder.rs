@@ -1,18 +1,29 @@
-//! How a runtime is made.
+//! How a runtime is made: settings, what the environment overrides, and what they come to on this machine.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quadrille_policy::{Config, Plan, PlanOptions, Policy, WorkerId};
-use quadrille_topology::Topology;
+use quadrille_topology::{Discovery, PuSet, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
+use crate::driver::Driver;
 use crate::error::BuildError;
+use crate::pinning::{Pinning, Resolved, resolve};
 use crate::runtime::Runtime;
-use crate::sched::Shared;
 use crate::sched::worker::Worker;
+use crate::sched::{Parts, Shared};
 use crate::sys::thread::Spawner;
+use crate::trace;
+
+/// Most workers of a runtime.
+const WORKERS_MAX: usize = 4096;
 
 /// Makes a [`Runtime`]. Every setting has a default that is right for a server on a machine of its own.
+///
+/// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`) and
+/// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`). `QUADRILLE_TRACE=1s` prints one line of counters a second.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).thread_name("io").build()?;
@@ -24,6 +35,7 @@ use crate::sys::thread::Spawner;
 pub struct Builder {
     workers: Option<usize>,
     topology: Option<Topology>,
+    pinning: Option<Pinning>,
     config: Config,
     name: String,
     limits: Limits,
@@ -35,28 +47,43 @@ impl Default for Builder {
     }
 }
 
+/// The machine to plan for.
+struct Machine {
+    topology: Topology,
+    /// `None` for a machine that the caller made up: nothing is pinned there.
+    found: Option<Discovery>,
+}
+
 impl Builder {
     /// A builder with the default settings.
     pub fn new() -> Self {
         Self {
             workers: None,
             topology: None,
+            pinning: None,
             config: Config::default(),
             name: "quadrille".to_owned(),
             limits: Limits::default(),
         }
     }
 
-    /// Number of workers, `1..=4096`. Default: one a hardware thread that the process may use, no more than its CPU quota
-    /// rounded up. `QUADRILLE_WORKERS` overrides the default, not this setting.
+    /// Number of workers, `1..=4096`. Default: one a hardware thread that the affinity mask and the cpusets allow, no more
+    /// than the CPU quota rounded up, but at least 2 of the allowed ones.
     pub fn worker_threads(mut self, count: usize) -> Self {
         self.workers = Some(count);
         self
     }
 
-    /// The machine to plan for, in place of the one the process runs on. Workers are not pinned then.
+    /// The machine to plan for, in place of the one that the process runs on. Workers are not pinned then, so that a
+    /// machine of any shape can be tried on any other.
     pub fn topology(mut self, topology: Topology) -> Self {
         self.topology = Some(topology);
+        self
+    }
+
+    /// How workers are bound to hardware threads. Default: [`Pinning::Auto`].
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.pinning = Some(pinning);
         self
     }
 
@@ -79,7 +106,7 @@ impl Builder {
     }
 
     /// How long an idle thread of the blocking pool stays. Default: 10 s.
-    pub fn thread_keep_alive(mut self, limit: std::time::Duration) -> Self {
+    pub fn thread_keep_alive(mut self, limit: Duration) -> Self {
         self.limits.keep_alive = limit;
         self
     }
@@ -89,37 +116,150 @@ impl Builder {
     /// # Errors
     /// If a setting is out of range, a variable of the environment can't be read, or a thread can't be started.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let workers = match self.workers {
-            None => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            Some(count @ 1..=4096) => count,
-            Some(count) => {
-                return Err(BuildError::new(format!("worker_threads is {count}, expected 1 to 4096")));
+        let machine = match self.topology.clone() {
+            Some(topology) => Machine { topology, found: None },
+            None => {
+                let found = discover();
+                Machine { topology: found.topology.clone(), found: Some(found) }
             }
         };
-        let count = u16::try_from(workers).expect("at most 4096");
-        let hardware = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let topology = self.topology.unwrap_or_else(|| Topology::flat(u16::try_from(hardware).unwrap_or(u16::MAX)));
-        let options = PlanOptions { workers: Some(count) };
-        let plan = Plan::compile(&topology, &options)
-            .map_err(|error| BuildError::with_source("can't plan the workers".to_owned(), error))?;
-        let policy = Policy::new(self.config, plan);
-        let pool = Pool::new(self.limits, format!("{}-blocking", self.name), Spawner::default());
-        let (shared, locals) = Shared::new(policy, self.name, pool, workers <= hardware);
-        let runtime = Runtime::from_shared(shared.clone());
-        for (index, local) in locals.into_iter().enumerate() {
-            let id = WorkerId(u16::try_from(index).expect("at most 4096"));
-            let worker_shared: Arc<Shared> = shared.clone();
-            let body = move || Worker::new(worker_shared, id, local).run();
-            let thread = std::thread::Builder::new().name(format!("{}-{index}", shared.name)).spawn(body);
-            match thread {
-                Ok(thread) => shared.adopt(thread),
-                Err(error) => {
-                    shared.never_started(workers - index);
-                    let message = format!("can't start worker {index} of {workers}");
-                    return Err(BuildError::with_source(message, error));
-                }
-            }
+        let workers = self.worker_count(&machine)?;
+        let policy = self.policy(&machine, workers)?;
+        let pinned = self.pin(&machine, &policy.plan)?;
+        let spawner = spawner(&pinned, &machine);
+        let hardware = machine.found.as_ref().map_or_else(hardware_threads, |found| found.topology.pus().len());
+        let mut report = String::new();
+        let _ = write!(report, "{workers} workers on {} ({})", machine.topology, pinned.reason);
+        for warning in machine.found.iter().flat_map(|found| &found.warnings) {
+            let _ = write!(report, "; {warning}");
         }
+        let parts = Parts {
+            policy,
+            pool: Pool::new(self.limits, format!("{}-blocking", self.name), spawner.clone()),
+            driver: Arc::new(Driver::with_spawner(spawner.clone())),
+            spins: workers <= hardware && !throttled(&machine, workers),
+            report,
+            name: self.name,
+        };
+        let mut runtime = start(parts, pinned.masks)?;
+        runtime.trace = start_trace(&runtime, &spawner);
         Ok(runtime)
     }
+
+    fn worker_count(&self, machine: &Machine) -> Result<usize, BuildError> {
+        let count = match (self.workers, from_env("QUADRILLE_WORKERS")) {
+            (Some(count), _) => count,
+            (None, Some(text)) if !text.trim().eq_ignore_ascii_case("auto") => text.trim().parse().map_err(|_| {
+                BuildError::new(format!("QUADRILLE_WORKERS is {text:?}, expected auto or 1 to {WORKERS_MAX}"))
+            })?,
+            _ => {
+                let allowed = machine.topology.pus().len();
+                let quota = machine.found.as_ref().and_then(|found| found.allowed.quota.as_ref());
+                let by_quota = quota.map_or(usize::MAX, |q| usize::try_from(q.cpus_ceil()).unwrap_or(usize::MAX));
+                allowed.min(by_quota.max(2)).min(WORKERS_MAX)
+            }
+        };
+        if !(1..=WORKERS_MAX).contains(&count) {
+            return Err(BuildError::new(format!("the number of workers is {count}, expected 1 to {WORKERS_MAX}")));
+        }
+        Ok(count)
+    }
+
+    fn policy(&self, machine: &Machine, workers: usize) -> Result<Policy, BuildError> {
+        let count = u16::try_from(workers).expect("at most WORKERS_MAX");
+        let options = PlanOptions { workers: Some(count), ..PlanOptions::default() };
+        let plan = Plan::compile(&machine.topology, &options)
+            .map_err(|error| BuildError::with_source("the workers can't be planned".to_owned(), error))?;
+        Ok(Policy::new(self.config.clone(), plan))
+    }
+
+    fn pin(&self, machine: &Machine, plan: &Plan) -> Result<Resolved, BuildError> {
+        let pinning = match (self.pinning, from_env("QUADRILLE_PIN")) {
+            (Some(pinning), _) => pinning,
+            (None, Some(text)) => text
+                .parse()
+                .map_err(|error| BuildError::with_source("QUADRILLE_PIN can't be read".to_owned(), error))?,
+            (None, None) => Pinning::Auto,
+        };
+        let Some(found) = &machine.found else {
+            let reason = "not pinned: the machine is synthetic".to_owned();
+            return Ok(Resolved { masks: vec![None; plan.workers.len()], reason });
+        };
+        let quota = found.allowed.quota.as_ref().map(|quota| quota.millicpus);
+        resolve(pinning, &found.topology, plan, quota).map_err(BuildError::new)
+    }
+}
+
+/// A variable of the environment; empty is as good as absent.
+fn from_env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.trim().is_empty())
+}
+
+fn hardware_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Whether spinning would spend a CPU quota that the workers can use up.
+fn throttled(machine: &Machine, workers: usize) -> bool {
+    let quota = machine.found.as_ref().and_then(|found| found.allowed.quota.as_ref());
+    quota.is_some_and(|quota| quota.millicpus < workers as u64 * 1000)
+}
+
+/// Threads that are no workers get the whole mask of the runtime: they are started by pinned workers.
+fn spawner(pinned: &Resolved, machine: &Machine) -> Spawner {
+    match &machine.found {
+        Some(found) if pinned.masks.iter().any(Option::is_some) => {
+            let all = found.topology.os_set();
+            Spawner::new(move || {
+                // A mask that has become invalid since leaves the thread where it is.
+                let _ = set_current_affinity(&all);
+            })
+        }
+        _ => Spawner::default(),
+    }
+}
+
+fn start(parts: Parts, masks: Vec<Option<PuSet>>) -> Result<Runtime, BuildError> {
+    let (shared, locals) = Shared::new(parts);
+    let workers = locals.len();
+    let runtime = Runtime::from_shared(shared.clone());
+    for (index, (local, mask)) in locals.into_iter().zip(masks).enumerate() {
+        let id = WorkerId(u16::try_from(index).expect("at most WORKERS_MAX"));
+        let its_shared = shared.clone();
+        let body = move || {
+            // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
+            if mask.as_ref().is_some_and(|mask| set_current_affinity(mask).is_err()) {
+                its_shared.pin_failed();
+            }
+            Worker::new(its_shared, id, local).run();
+        };
+        match std::thread::Builder::new().name(format!("{}-{index}", shared.name)).spawn(body) {
+            Ok(thread) => shared.adopt(thread),
+            Err(error) => {
+                shared.never_started(workers - index);
+                return Err(BuildError::with_source(format!("worker {index} of {workers} can't be started"), error));
+            }
+        }
+    }
+    Ok(runtime)
+}
+
+/// The trace that `QUADRILLE_TRACE` asks for; without a thread for it there is a warning and no trace.
+fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
+    let period = trace::period_from_env()?;
+    let shared = Arc::downgrade(&runtime.handle().shared);
+    let report = runtime.handle().shared.report.clone();
+    let mut last = crate::metrics::Metrics::default();
+    let mut first = Some(report);
+    let lines = std::sync::Mutex::new(move || {
+        let now = crate::metrics::Metrics::of(&*shared.upgrade()?);
+        let mut text = now.trace_line(&last);
+        last = now;
+        if let Some(report) = first.take() {
+            text = format!("{report}\n{text}");
+        }
+        Some(text)
+    });
+    let snapshot = move || lines.lock().ok().and_then(|mut lines| lines());
+    trace::start(period, runtime.handle().shared.name.clone(), spawner, snapshot).ok()
 }

@@ -8,6 +8,7 @@ mod error;
 pub mod io;
 pub mod metrics;
 pub mod net;
+mod pinning;
 mod primitives;
 mod runtime;
 mod sched;
@@ -19,6 +20,7 @@ mod trace;
 
 pub use builder::Builder;
 pub use error::BuildError;
+pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{EnterGuard, Handle, Runtime, spawn, spawn_blocking};

@@ -18,6 +18,8 @@ pub struct Metrics {
     pub pending_tasks: usize,
     /// Measured cost of waking a parked worker, ns, moving average.
     pub wake_cost_ns: u64,
+    /// Workers that could not be pinned as planned.
+    pub pin_failures: u32,
 }
 
 impl Metrics {
@@ -29,6 +31,7 @@ impl Metrics {
             foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
             pending_tasks: shared.registry.len(),
             wake_cost_ns: shared.wake_cost().0,
+            pin_failures: shared.pin_failures(),
         }
     }
 
@@ -38,5 +41,17 @@ impl Metrics {
         let mut total = WorkerMetrics::default();
         self.workers.iter().for_each(|worker| total.add(worker));
         total
+    }
+
+    /// One line of what happened since `last`.
+    pub(crate) fn trace_line(&self, last: &Self) -> String {
+        let (now, before) = (self.total(), last.total());
+        let mut line = format!("pending={} wake_cost={}ns", self.pending_tasks, self.wake_cost_ns);
+        for ((name, value), (_, old)) in now.iter().zip(before.iter()) {
+            if value != old {
+                line.push_str(&format!(" {name}={}", value.wrapping_sub(old)));
+            }
+        }
+        line
     }
 }

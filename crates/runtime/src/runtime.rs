@@ -20,8 +20,8 @@ use crate::task::JoinHandle;
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
-/// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined.
-/// Dropped on a worker thread (inside a task, of whichever runtime), it stops without waiting and without panicking.
+/// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined, and
+/// so are the threads of the blocking pool once they have finished what they are running. Dropped on a worker thread (inside a task, of whichever runtime), it stops without waiting and without panicking.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::new()?;
@@ -33,6 +33,7 @@ pub struct Runtime {
     handle: Handle,
     /// What the builder started beside the workers; stopped with them.
     pub(crate) trace: Option<crate::trace::Trace>,
+    stopped: bool,
 }
 
 impl Runtime {
@@ -50,7 +51,7 @@ impl Runtime {
     }
 
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        Self { handle: Handle { shared }, trace: None }
+        Self { handle: Handle { shared }, trace: None, stopped: false }
     }
 
     /// A handle to this runtime.
@@ -99,25 +100,32 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Stops the runtime and waits for jobs on the blocking pool, at most `limit`. Returns how many threads of the pool
-    /// were left behind.
-    pub fn shutdown_timeout(self, limit: Duration) -> usize {
-        let shared = self.handle.shared.clone();
-        drop(self);
-        shared.pool.shutdown(Some(limit))
+    /// Stops the runtime and waits, at most `limit`, for what the blocking pool is running. Returns how many threads of the
+    /// pool were left behind; they end with their job.
+    pub fn shutdown_timeout(mut self, limit: Duration) -> usize {
+        self.stop(Some(limit))
     }
 
     /// Stops the runtime without waiting for anything: the last worker to leave drops the tasks.
-    pub fn shutdown_background(self) {
+    pub fn shutdown_background(mut self) {
+        self.stopped = true;
+        drop(self.trace.take());
         self.handle.shared.sleepers.stop();
         self.handle.shared.forget_threads();
+    }
+
+    fn stop(&mut self, limit: Option<Duration>) -> usize {
+        if std::mem::replace(&mut self.stopped, true) {
+            return 0;
+        }
+        drop(self.trace.take());
+        self.handle.shared.shutdown(limit)
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        drop(self.trace.take());
-        self.handle.shared.shutdown();
+        self.stop(None);
     }
 }
 
@@ -147,7 +155,7 @@ impl Handle {
     #[track_caller]
     pub fn current() -> Self {
         Self::try_current().expect(
-            "there is no quadrille runtime on this thread: call this inside a task, inside `Runtime::block_on`, \
+            "no quadrille runtime here: call this inside a task, inside `Runtime::block_on`, \
              or while a guard of `Handle::enter` lives",
         )
     }
@@ -226,6 +234,12 @@ impl Handle {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::of(&self.shared)
+    }
+
+    /// One line: the workers, the machine they were planned for, how they are pinned and why.
+    #[must_use]
+    pub fn report(&self) -> &str {
+        &self.shared.report
     }
 
     /// Number of workers.

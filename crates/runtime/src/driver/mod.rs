@@ -84,8 +84,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-#[cfg(test)]
-pub(crate) use self::current::enter;
 pub(crate) use self::current::with_current;
 pub(crate) use self::entry::TimerEntry;
 pub(crate) use self::registration::Registration;

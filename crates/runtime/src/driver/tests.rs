@@ -12,13 +12,11 @@ use futures_lite::future::block_on;
 use super::*;
 use crate::sys::clock;
 
-/// Runs `test` with a driver as in a runtime, and shuts the driver down.
+/// Runs `test` in a runtime, and shuts it down.
 pub(crate) fn with_driver(test: impl FnOnce()) {
-    let driver = Arc::new(Driver::new());
-    let entered = enter(Arc::clone(&driver));
+    let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+    let _entered = runtime.enter();
     test();
-    drop(entered);
-    driver.shutdown();
 }
 
 /// Late enough never to come within a test.

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no runtime here")]
+    #[should_panic(expected = "no quadrille runtime here")]
     fn outside_of_a_runtime_it_panics() {
         let (reader, _writer) = io::pipe().unwrap();
         drop(AsyncFd::new(reader));

@@ -23,6 +23,7 @@ use self::queue::local::{Local, Stealer};
 use self::queue::slot::Slot;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
+use crate::driver::Driver;
 use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
@@ -73,10 +74,26 @@ pub(crate) struct Shared {
     terminated: AtomicU32,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub(crate) pool: Pool,
+    pub(crate) driver: Arc<Driver>,
     pub(crate) name: String,
+    /// What was found, what was chosen and why: the start-up line.
+    pub(crate) report: String,
+    /// Workers that could not be pinned as planned.
+    pin_failures: AtomicU32,
     /// Whether idle workers spin before they sleep: not if they share hardware threads.
     pub(crate) spins: bool,
     this: Weak<Self>,
+}
+
+/// What a scheduler is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) policy: Policy,
+    pub(crate) pool: Pool,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) spins: bool,
+    pub(crate) report: String,
+    pub(crate) name: String,
 }
 
 /// The live schedulers of the process, for abort handles that outlive theirs.
@@ -84,7 +101,8 @@ static LIVE: std::sync::Mutex<Vec<Weak<Shared>>> = std::sync::Mutex::new(Vec::ne
 
 impl Shared {
     /// A scheduler and the owner's ends of its deques, one a worker.
-    pub(crate) fn new(policy: Policy, name: String, pool: Pool, spins: bool) -> (Arc<Self>, Vec<Local>) {
+    pub(crate) fn new(parts: Parts) -> (Arc<Self>, Vec<Local>) {
+        let Parts { policy, pool, driver, spins, report, name } = parts;
         let locals: Vec<Local> = policy.plan.workers.iter().map(|_| Local::new()).collect();
         let workers = locals.iter().map(|local| CachePadded::new(WorkerShared::new(local))).collect();
         let plan = policy.plan.clone();
@@ -101,7 +119,10 @@ impl Shared {
             terminated: AtomicU32::new(0),
             threads: Mutex::new(Vec::new()),
             pool,
+            driver,
             name,
+            report,
+            pin_failures: AtomicU32::new(0),
             spins,
             this: this.clone(),
             policy,
@@ -134,6 +155,18 @@ impl Shared {
         let new = old - old / 8 + cost.0.min(100_000) / 8;
         // Ordering: Relaxed; an estimate; a lost update does no harm.
         self.wake_cost.store(new.max(1_000), Ordering::Relaxed);
+    }
+
+    /// A worker could not be bound to its hardware threads and runs where the kernel puts it.
+    pub(crate) fn pin_failed(&self) {
+        // Ordering: Relaxed; a statistic.
+        self.pin_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Workers that could not be pinned as planned.
+    pub(crate) fn pin_failures(&self) -> u32 {
+        // Ordering: Relaxed; a statistic.
+        self.pin_failures.load(Ordering::Relaxed)
     }
 
     /// Number of workers.

@@ -11,6 +11,8 @@
 //!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
 //! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by the last worker.
 
+use std::time::Duration;
+
 use super::Shared;
 use super::worker::Worker;
 use crate::primitives::{Ordering, fence};
@@ -40,13 +42,17 @@ impl Shared {
         self.threads.lock().unwrap().push(thread);
     }
 
-    /// Step 1, and step 6 if the calling thread may block: a thread that is no worker of any runtime.
-    pub(crate) fn shutdown(&self) {
+    /// Step 1, and step 6 if the calling thread may block: a thread that is no worker of any runtime. Such a thread also
+    /// waits for what the blocking pool is running, at most `limit`. Returns how many threads of the pool are left.
+    pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
         self.sleepers.stop();
+        self.driver.shutdown();
         let may_block = super::context::Context::with(|context| context.is_none());
         if may_block {
             self.join_others();
+            return self.pool.shutdown(limit);
         }
+        self.pool.shutdown(Some(Duration::ZERO))
     }
 
     /// Lets the workers end on their own.

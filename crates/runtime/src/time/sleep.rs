@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no runtime here")]
+    #[should_panic(expected = "no quadrille runtime here")]
     fn outside_of_a_runtime_it_panics() {
         drop(sleep(Duration::ZERO));
     }

@@ -1,0 +1,159 @@
+//! Which hardware threads a worker may run on, and why: a decision of its own, made once at start.
+
+use std::fmt;
+use std::str::FromStr;
+
+use quadrille_policy::Plan;
+use quadrille_topology::{PuSet, Topology};
+
+/// How workers are bound to hardware threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pinning {
+    /// One worker a hardware thread, each pinned to its own, if there are exactly as many workers as hardware threads
+    /// allowed and no CPU quota; with a quota, or with more workers than hardware threads, each worker may use its
+    /// LLC. Fewer workers than hardware threads: its LLC too. The default.
+    #[default]
+    Auto,
+    /// Each worker is pinned to its hardware thread, whatever the quota; an error if there are more workers than
+    /// hardware threads.
+    Strict,
+    /// Each worker may use the hardware threads of its LLC.
+    Llc,
+    /// Workers are left where the kernel puts them.
+    None,
+}
+
+impl fmt::Display for Pinning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Strict => "strict",
+            Self::Llc => "llc",
+            Self::None => "none",
+        })
+    }
+}
+
+/// A word that names no kind of pinning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinningError(String);
+
+impl fmt::Display for PinningError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pinning is {:?}, expected auto, strict, llc or none", self.0)
+    }
+}
+
+impl std::error::Error for PinningError {}
+
+impl FromStr for Pinning {
+    type Err = PinningError;
+
+    fn from_str(text: &str) -> Result<Self, PinningError> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "strict" => Ok(Self::Strict),
+            "llc" => Ok(Self::Llc),
+            "none" => Ok(Self::None),
+            _ => Err(PinningError(text.to_owned())),
+        }
+    }
+}
+
+/// What pinning comes to on a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// By worker; `None`: left alone.
+    pub(crate) masks: Vec<Option<PuSet>>,
+    /// For the start-up line.
+    pub(crate) reason: String,
+}
+
+/// Decides, from the machine as far as it is allowed (`topology`) and the quota in thousandths of a CPU.
+///
+/// # Errors
+/// Strict pinning of more workers than there are hardware threads.
+pub(crate) fn resolve(
+    pinning: Pinning,
+    topology: &Topology,
+    plan: &Plan,
+    quota_millicpus: Option<u64>,
+) -> Result<Resolved, String> {
+    let (workers, pus) = (plan.workers.len(), topology.pus().len());
+    let quota = quota_millicpus.filter(|millis| *millis < pus as u64 * 1000);
+    let (own, reason) = match pinning {
+        Pinning::None => {
+            return Ok(Resolved { masks: vec![None; workers], reason: "not pinned: none was asked for".to_owned() });
+        }
+        Pinning::Strict if workers > pus => {
+            return Err(format!("strict pinning of {workers} workers to {pus} hardware threads, expected no more workers"));
+        }
+        Pinning::Strict => (true, "pinned one to one: strict was asked for".to_owned()),
+        Pinning::Llc => (false, "bound to LLCs: llc was asked for".to_owned()),
+        Pinning::Auto => match quota {
+            Some(millis) => (false, format!("bound to LLCs: a quota of {millis} thousandths of a CPU")),
+            None if workers == pus => (true, format!("pinned one to one: {workers} workers, as many hardware threads")),
+            None => (false, format!("bound to LLCs: {workers} workers, {pus} hardware threads")),
+        },
+    };
+    let masks = plan.workers.iter().map(|worker| {
+        let mask = if own {
+            [worker.os_cpu].into_iter().collect()
+        } else {
+            let llc = topology.pus()[worker.pu.index()].llc;
+            topology.pus().iter().filter(|pu| pu.llc == llc).map(|pu| pu.os_index).collect()
+        };
+        Some(mask)
+    });
+    Ok(Resolved { masks: masks.collect(), reason })
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::PlanOptions;
+
+    use super::*;
+
+    fn check(pinning: Pinning, workers: u16, quota: Option<u64>, masks: &[Option<&str>], reason: &str) {
+        let topology: Topology = "llc:2 core:2".parse().unwrap();
+        let options = PlanOptions { workers: Some(workers), ..PlanOptions::default() };
+        let plan = Plan::compile(&topology, &options).unwrap();
+        let resolved = resolve(pinning, &topology, &plan, quota).unwrap();
+        let texts: Vec<_> = resolved.masks.iter().map(|mask| mask.as_ref().map(ToString::to_string)).collect();
+        let texts: Vec<_> = texts.iter().map(Option::as_deref).collect();
+        assert_eq!(texts, masks);
+        assert!(resolved.reason.contains(reason), "{}", resolved.reason);
+    }
+
+    #[test]
+    fn auto_pins_only_a_machine_of_its_own() {
+        check(Pinning::Auto, 4, None, &[Some("0"), Some("1"), Some("2"), Some("3")], "one to one");
+        check(Pinning::Auto, 4, Some(9000), &[Some("0"), Some("1"), Some("2"), Some("3")], "one to one");
+        check(Pinning::Auto, 4, Some(2500), &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")], "quota of 2500");
+        check(Pinning::Auto, 2, None, &[Some("0-1"), Some("0-1")], "2 workers, 4 hardware threads");
+    }
+
+    #[test]
+    fn the_other_settings_do_as_they_say() {
+        check(Pinning::Strict, 2, Some(500), &[Some("0"), Some("1")], "strict");
+        check(Pinning::Llc, 4, None, &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")], "llc");
+        check(Pinning::None, 2, None, &[None, None], "none");
+    }
+
+    #[test]
+    fn strict_refuses_more_workers_than_hardware_threads() {
+        let topology = Topology::flat(1);
+        let plan = Plan::compile(&topology, &PlanOptions { workers: Some(2), ..PlanOptions::default() }).unwrap();
+        let error = resolve(Pinning::Strict, &topology, &plan, None).unwrap_err();
+        assert!(error.contains("2 workers to 1"), "{error}");
+    }
+
+    #[test]
+    fn words_round_trip() {
+        for pinning in [Pinning::Auto, Pinning::Strict, Pinning::Llc, Pinning::None] {
+            assert_eq!(pinning.to_string().parse(), Ok(pinning));
+        }
+        assert!("on".parse::<Pinning>().unwrap_err().to_string().contains("\"on\""));
+    }
+}
