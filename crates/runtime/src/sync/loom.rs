@@ -32,7 +32,7 @@ fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
 
 #[test]
 fn l_sections_exclude_each_other() {
-    check(3, || {
+    check(4, || {
         let shared = Arc::new((Word::new(), UnsafeCell::new(0)));
         let other = Arc::clone(&shared);
         // loom's cell fails the test if two threads are inside, or if one doesn't see what the other did.
@@ -52,7 +52,7 @@ fn l_sections_exclude_each_other() {
 
 #[test]
 fn c_no_lost_wakeup_with_two_senders_and_one_place() {
-    check(2, || {
+    check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         let other = sender.clone();
         let threads = [
@@ -74,7 +74,7 @@ fn c_no_lost_wakeup_with_two_senders_and_one_place() {
 
 #[test]
 fn c_one_token_reaches_every_receiver() {
-    check(2, || {
+    check(4, || {
         let (sender, receiver) = mpmc::bounded(2);
         let other = receiver.clone();
         let threads = [
@@ -93,7 +93,7 @@ fn c_one_token_reaches_every_receiver() {
 
 #[test]
 fn c_dropped_waiter_passes_its_token_on() {
-    check(3, || {
+    check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         let (again, other) = (sender.clone(), receiver.clone());
         let impatient = spawn(move || {
@@ -110,7 +110,7 @@ fn c_dropped_waiter_passes_its_token_on() {
 
 #[test]
 fn c_dropped_sender_passes_its_token_on() {
-    check(3, || {
+    check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         sender.try_send(0).unwrap();
         let other = sender.clone();
@@ -128,7 +128,7 @@ fn c_dropped_sender_passes_its_token_on() {
 
 #[test]
 fn c_close_wakes_all() {
-    check(2, || {
+    check(4, || {
         let (sender, receiver) = mpmc::bounded::<()>(1);
         let other = receiver.clone();
         let threads = [
@@ -144,7 +144,7 @@ fn c_close_wakes_all() {
 
 #[test]
 fn n_last_receiver_frees_the_senders() {
-    check(2, || {
+    check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         sender.try_send(Arc::new(())).unwrap();
         let inside = Arc::new(());
@@ -160,7 +160,7 @@ fn n_last_receiver_frees_the_senders() {
 
 #[test]
 fn oneshot_delivers() {
-    check(3, || {
+    check(4, || {
         let (sender, receiver) = oneshot::channel();
         let thread = spawn(move || sender.send(5).unwrap());
         assert_eq!(block_on(receiver), Ok(5));
@@ -170,7 +170,7 @@ fn oneshot_delivers() {
 
 #[test]
 fn oneshot_learns_that_the_other_side_went() {
-    check(3, || {
+    check(4, || {
         let (sender, receiver) = oneshot::channel::<()>();
         let thread = spawn(move || drop(sender));
         assert!(block_on(receiver).is_err());
@@ -186,7 +186,7 @@ fn oneshot_learns_that_the_other_side_went() {
 
 #[test]
 fn oneshot_message_is_received_or_given_back() {
-    check(3, || {
+    check(4, || {
         let (sender, mut receiver) = oneshot::channel();
         let thread = spawn(move || sender.send(1).is_ok());
         receiver.close();

@@ -255,3 +255,84 @@ impl<T> fmt::Debug for Receiver<T> {
         f.debug_struct("Receiver").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+    use futures_lite::future::{block_on, poll_once};
+    use std::thread;
+
+    #[test]
+    fn message_arrives_before_and_after_the_wait() {
+        let (sender, receiver) = channel();
+        assert!(sender.send(1).is_ok());
+        assert_eq!(block_on(receiver), Ok(1));
+
+        let (sender, mut receiver) = channel();
+        assert!(block_on(poll_once(&mut receiver)).is_none());
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        assert!(sender.send(2).is_ok());
+        assert_eq!(block_on(poll_once(&mut receiver)), Some(Ok(2)));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+        assert_eq!(
+            block_on(receiver),
+            Err(RecvError),
+            "there is one message only"
+        );
+    }
+
+    #[test]
+    fn sender_that_goes_without_a_message_fails_the_receiver() {
+        let (sender, receiver) = channel::<u8>();
+        drop(sender);
+        assert_eq!(receiver.recv_blocking(), Err(RecvError));
+    }
+
+    #[test]
+    fn closed_receiver_refuses_but_keeps_what_came_before() {
+        let (sender, mut receiver) = channel();
+        assert!(!sender.is_closed());
+        receiver.close();
+        assert!(sender.is_closed());
+        assert_eq!(sender.send(1), Err(SendError(1)));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+
+        let (sender, mut receiver) = channel();
+        assert!(sender.send(2).is_ok());
+        receiver.close();
+        assert_eq!(block_on(receiver), Ok(2));
+    }
+
+    #[test]
+    fn sender_learns_that_nobody_waits_any_more() {
+        let (mut sender, receiver) = channel::<u8>();
+        assert!(block_on(poll_once(sender.closed())).is_none());
+        drop(receiver);
+        assert!(block_on(poll_once(sender.closed())).is_some());
+    }
+
+    #[test]
+    fn message_is_dropped_once_whoever_goes_first() {
+        let probe = Arc::new(());
+        let (sender, receiver) = channel();
+        assert!(sender.send(Arc::clone(&probe)).is_ok());
+        assert_eq!(Arc::strong_count(&probe), 2);
+        drop(receiver);
+        assert_eq!(Arc::strong_count(&probe), 1);
+
+        let (sender, receiver) = channel();
+        drop(receiver);
+        assert!(sender.send(Arc::clone(&probe)).is_err());
+        assert_eq!(Arc::strong_count(&probe), 1);
+    }
+
+    #[test]
+    fn threads_hand_messages_over() {
+        for n in 0..500 {
+            let (sender, receiver) = channel();
+            let thread = thread::spawn(move || sender.send(n).is_ok());
+            assert_eq!(receiver.recv_blocking(), Ok(n));
+            assert!(thread.join().unwrap());
+        }
+    }
+}

@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn chunks_of_large_and_of_empty_elements() {
         let mut large = Queue::with_expected(2);
-        (0..20).for_each(|n| large.push([n; 100_000]));
+        (0..20_u8).for_each(|n| large.push([n; 10_000]));
         assert_eq!(
             (0..20)
-                .filter(|n| large.pop().is_some_and(|v| v[99_999] == *n))
+                .filter(|n| large.pop().is_some_and(|v| v[9_999] == *n))
                 .count(),
             20
         );
