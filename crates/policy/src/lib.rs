@@ -14,6 +14,7 @@ extern crate alloc;
 mod config;
 mod gate;
 mod migration_cap;
+mod numa;
 mod place;
 mod plan;
 mod rng;
@@ -22,13 +23,16 @@ mod view;
 mod wake_cost;
 mod worker_set;
 
-pub use config::{Config, ConfigError, Mode};
+pub use config::{
+    Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap,
+    Mode, Numa, OnContention, Skip, Steal, WakeCost, WakeGroups,
+};
 pub use gate::{Gates, Level};
 pub use migration_cap::TaskPolicy;
 pub use place::{Claim, Placement, Policy};
 pub use plan::{GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};
-pub use quadrille_topology::{CoreId, LlcId, NodeId, PuId};
+pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
 pub use rng::Rng;
-pub use units::{Nanos, Tick};
+pub use units::{InvalidSpan, Nanos, Tick};
 pub use view::{SpawnView, UnparkView, WakeView};
-pub use worker_set::{GroupId, GroupMask, WorkerId};
+pub use worker_set::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId};

@@ -2,7 +2,9 @@
 
 use quadrille_topology::LlcId;
 
-use crate::{Config, GroupId, Plan, Rng, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId, wake_cost};
+use crate::{
+    Config, GroupId, Plan, Rng, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId, wake_cost,
+};
 
 /// Where a task is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +95,12 @@ impl Policy {
 
     /// Where a new task is queued.
     #[inline]
-    pub fn place_spawn(&self, view: &SpawnView, _task: &mut TaskPolicy, _rng: &mut Rng) -> Placement {
+    pub fn place_spawn(
+        &self,
+        view: &SpawnView,
+        _task: &mut TaskPolicy,
+        _rng: &mut Rng,
+    ) -> Placement {
         match view.spawner {
             None => Placement::Injector { llc: LlcId(0) },
             Some(_) => Placement::Deque,

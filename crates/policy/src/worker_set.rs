@@ -8,6 +8,9 @@ pub struct WorkerId(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u16);
 
+/// Members of a group, at most: masks are one word.
+pub const GROUP_LEN_MAX: u16 = 64;
+
 impl WorkerId {
     /// The index as a `usize`.
     #[inline]
@@ -36,6 +39,30 @@ impl GroupMask {
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// The set of `member` alone.
+    #[inline]
+    #[must_use]
+    pub const fn only(member: u8) -> Self {
+        Self(1 << (member & 63))
+    }
+
+    /// The lowest member in it.
+    #[inline]
+    #[must_use]
+    pub const fn first(self) -> Option<u8> {
+        match self.0 {
+            0 => None,
+            bits => Some((bits.trailing_zeros() & 63) as u8),
+        }
+    }
+
+    /// Whether all of `other` is in it.
+    #[inline]
+    #[must_use]
+    pub const fn has_all(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
     }
 
     /// Whether member `member` is in it.

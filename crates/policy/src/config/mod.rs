@@ -1,0 +1,186 @@
+//! Every constant of the scheduler, with unit, default and origin.
+//!
+//! A policy is a section of [`Config`] with a `mode` of its own. `off` for all of them is [`Config::baseline`], a plain
+//! work-stealing scheduler, and the one that every comparison is made against. The protocol by which workers park and
+//! are woken is no policy and has no switch.
+//!
+//! Ratios and utilisations are in 1/1024. Where a constant comes from is said at the field; messages to the Linux kernel
+//! mailing list are named by Message-Id and resolve at `https://lore.kernel.org/lkml/<id>/`. *Ours* is a value that
+//! nobody else has measured: *measured* if we have, *assumed* if it is a start to sweep from.
+//!
+//! # What `auto` means
+//!
+//! | policy | `auto` is on |
+//! |---|---|
+//! | [`WakeGroups`] | with more than 4 workers in more than one group |
+//! | [`IdleFilter`] | while wake groups are |
+//! | [`Aggregation`] | with more than one last-level cache |
+//! | [`MigrationCap`] | while wake groups are, and not at less than `light_load` |
+//! | [`LazyCounters`] | with more than 4 workers |
+//! | [`Numa`] | with more than one node |
+//! | [`Steal::gates`] | with more than 4 workers |
+//! | [`WakeCost`] | always |
+
+mod sections;
+mod text;
+mod validate;
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::{Nanos, PlanOptions};
+
+pub use sections::{
+    Adversary, Aggregation, CapMode, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
+    OnContention, Skip, Steal, WakeCost, WakeGroups,
+};
+
+/// Every constant of the scheduler.
+///
+/// All fields are public; change some by struct update, or from text (which `QUADRILLE_POLICY` holds):
+///
+/// ```
+/// use quadrille_policy::{Config, MigrationCap, Mode, Nanos, WakeCost};
+///
+/// let config = Config {
+///     migration_cap: MigrationCap { window: Nanos::from_millis(2), ..MigrationCap::default() },
+///     wake_cost: WakeCost { mode: Mode::Off },
+///     ..Config::default()
+/// };
+/// assert_eq!(config, "cap-window=2ms,wake-cost=off".parse()?);
+/// assert_eq!(config.to_string(), "cap-window=2ms,wake-cost=off");
+/// # Ok::<(), quadrille_policy::ConfigError>(())
+/// ```
+///
+/// # Text form
+///
+/// `name=value` separated by commas; the first may instead be `default` or `baseline`, which is what the rest changes.
+/// `Display` writes what differs from the default. An unknown name is answered with the list of names.
+/// `cap` takes its constants too: `cap=adaptive:1ms`, `cap=fixed:1:2ms` (quota, window).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Spinning before a worker publishes itself as idle, at most. Default 50 us, 0 to 1 s. Ours, assumed: about what
+    /// parking and being woken again costs on a virtual machine.
+    pub spin_max: Nanos,
+    /// How often the sentinel, a parked worker with a timeout, looks at all queues while somebody runs. Default 500 us,
+    /// 20 us to 1 s. Ours, assumed.
+    pub sentinel_interval: Nanos,
+    /// Polls of tasks out of the LIFO slot in a row before the deque has its turn. Default 3, 1 or more; the cap and
+    /// its value are tokio's.
+    pub slot_polls_max: u32,
+    /// Operations on the runtime's resources a poll before the task must yield. Default 128 (tokio's), 1 or more.
+    pub budget: u8,
+    /// Tasks a worker takes before it looks at the injector and the group's queues again. Default 61 (Go's and tokio's:
+    /// a prime, so that it does not beat with a program's own periods), 1 or more.
+    pub global_interval: u32,
+    /// Seed of every pseudo-random choice. Default 0x5EED.
+    pub seed: u64,
+    /// Policy 1: into which queue a woken task goes.
+    pub wake_groups: WakeGroups,
+    /// Policy 2: whether a waker looks for an idle worker beyond the task's group.
+    pub idle_filter: IdleFilter,
+    /// Policy 3: which last-level cache tasks that share data prefer.
+    pub aggregation: Aggregation,
+    /// Policy 4: how often a wake may move a task out of its group.
+    pub migration_cap: MigrationCap,
+    /// Policy 5: when a worker's counts become visible to others.
+    pub lazy_counters: LazyCounters,
+    /// Policy 6: when a task may start on, or be taken from, another node.
+    pub numa: Numa,
+    /// How eagerly a worker without work looks at far queues.
+    pub steal: Steal,
+    /// When whatever one of the policies skips is done after all.
+    pub skip: Skip,
+    /// Whether a worker is unparked only if that is expected to pay.
+    pub wake_cost: WakeCost,
+    /// For tests of the mechanism: silly answers. Default none.
+    pub adversary: Adversary,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            spin_max: Nanos::from_micros(50),
+            sentinel_interval: Nanos::from_micros(500),
+            slot_polls_max: 3,
+            budget: 128,
+            global_interval: 61,
+            seed: 0x5EED,
+            wake_groups: WakeGroups::default(),
+            idle_filter: IdleFilter::default(),
+            aggregation: Aggregation::default(),
+            migration_cap: MigrationCap::default(),
+            lazy_counters: LazyCounters::default(),
+            numa: Numa::default(),
+            steal: Steal::default(),
+            skip: Skip::default(),
+            wake_cost: WakeCost::default(),
+            adversary: Adversary::None,
+        }
+    }
+}
+
+impl Config {
+    /// Plain work stealing: every policy off. Wakes go to the waker's slot or deque, or to an injector from outside; one
+    /// parked worker is woken unless somebody searches; searches look everywhere.
+    #[must_use]
+    pub fn baseline() -> Self {
+        let mut config = Self::default();
+        config.wake_groups.mode = Mode::Off;
+        config.idle_filter.mode = Mode::Off;
+        config.aggregation.mode = Mode::Off;
+        config.migration_cap.mode = CapMode::Off;
+        config.lazy_counters.mode = Mode::Off;
+        config.numa.mode = Mode::Off;
+        config.steal.gates = Mode::Off;
+        config.wake_cost.mode = Mode::Off;
+        config
+    }
+
+    /// How a [`Plan`](crate::Plan) for this configuration is compiled; `workers` as in [`PlanOptions`].
+    #[must_use]
+    pub fn plan_options(&self, workers: Option<u16>) -> PlanOptions {
+        PlanOptions {
+            workers,
+            grouping: quadrille_topology::Grouping {
+                size: self.wake_groups.group_size,
+                merge_small_l2: self.wake_groups.merge_small_l2,
+            },
+        }
+    }
+}
+
+/// A configuration that makes no sense, or a text that is none; says which field, its value and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    message: String,
+    kind: ErrorKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ErrorKind {
+    Syntax,
+    Range,
+}
+
+impl ConfigError {
+    /// Whether a text could not be read: an unknown name, or a value of the wrong kind.
+    #[must_use]
+    pub fn is_syntax(&self) -> bool {
+        self.kind == ErrorKind::Syntax
+    }
+
+    /// Whether a value lies outside its range.
+    #[must_use]
+    pub fn is_range(&self) -> bool {
+        self.kind == ErrorKind::Range
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for ConfigError {}

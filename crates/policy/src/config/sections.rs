@@ -1,0 +1,313 @@
+//! The sections of a [`Config`](super::Config): one for each policy.
+
+use quadrille_topology::GroupSize;
+
+use crate::Nanos;
+
+/// Whether a policy is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Never.
+    Off,
+    /// Always.
+    On,
+    /// Where it is known to pay (the default); [`Config`](super::Config) says when.
+    #[default]
+    Auto,
+}
+
+impl Mode {
+    /// Whether the policy is on, given whether it pays.
+    #[must_use]
+    pub(crate) const fn resolve(self, pays: bool) -> bool {
+        match self {
+            Self::Off => false,
+            Self::On => true,
+            Self::Auto => pays,
+        }
+    }
+}
+
+/// Policy 1, grouped wake queues: a woken task is queued in a group of few workers, by lock from inside the group and
+/// through a lock-free mailbox from outside.
+///
+/// After the series by Mathieu Desnoyers, August 2023 (20230822113133.643238-4-mathieu.desnoyers@efficios.com): the fewer
+/// workers may take one queue's lock, the better, and 4 are as good as 1 (hackbench 33, 34, 34, 39, 49 s for 1, 2, 4, 8,
+/// 16).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WakeGroups {
+    /// Default auto.
+    pub mode: Mode,
+    /// What makes a group. Default: the workers that share a level-2 cache, cut evenly into at most 4; a number (1 to
+    /// 64) cuts each last-level cache in topological order instead, for experiments.
+    pub group_size: GroupSize,
+    /// Joins neighbouring small L2s of one last-level cache while the sum is at most 4. Default false.
+    pub merge_small_l2: bool,
+    /// What a member does if the group's lock is taken. Default mailbox.
+    pub on_contention: OnContention,
+    /// Age of a group's mailbox from which a worker of the same last-level cache drains it. Default 50 us, at most
+    /// `rescue_any`. Ours, assumed.
+    pub rescue_llc: Nanos,
+    /// Age of a group's mailbox from which any worker drains it. Default 200 us, at most 1 s. Ours, assumed.
+    pub rescue_any: Nanos,
+    /// Tasks queued a member beyond which further ones go to the queue of the last-level cache. Default 2, 1 or more.
+    /// Ours, assumed.
+    pub overflow_factor: u32,
+}
+
+impl Default for WakeGroups {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            group_size: GroupSize::L2,
+            merge_small_l2: false,
+            on_contention: OnContention::Mailbox,
+            rescue_llc: Nanos::from_micros(50),
+            rescue_any: Nanos::from_micros(200),
+            overflow_factor: 2,
+        }
+    }
+}
+
+/// What a member of a group does if the lock of the group's queue is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnContention {
+    /// It pushes into the mailbox like everybody else.
+    #[default]
+    Mailbox,
+    /// It waits for the lock, as the kernel does. For reproducing the kernel's figures.
+    Spin,
+}
+
+/// Policy 2, the cut-off of the search for idle workers: the busier a last-level cache, the less a waker looks beyond the
+/// task's group.
+///
+/// After Chen Yu's `SIS_UTIL` (20220612163428.849378-1-yu.c.chen@intel.com, Linux 6.0): a search finds the less the more
+/// is running, and what it finds is a migration. Off: a waker always searches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleFilter {
+    /// Default auto.
+    pub mode: Mode,
+    /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 at utilisation u, so there is none
+    /// from u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
+    pub cutoff_margin_pct: u16,
+    /// How often utilisation is sampled. Default 1 ms, 100 us to 1 s. Ours, assumed (the kernel: at each newly idle
+    /// balance).
+    pub sample: Nanos,
+    /// Searching or spinning before a worker publishes its idle bit, at least. Default 3 us, at most 1 ms. Ours,
+    /// assumed; without it a ping-pong writes the group's idle word twice a round trip.
+    pub publish_delay: Nanos,
+}
+
+impl Default for IdleFilter {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            cutoff_margin_pct: 117,
+            sample: Nanos::from_millis(1),
+            publish_delay: Nanos::from_micros(3),
+        }
+    }
+}
+
+/// Policy 3, aggregation: tasks that share data (a coupling set) prefer one last-level cache.
+///
+/// After cache-aware scheduling by Chen Yu and Tim Chen (cover.1775065312.git.tim.c.chen@linux.intel.com, Linux 7.2). So
+/// far it is a seam: tasks carry their set and the preference ([`SetPolicy`](crate::SetPolicy)) decides when it changes;
+/// it never acts when a task is woken, where the kernel's first versions bounced tasks between caches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aggregation {
+    /// Default auto.
+    pub mode: Mode,
+    /// How often occupancy is halved and the preference looked at. Default 10 ms (the kernel's), 1 ms to 10 s.
+    pub epoch: Nanos,
+    /// A preference ends when the set has not run for this long. Default 50 ms (the kernel's 5 epochs), at least `epoch`.
+    pub ttl: Nanos,
+    /// Another cache becomes the preferred one if the set's occupancy there is more than this many times that of the
+    /// preferred one. Default 2 (the kernel's), 1 to 16.
+    pub hysteresis: u32,
+    /// A set has a preference while its running tasks are fewer than this share (1/1024) of the cache's workers. Default
+    /// 819 (80 %, the kernel's), at most 1024.
+    pub max_set: u16,
+}
+
+impl Default for Aggregation {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            epoch: Nanos::from_millis(10),
+            ttl: Nanos::from_millis(50),
+            hysteresis: 2,
+            max_set: 819,
+        }
+    }
+}
+
+/// Policy 4, the migration cap: in a window, wakes may move a task between groups only so often; then it goes home.
+///
+/// After the series by Mathieu Desnoyers, September 2023 (20230905171105.1005672-2- and
+/// -3-mathieu.desnoyers@efficios.com). It counts group changes only, never refuses a steal, and gives way when the home
+/// group does not get on with its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationCap {
+    /// Default auto.
+    pub mode: CapMode,
+    /// The window. Default 1 ms (the kernel series: 2 ms), 10 us to 1 s.
+    pub window: Nanos,
+    /// Group changes allowed in a window: at most, and to begin with. Default 10 (the kernel series'), 1 to 255.
+    pub quota: u8,
+    /// A busy home group is good enough, and nothing is searched, while its queue with the new task stays below this
+    /// many tasks (1/1024) a member. Default 819 (80 %), 0 switches it off. The value is that of `UTIL_FITS_CAPACITY`
+    /// (20231019160523.1582101-1-mathieu.desnoyers@efficios.com); queue length instead of utilisation is ours, assumed.
+    pub fits: u16,
+    /// Below this utilisation (1/1024) of the home group's last-level cache an idle worker there ends the cap. Default
+    /// 512, at most 1024. Ours, assumed.
+    pub light_load: u16,
+    /// The cap ends when the oldest task in the home group's queue has waited for so long. Default 100 us, at most 1 s.
+    /// Ours, assumed.
+    pub stalled_home: Nanos,
+}
+
+impl Default for MigrationCap {
+    fn default() -> Self {
+        Self {
+            mode: CapMode::Auto,
+            window: Nanos::from_millis(1),
+            quota: 10,
+            fits: 819,
+            light_load: 512,
+            stalled_home: Nanos::from_micros(100),
+        }
+    }
+}
+
+/// How the quota of the [`MigrationCap`] behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CapMode {
+    /// There is no cap.
+    Off,
+    /// The quota is always the same.
+    Fixed,
+    /// The quota halves when a window used it up and grows by one when it did not.
+    Adaptive,
+    /// As adaptive, but it does not bind below `light_load` (the default).
+    #[default]
+    Auto,
+}
+
+/// Policy 5, lazily published counters: a worker tells others a count only if it changed by much and not too often.
+///
+/// After Aaron Lu's change to Linux 6.7 (20230912065808.2530-2-aaron.lu@intel.com).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LazyCounters {
+    /// Default auto. Off: every change is published at once.
+    pub mode: Mode,
+    /// Between two publications, at least. Default 1 ms (the kernel's), at most 1 s.
+    pub interval: Nanos,
+    /// A change is published if it exceeds the published count divided by this. Default 64 (the kernel's), 1 or more.
+    pub threshold_div: u32,
+}
+
+impl Default for LazyCounters {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            interval: Nanos::from_millis(1),
+            threshold_div: 64,
+        }
+    }
+}
+
+/// Policy 6, small imbalance: a few tasks stay on one node though another is idle.
+///
+/// After Barry Song's and Mel Gorman's work for Linux 5.11 to 6.0 (commits 7d2b5dd0bcc4, e496132ebedd, 026b98a93bbd).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numa {
+    /// Default auto.
+    pub mode: Mode,
+    /// A node with one last-level cache tolerates its number of workers divided by this; one with several, their
+    /// number. Default 8 (Linux 6.0; 4 until then), 1 or more.
+    pub tolerance_div: u16,
+    /// Differences in idle workers up to this are none. Default 2 (Linux).
+    pub min_imbalance: u32,
+    /// A worker finds nothing on its own node for so long before it steals from another. Default 50 us, at most 1 s.
+    /// Ours, assumed.
+    pub steal_after: Nanos,
+}
+
+impl Default for Numa {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            tolerance_div: 8,
+            min_imbalance: 2,
+            steal_after: Nanos::from_micros(50),
+        }
+    }
+}
+
+/// How eagerly a worker without work looks at queues beyond its group.
+///
+/// After Peter Zijlstra's newidle balancing by success ratio (20251107161739.770122091@infradead.org, commit 33cf66d88306):
+/// a level where little was found is looked at seldom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steal {
+    /// Default auto. Off: every search looks everywhere.
+    pub gates: Mode,
+    /// Success ratio (1/1024) to begin with. Default 512 (the kernel's), at most 1023.
+    pub gate_start: u16,
+}
+
+impl Default for Steal {
+    fn default() -> Self {
+        Self {
+            gates: Mode::Auto,
+            gate_start: 512,
+        }
+    }
+}
+
+/// When whatever one of the policies skips is done after all: nothing is skipped for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Age of the oldest waiting task that ends all skipping. Default 200 us, at most 1 s. Ours, assumed.
+    pub max_age: Nanos,
+    /// Skips in a row that end it. Default 8, at most 255. Ours, assumed.
+    pub max_count: u8,
+}
+
+impl Default for Skip {
+    fn default() -> Self {
+        Self {
+            max_age: Nanos::from_micros(200),
+            max_count: 8,
+        }
+    }
+}
+
+/// Cost-aware wake: a worker is unparked if the expected wait of the queued work exceeds the cost of waking.
+///
+/// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time, so
+/// there is no constant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WakeCost {
+    /// Default auto, which is on. Off: one is unparked unless somebody searches.
+    pub mode: Mode,
+}
+
+/// Silly answers, for tests of the mechanism: whatever is answered, every task must still run once and soon.
+///
+/// Any but `None` puts all placements into the hands of the adversary and turns
+/// [`Policy::groups_on`](crate::Policy::groups_on) on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Adversary {
+    /// Sensible answers.
+    #[default]
+    None,
+    /// Everything is queued in worker 0's group, for worker 0.
+    AlwaysWorkerZero,
+    /// Anything that the mechanism understands; who is claimed may even be nobody, or no member of the group.
+    Random,
+    /// Everything is queued in the group that is farthest from the task's home.
+    Farthest,
+}

@@ -1,0 +1,355 @@
+//! The text form of a [`Config`]: `name=value,…`.
+
+use alloc::{format, string::String, string::ToString};
+use core::{fmt, str::FromStr};
+
+use quadrille_topology::GroupSize;
+
+use super::{Adversary, CapMode, Config, ConfigError, ErrorKind, Mode, OnContention};
+use crate::Nanos;
+
+/// Ties each name to its field, once for reading and once for writing.
+macro_rules! names {
+    ($($name:literal => $($field:ident).+;)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+
+        fn set(config: &mut Config, name: &str, value: &str) -> Result<(), ConfigError> {
+            match name {
+                $($name => config.$($field).+ = read(name, value)?,)*
+                _ => return Err(unknown(name)),
+            }
+            Ok(())
+        }
+
+        impl fmt::Display for Config {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let default = Config::default();
+                let mut separator = "";
+                $(
+                    if self.$($field).+ != default.$($field).+ {
+                        write!(f, "{separator}{}={}", $name, Written(&self.$($field).+))?;
+                        separator = ",";
+                    }
+                )*
+                if separator.is_empty() {
+                    f.write_str("default")?;
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+names! {
+    "spin" => spin_max;
+    "sentinel" => sentinel_interval;
+    "slot-polls" => slot_polls_max;
+    "budget" => budget;
+    "global-interval" => global_interval;
+    "seed" => seed;
+    "groups" => wake_groups.mode;
+    "group" => wake_groups.group_size;
+    "merge-l2" => wake_groups.merge_small_l2;
+    "contention" => wake_groups.on_contention;
+    "rescue-llc" => wake_groups.rescue_llc;
+    "rescue-any" => wake_groups.rescue_any;
+    "overflow" => wake_groups.overflow_factor;
+    "filter" => idle_filter.mode;
+    "filter-margin" => idle_filter.cutoff_margin_pct;
+    "filter-sample" => idle_filter.sample;
+    "publish-delay" => idle_filter.publish_delay;
+    "aggregation" => aggregation.mode;
+    "epoch" => aggregation.epoch;
+    "ttl" => aggregation.ttl;
+    "hysteresis" => aggregation.hysteresis;
+    "max-set" => aggregation.max_set;
+    "cap" => migration_cap.mode;
+    "cap-window" => migration_cap.window;
+    "cap-quota" => migration_cap.quota;
+    "cap-fits" => migration_cap.fits;
+    "cap-light-load" => migration_cap.light_load;
+    "cap-stalled-home" => migration_cap.stalled_home;
+    "lazy" => lazy_counters.mode;
+    "lazy-interval" => lazy_counters.interval;
+    "lazy-div" => lazy_counters.threshold_div;
+    "numa" => numa.mode;
+    "numa-div" => numa.tolerance_div;
+    "numa-imbalance" => numa.min_imbalance;
+    "numa-steal-after" => numa.steal_after;
+    "gates" => steal.gates;
+    "gate-start" => steal.gate_start;
+    "skip-age" => skip.max_age;
+    "skip-count" => skip.max_count;
+    "wake-cost" => wake_cost.mode;
+    "adversary" => adversary;
+}
+
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    /// Reads the text form and validates the result.
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        let tokens = text.split(',').map(str::trim);
+        for (position, token) in tokens.enumerate() {
+            match token.split_once('=') {
+                Some(("cap", value)) => set_cap(&mut config, value)?,
+                Some((name, value)) => set(&mut config, name, value)?,
+                None if token.is_empty() && text.trim().is_empty() => {}
+                None if position == 0 && token == "default" => {}
+                None if position == 0 && token == "baseline" => config = Self::baseline(),
+                None => {
+                    return Err(syntax(format!(
+                        "`{token}`: expected name=value, or default or baseline in the first place"
+                    )));
+                }
+            }
+        }
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+/// `mode[:quota][:window]`, the last two told apart by the window's unit.
+fn set_cap(config: &mut Config, value: &str) -> Result<(), ConfigError> {
+    let mut parts = value.split(':');
+    set(config, "cap", parts.next().unwrap_or_default())?;
+    for part in parts {
+        let name = if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            "cap-quota"
+        } else {
+            "cap-window"
+        };
+        set(config, name, part)?;
+    }
+    Ok(())
+}
+
+/// What a value of a [`Config`] looks like as text.
+trait Value: Sized {
+    const EXPECTED: &'static str;
+
+    fn read(text: &str) -> Option<Self>;
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+struct Written<'a, T>(&'a T);
+
+impl<T: Value> fmt::Display for Written<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f)
+    }
+}
+
+fn read<T: Value>(name: &str, value: &str) -> Result<T, ConfigError> {
+    T::read(value).ok_or_else(|| syntax(format!("`{name}={value}`: expected {}", T::EXPECTED)))
+}
+
+fn unknown(name: &str) -> ConfigError {
+    let names: String = NAMES.join(", ");
+    syntax(format!(
+        "`{name}` is no name of a constant; expected one of {names}"
+    ))
+}
+
+fn syntax(message: String) -> ConfigError {
+    ConfigError {
+        message,
+        kind: ErrorKind::Syntax,
+    }
+}
+
+macro_rules! displayed {
+    ($($type:ty, $expected:literal;)*) => {$(
+        impl Value for $type {
+            const EXPECTED: &'static str = $expected;
+
+            fn read(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+
+            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+displayed! {
+    bool, "true or false";
+    u8, "a number from 0 to 255";
+    u16, "a number from 0 to 65535";
+    u32, "a number from 0 to 4294967295";
+    Nanos, "a number and a unit (ns, us, ms, s), such as 50us";
+    GroupSize, "l2 or a number of workers";
+}
+
+/// Seeds are written the way people write them: `0x5eed`.
+impl Value for u64 {
+    const EXPECTED: &'static str = "a number, decimal or 0x…";
+
+    fn read(text: &str) -> Option<Self> {
+        match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#x}")
+    }
+}
+
+macro_rules! words {
+    ($($type:ty, $expected:literal: $($variant:ident = $word:literal),*;)*) => {$(
+        impl Value for $type {
+            const EXPECTED: &'static str = $expected;
+
+            fn read(text: &str) -> Option<Self> {
+                match text {
+                    $($word => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$variant => $word,)*
+                })
+            }
+        }
+    )*};
+}
+
+words! {
+    Mode, "off, on or auto": Off = "off", On = "on", Auto = "auto";
+    CapMode, "off, fixed, adaptive or auto":
+        Off = "off", Fixed = "fixed", Adaptive = "adaptive", Auto = "auto";
+    OnContention, "mailbox or spin": Mailbox = "mailbox", Spin = "spin";
+    Adversary, "none, zero, random or farthest":
+        None = "none", AlwaysWorkerZero = "zero", Random = "random", Farthest = "farthest";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads `text`, compares with `change` applied to the default, and writes it back as `written`.
+    fn check(text: &str, change: impl FnOnce(&mut Config), written: &str) {
+        let mut expected = Config::default();
+        change(&mut expected);
+        let config: Config = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(config, expected, "{text}");
+        assert_eq!(config.to_string(), written, "{text}");
+        assert_eq!(written.parse(), Ok(config), "{written}");
+    }
+
+    #[test]
+    fn texts_that_are_configurations() {
+        check("", |_| {}, "default");
+        check("default", |_| {}, "default");
+        check("budget=128", |_| {}, "default");
+        check(
+            "group=4",
+            |c| c.wake_groups.group_size = GroupSize::Fixed(4),
+            "group=4",
+        );
+        check(
+            "group=4, filter=on, cap=adaptive:1ms, wake-cost=off",
+            |c| {
+                c.wake_groups.group_size = GroupSize::Fixed(4);
+                c.idle_filter.mode = Mode::On;
+                c.migration_cap.mode = CapMode::Adaptive;
+                c.wake_cost.mode = Mode::Off;
+            },
+            "group=4,filter=on,cap=adaptive,wake-cost=off",
+        );
+        check(
+            "cap=fixed:1:2ms",
+            |c| {
+                c.migration_cap.mode = CapMode::Fixed;
+                c.migration_cap.quota = 1;
+                c.migration_cap.window = Nanos::from_millis(2);
+            },
+            "cap=fixed,cap-window=2ms,cap-quota=1",
+        );
+        check(
+            "seed=0xabc,merge-l2=true,contention=spin,adversary=random",
+            |c| {
+                c.seed = 0xabc;
+                c.wake_groups.merge_small_l2 = true;
+                c.wake_groups.on_contention = OnContention::Spin;
+                c.adversary = Adversary::Random;
+            },
+            "seed=0xabc,merge-l2=true,contention=spin,adversary=random",
+        );
+        let baseline = "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
+        check("baseline", |c| *c = Config::baseline(), baseline);
+        check(baseline, |c| *c = Config::baseline(), baseline);
+    }
+
+    #[test]
+    fn every_word_is_read_and_written() {
+        for name in [
+            "groups",
+            "filter",
+            "aggregation",
+            "lazy",
+            "numa",
+            "gates",
+            "wake-cost",
+        ] {
+            for word in ["off", "on"] {
+                let text = format!("{name}={word}");
+                let config: Config = text.parse().unwrap();
+                assert_eq!(config.to_string(), text);
+            }
+            assert_eq!(format!("{name}=auto").parse(), Ok(Config::default()));
+        }
+        for word in ["off", "fixed", "adaptive"] {
+            let text = format!("cap={word}");
+            assert_eq!(text.parse::<Config>().unwrap().to_string(), text);
+        }
+        for word in ["zero", "random", "farthest"] {
+            let text = format!("adversary={word}");
+            assert_eq!(text.parse::<Config>().unwrap().to_string(), text);
+        }
+    }
+
+    fn check_error(text: &str, message: &str) {
+        let error = text.parse::<Config>().expect_err(text);
+        assert!(error.is_syntax() && !error.is_range(), "{text}");
+        assert!(error.to_string().starts_with(message), "{text}: {error}");
+    }
+
+    #[test]
+    fn texts_that_are_none() {
+        check_error(
+            "sping=1us",
+            "`sping` is no name of a constant; expected one of spin, ",
+        );
+        check_error("spin=1", "`spin=1`: expected a number and a unit");
+        check_error("group=four", "`group=four`: expected l2 or a number");
+        check_error("filter=yes", "`filter=yes`: expected off, on or auto");
+        check_error(
+            "cap=fixed:x",
+            "`cap-window=x`: expected a number and a unit",
+        );
+        check_error(
+            "cap=fixed:300",
+            "`cap-quota=300`: expected a number from 0 to 255",
+        );
+        check_error("budget=128,baseline", "`baseline`: expected name=value");
+        check_error("budget=1,,spin=1us", "``: expected name=value");
+        check_error("budget", "`budget`: expected name=value");
+    }
+
+    #[test]
+    fn texts_are_validated() {
+        let error = "budget=0".parse::<Config>().expect_err("zero");
+        assert!(error.is_range());
+    }
+}

@@ -1,0 +1,180 @@
+//! The range of every constant.
+
+use alloc::format;
+use core::{fmt::Display, ops::RangeInclusive};
+
+use quadrille_topology::GroupSize;
+
+use super::{Config, ConfigError, ErrorKind};
+use crate::{GROUP_LEN_MAX, Nanos};
+
+impl Config {
+    /// Whether every constant is within its range.
+    ///
+    /// # Errors
+    /// [`ConfigError::is_range`] naming the first field that is not, its value and the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_scheduler()?;
+        self.validate_placement()?;
+        self.validate_rest()
+    }
+
+    fn validate_scheduler(&self) -> Result<(), ConfigError> {
+        within("spin_max", self.spin_max, span(0, SECOND))?;
+        within(
+            "sentinel_interval",
+            self.sentinel_interval,
+            span(20_000, SECOND),
+        )?;
+        within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;
+        within("budget", self.budget, 1..=u8::MAX)?;
+        within("global_interval", self.global_interval, 1..=u32::MAX)
+    }
+
+    fn validate_placement(&self) -> Result<(), ConfigError> {
+        let groups = &self.wake_groups;
+        if let GroupSize::Fixed(len) = groups.group_size {
+            within("wake_groups.group_size", len, 1..=GROUP_LEN_MAX)?;
+        }
+        within("wake_groups.rescue_any", groups.rescue_any, span(0, SECOND))?;
+        within(
+            "wake_groups.rescue_llc",
+            groups.rescue_llc,
+            span(0, groups.rescue_any.0),
+        )?;
+        within(
+            "wake_groups.overflow_factor",
+            groups.overflow_factor,
+            1..=1_000_000,
+        )?;
+
+        let filter = &self.idle_filter;
+        within(
+            "idle_filter.cutoff_margin_pct",
+            filter.cutoff_margin_pct,
+            100..=1000,
+        )?;
+        within("idle_filter.sample", filter.sample, span(100_000, SECOND))?;
+        within(
+            "idle_filter.publish_delay",
+            filter.publish_delay,
+            span(0, 1_000_000),
+        )?;
+
+        let cap = &self.migration_cap;
+        within("migration_cap.window", cap.window, span(10_000, SECOND))?;
+        within("migration_cap.quota", cap.quota, 1..=u8::MAX)?;
+        within("migration_cap.light_load", cap.light_load, 0..=1024)?;
+        within(
+            "migration_cap.stalled_home",
+            cap.stalled_home,
+            span(0, SECOND),
+        )
+    }
+
+    fn validate_rest(&self) -> Result<(), ConfigError> {
+        let sets = &self.aggregation;
+        within(
+            "aggregation.epoch",
+            sets.epoch,
+            span(1_000_000, 10 * SECOND),
+        )?;
+        within(
+            "aggregation.ttl",
+            sets.ttl,
+            span(sets.epoch.0, 1000 * SECOND),
+        )?;
+        within("aggregation.hysteresis", sets.hysteresis, 1..=16)?;
+        within("aggregation.max_set", sets.max_set, 0..=1024)?;
+
+        within(
+            "lazy_counters.interval",
+            self.lazy_counters.interval,
+            span(0, SECOND),
+        )?;
+        within(
+            "lazy_counters.threshold_div",
+            self.lazy_counters.threshold_div,
+            1..=u32::MAX,
+        )?;
+        within("numa.tolerance_div", self.numa.tolerance_div, 1..=u16::MAX)?;
+        within("numa.steal_after", self.numa.steal_after, span(0, SECOND))?;
+        within("steal.gate_start", self.steal.gate_start, 0..=1023)?;
+        within("skip.max_age", self.skip.max_age, span(0, SECOND))
+    }
+}
+
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+fn span(min_ns: u64, max_ns: u64) -> RangeInclusive<Nanos> {
+    Nanos(min_ns)..=Nanos(max_ns)
+}
+
+fn within<T: PartialOrd + Display>(
+    field: &str,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (min, max) = range.into_inner();
+    Err(ConfigError {
+        message: format!("{field} is {value}, expected {min} to {max}"),
+        kind: ErrorKind::Range,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn defaults_and_baseline_are_valid() {
+        assert_eq!(Config::default().validate(), Ok(()));
+        assert_eq!(Config::baseline().validate(), Ok(()));
+    }
+
+    fn check(change: impl FnOnce(&mut Config), message: &str) {
+        let mut config = Config::default();
+        change(&mut config);
+        let error = config.validate().expect_err(message);
+        assert_eq!(error.to_string(), message);
+        assert!(error.is_range() && !error.is_syntax());
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        check(|c| c.budget = 0, "budget is 0, expected 1 to 255");
+        check(
+            |c| c.sentinel_interval = Nanos(0),
+            "sentinel_interval is 0ns, expected 20us to 1s",
+        );
+        check(
+            |c| c.wake_groups.group_size = GroupSize::Fixed(65),
+            "wake_groups.group_size is 65, expected 1 to 64",
+        );
+        check(
+            |c| c.wake_groups.rescue_llc = Nanos::from_millis(1),
+            "wake_groups.rescue_llc is 1ms, expected 0ns to 200us",
+        );
+        check(
+            |c| c.migration_cap.window = Nanos(0),
+            "migration_cap.window is 0ns, expected 10us to 1s",
+        );
+        check(
+            |c| c.migration_cap.quota = 0,
+            "migration_cap.quota is 0, expected 1 to 255",
+        );
+        check(
+            |c| c.aggregation.ttl = Nanos::from_millis(9),
+            "aggregation.ttl is 9ms, expected 10ms to 1000s",
+        );
+        check(
+            |c| c.steal.gate_start = 1024,
+            "steal.gate_start is 1024, expected 0 to 1023",
+        );
+    }
+}
