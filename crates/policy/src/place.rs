@@ -1,9 +1,27 @@
 //! Where a ready or new task is queued, and who is woken for it.
+//!
+//! The order in which the policies speak when a task becomes ready; the first that applies decides. *Home* is the group
+//! that the task was last deliberately placed in, *home worker* the member that ran it last.
+//!
+//! 1. A task that yielded goes to the back of its worker's deque.
+//! 2. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
+//! 3. The home worker is idle: it is claimed.
+//! 4. Another member of home is idle: claimed, one with an idle core first.
+//! 5. The waker is the home worker: its deque.
+//! 6. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
+//!    with its work, or home is hardly busy (policy 4): queued at home.
+//! 7. Home's cache has an idle worker: claimed, rotating over its groups. The task moves house.
+//! 8. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
+//!    goes to the queue of the cache, which thieves need no group lock for.
+//!
+//! No wake crosses last-level caches: that is for thieves. Bound tasks are not asked about. With groups off, only steps 1
+//! and 2 remain, and injectors for wakes from outside.
 
 use quadrille_topology::LlcId;
 
 use crate::{
-    Config, GroupId, Plan, Rng, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId, wake_cost,
+    Adversary, GroupId, GroupMask, GroupPlan, Policy, Rng, SpawnView, TaskPolicy, WakeView,
+    WorkerId, adversary, idle_filter, numa,
 };
 
 /// Where a task is queued.
@@ -45,72 +63,205 @@ pub enum Claim {
     Member,
 }
 
-/// Configuration and plan together: what answers every question.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    /// The constants.
-    pub config: Config,
-    /// The tables.
-    pub plan: Plan,
-}
-
 impl Policy {
-    /// Joins a configuration and a plan, and decides which policies with [`Mode::Auto`](crate::Mode) are on.
-    #[must_use]
-    pub fn new(config: Config, plan: Plan) -> Self {
-        Self { config, plan }
-    }
-
-    /// The policy fields of a task that was just made.
-    #[must_use]
-    pub fn new_task(&self, spawner: Option<WorkerId>, set: u32) -> TaskPolicy {
-        let worker = spawner.unwrap_or_default();
-        TaskPolicy {
-            home: self.plan.workers[worker.index()].group,
-            home_worker: worker,
-            window: crate::Tick(0),
-            set,
-            used: 0,
-            quota: 10,
-        }
-    }
-
-    /// Whether wake-ups are queued in groups at all; if not, only [`Placement::Slot`], [`Placement::Deque`] and
-    /// [`Placement::Injector`] are ever answered and the mechanism need not fill the group's part of a view.
-    #[inline]
-    #[must_use]
-    pub fn groups_on(&self) -> bool {
-        false
-    }
-
     /// Where a task that became ready is queued.
     #[inline]
-    pub fn place_wake(&self, view: &WakeView, _task: &mut TaskPolicy, _rng: &mut Rng) -> Placement {
+    pub fn place_wake(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
+        if self.groups_on() {
+            return self.place_in_groups(view, task, rng);
+        }
         match view.waker {
-            None => Placement::Injector { llc: LlcId(0) },
+            None => Placement::Injector {
+                llc: self.home_llc(task),
+            },
             Some(_) if view.yielded => Placement::Deque,
             Some(_) => Placement::Slot,
         }
     }
 
-    /// Where a new task is queued.
+    /// As [`Policy::place_wake`], for a waker that is about to wait for the task: it says so, or the two have been seen to
+    /// alternate. The task may then take the waker's place although its home is another group of the same cache.
     #[inline]
-    pub fn place_spawn(
+    pub fn place_handover(
         &self,
-        view: &SpawnView,
-        _task: &mut TaskPolicy,
-        _rng: &mut Rng,
+        view: &WakeView,
+        task: &mut TaskPolicy,
+        rng: &mut Rng,
     ) -> Placement {
-        match view.spawner {
-            None => Placement::Injector { llc: LlcId(0) },
-            Some(_) => Placement::Deque,
+        let takes_the_place = match view.waker {
+            Some(waker) => view.slot_empty && !view.yielded && self.shares_llc(waker, task),
+            None => false,
+        };
+        if takes_the_place && self.config.adversary == Adversary::None {
+            return Placement::Slot;
+        }
+        self.place_wake(view, task, rng)
+    }
+
+    /// Where a new task is queued: with its spawner, whose mates find it first; on another node only if policy 6 says so.
+    #[inline]
+    pub fn place_spawn(&self, view: &SpawnView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
+        if self.config.adversary != Adversary::None {
+            return adversary::place(self, view.spawner, task, rng);
+        }
+        let Some(spawner) = view.spawner else {
+            return Placement::Injector {
+                llc: self.llc_from_outside(view, rng),
+            };
+        };
+        if self.active().numa && !self.stays(spawner, view) {
+            let llc = self.llc_on_most_idle_node(view, rng);
+            return llc.map_or(Placement::Deque, |llc| Placement::Injector { llc });
+        }
+        Placement::Deque
+    }
+
+    fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> Placement {
+        if self.config.adversary != Adversary::None {
+            return adversary::place(self, view.waker, task, rng);
+        }
+        let Some(home) = self.plan.groups.get(task.home.index()) else {
+            return Placement::Injector { llc: LlcId(0) };
+        };
+        let at_home = view.waker == Some(task.home_worker);
+        if view.waker.is_some() && view.yielded {
+            return Placement::Deque;
+        }
+        if at_home && view.slot_empty {
+            return Placement::Slot;
+        }
+        if !view.home_idle.is_empty() {
+            let claim = self.idle_member(home, task, view.home_idle);
+            return Placement::Group {
+                group: task.home,
+                claim,
+            };
+        }
+        if at_home {
+            return Placement::Deque;
+        }
+        if view.llc_has_idle && self.searches(view, task, home, rng) {
+            return Placement::IdleInLlc {
+                llc: home.llc,
+                fallback: task.home,
+            };
+        }
+        if self.overflows(view, home) {
+            return Placement::Injector { llc: home.llc };
+        }
+        Placement::Group {
+            group: task.home,
+            claim: Claim::Member,
         }
     }
 
-    /// Whether one idle worker is unparked for work that was just published.
+    /// The home worker if it is idle, else a member on an idle core, else any. `idle` is not empty.
     #[inline]
-    #[must_use]
-    pub fn unpark(&self, view: &UnparkView) -> bool {
-        wake_cost::pays(view)
+    fn idle_member(&self, home: &GroupPlan, task: &TaskPolicy, idle: GroupMask) -> Claim {
+        let is_idle = |&worker: &WorkerId| {
+            let plan = self.worker(worker)?;
+            (plan.group == task.home && idle.has(plan.member)).then_some(plan)
+        };
+        if is_idle(&task.home_worker).is_some() {
+            return Claim::Prefer(task.home_worker);
+        }
+        let on_idle_core =
+            |worker: &&WorkerId| is_idle(worker).is_some_and(|plan| idle.has_all(plan.siblings));
+        match home.members.iter().find(on_idle_core) {
+            Some(&worker) => Claim::Prefer(worker),
+            None => Claim::Member,
+        }
+    }
+
+    /// Steps 6 and 7: whether an idle worker is looked for in other groups of home's cache, which has one.
+    #[inline]
+    fn searches(
+        &self,
+        view: &WakeView,
+        task: &TaskPolicy,
+        home: &GroupPlan,
+        rng: &mut Rng,
+    ) -> bool {
+        // Whatever is skipped, it is not skipped while somebody has waited for too long.
+        if view.home_queued > 0 && view.home_oldest >= self.config.skip.max_age {
+            return true;
+        }
+        let binds = self.active().migration_cap && self.cap_binds(view, home);
+        if binds && (self.fits(view, home) || self.is_capped(task, view.now)) {
+            return false;
+        }
+        !self.active().idle_filter
+            || idle_filter::searches(&self.config.idle_filter, view.llc_util, rng)
+    }
+
+    /// Whether none of the cap's escapes applies: the load is light, home's queue is long, or it does not move.
+    #[inline]
+    fn cap_binds(&self, view: &WakeView, home: &GroupPlan) -> bool {
+        let cap = &self.config.migration_cap;
+        let stalled = view.home_queued > 0 && view.home_oldest >= cap.stalled_home;
+        view.llc_util >= cap.light_load && !stalled && !self.overflows(view, home)
+    }
+
+    /// Whether home's queue with this task stays so short that a busy home is good enough.
+    #[inline]
+    fn fits(&self, view: &WakeView, home: &GroupPlan) -> bool {
+        let queued = u64::from(view.home_queued) + 1;
+        queued * 1024 <= home.members.len() as u64 * u64::from(self.config.migration_cap.fits)
+    }
+
+    /// Whether home's queue is too long.
+    #[inline]
+    fn overflows(&self, view: &WakeView, home: &GroupPlan) -> bool {
+        let most = home.members.len() as u64 * u64::from(self.config.wake_groups.overflow_factor);
+        u64::from(view.home_queued) > most
+    }
+
+    #[inline]
+    fn shares_llc(&self, waker: WorkerId, task: &TaskPolicy) -> bool {
+        let llc = self.home_llc(task);
+        self.worker(waker).is_some_and(|plan| plan.llc == llc)
+    }
+
+    #[inline]
+    fn home_llc(&self, task: &TaskPolicy) -> LlcId {
+        let home = self.plan.groups.get(task.home.index());
+        home.map_or(LlcId(0), |group| group.llc)
+    }
+
+    fn stays(&self, spawner: WorkerId, view: &SpawnView) -> bool {
+        let Some(plan) = self.worker(spawner) else {
+            return true;
+        };
+        let tolerance = self.plan.nodes[plan.node.index()].tolerance;
+        numa::stays(&self.config.numa, tolerance, view)
+    }
+
+    /// For a spawn from outside: where most workers are idle, else anywhere.
+    fn llc_from_outside(&self, view: &SpawnView, rng: &mut Rng) -> LlcId {
+        let most_idle = match view.most_idle {
+            (_, 0) => None,
+            _ if self.active().numa => self.llc_on_most_idle_node(view, rng),
+            _ => None,
+        };
+        most_idle.unwrap_or_else(|| LlcId(pick(self.plan.llcs.len(), rng)))
+    }
+
+    fn llc_on_most_idle_node(&self, view: &SpawnView, rng: &mut Rng) -> Option<LlcId> {
+        let node = self.plan.nodes.get(view.most_idle.0.index())?;
+        node.llcs
+            .get(usize::from(pick(node.llcs.len(), rng)))
+            .copied()
     }
 }
+
+/// An index below `len`; draws no number if there is no choice.
+#[inline]
+pub(crate) fn pick(len: usize, rng: &mut Rng) -> u16 {
+    match u16::try_from(len).unwrap_or(u16::MAX) {
+        0 | 1 => 0,
+        len => u16::try_from(rng.below(u32::from(len))).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

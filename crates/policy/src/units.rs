@@ -42,7 +42,7 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exact = UNITS
             .iter()
-            .find(|(_, len)| self.0 != 0 && self.0 % len == 0);
+            .find(|(_, len)| self.0 != 0 && self.0.is_multiple_of(*len));
         let (unit, len) = exact.unwrap_or(&("ns", 1));
         write!(f, "{}{unit}", self.0 / len)
     }

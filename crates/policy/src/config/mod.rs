@@ -15,7 +15,7 @@
 //! | [`WakeGroups`] | with more than 4 workers in more than one group |
 //! | [`IdleFilter`] | while wake groups are |
 //! | [`Aggregation`] | with more than one last-level cache |
-//! | [`MigrationCap`] | while wake groups are, and not at less than `light_load` |
+//! | [`MigrationCap`] | while wake groups are; it binds from `light_load` on in any mode |
 //! | [`LazyCounters`] | with more than 4 workers |
 //! | [`Numa`] | with more than one node |
 //! | [`Steal::gates`] | with more than 4 workers |

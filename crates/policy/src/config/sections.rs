@@ -190,7 +190,7 @@ pub enum CapMode {
     Fixed,
     /// The quota halves when a window used it up and grows by one when it did not.
     Adaptive,
-    /// As adaptive, but it does not bind below `light_load` (the default).
+    /// As adaptive while wake groups are on, else off (the default).
     #[default]
     Auto,
 }

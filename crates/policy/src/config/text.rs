@@ -1,6 +1,6 @@
 //! The text form of a [`Config`]: `name=value,…`.
 
-use alloc::{format, string::String, string::ToString};
+use alloc::{format, string::String};
 use core::{fmt, str::FromStr};
 
 use quadrille_topology::GroupSize;
@@ -234,6 +234,7 @@ words! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     /// Reads `text`, compares with `change` applied to the default, and writes it back as `written`.
     fn check(text: &str, change: impl FnOnce(&mut Config), written: &str) {

@@ -1,0 +1,374 @@
+//! Configuration and plan together, and what a task's policy fields are told.
+
+use crate::{
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, TaskPolicy, Tick,
+    UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+};
+
+/// Configuration and plan together: what answers every question.
+///
+/// Values once made are only read; a different configuration is a different policy.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The constants.
+    pub config: Config,
+    /// The tables.
+    pub plan: Plan,
+    active: Active,
+    groups_on: bool,
+    cap: Cap,
+}
+
+/// Which policies are on, once `auto` is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Active {
+    /// Policy 1.
+    pub wake_groups: bool,
+    /// Policy 2.
+    pub idle_filter: bool,
+    /// Policy 3.
+    pub aggregation: bool,
+    /// Policy 4.
+    pub migration_cap: bool,
+    /// Policy 5.
+    pub lazy_counters: bool,
+    /// Policy 6.
+    pub numa: bool,
+    /// Gates on far searches.
+    pub gates: bool,
+    /// Cost-aware wake.
+    pub wake_cost: bool,
+}
+
+impl Active {
+    fn new(config: &Config, plan: &Plan) -> Self {
+        let many = plan.workers.len() > 4;
+        let wake_groups = config
+            .wake_groups
+            .mode
+            .resolve(many && plan.groups.len() > 1);
+        Self {
+            wake_groups,
+            idle_filter: config.idle_filter.mode.resolve(wake_groups),
+            aggregation: config.aggregation.mode.resolve(plan.llcs.len() > 1),
+            migration_cap: match config.migration_cap.mode {
+                CapMode::Off => false,
+                CapMode::Fixed | CapMode::Adaptive => true,
+                CapMode::Auto => wake_groups,
+            },
+            lazy_counters: config.lazy_counters.mode.resolve(many),
+            numa: config.numa.mode.resolve(plan.nodes.len() > 1),
+            gates: config.steal.gates.resolve(many),
+            wake_cost: config.wake_cost.mode.resolve(true),
+        }
+    }
+}
+
+impl Policy {
+    /// Joins a configuration and a plan, and decides which policies with [`Mode::Auto`](crate::Mode) are on.
+    ///
+    /// The configuration should be [valid](Config::validate); one that is not gives silly answers, never a panic.
+    #[must_use]
+    pub fn new(config: Config, mut plan: Plan) -> Self {
+        for node in &mut plan.nodes {
+            node.tolerance = numa::tolerance(&config.numa, node);
+        }
+        let active = Active::new(&config, &plan);
+        Self {
+            active,
+            groups_on: active.wake_groups || config.adversary != Adversary::None,
+            cap: Cap::new(&config.migration_cap),
+            config,
+            plan,
+        }
+    }
+
+    /// Which policies are on.
+    #[inline]
+    #[must_use]
+    pub fn active(&self) -> Active {
+        self.active
+    }
+
+    /// Whether wake-ups are queued in groups at all; if not, only [`Slot`](crate::Placement::Slot),
+    /// [`Deque`](crate::Placement::Deque) and [`Injector`](crate::Placement::Injector) are ever answered and the
+    /// mechanism need not fill the group's part of a view.
+    #[inline]
+    #[must_use]
+    pub fn groups_on(&self) -> bool {
+        self.groups_on
+    }
+
+    /// The policy fields of a task that was just made. Its home is the spawner's group, until the first run.
+    #[must_use]
+    pub fn new_task(&self, spawner: Option<WorkerId>, set: u32) -> TaskPolicy {
+        let home_worker = spawner.unwrap_or_default();
+        let home = self
+            .worker(home_worker)
+            .map_or(GroupId(0), |worker| worker.group);
+        TaskPolicy {
+            home,
+            home_worker,
+            window: Tick(0),
+            set,
+            used: 0,
+            quota: 0,
+        }
+    }
+
+    /// Notes that `worker` is about to run the task. The first run gives the task its home: spawns are spread by stealing,
+    /// and a task that stayed at home with whoever spawned it would be woken there for ever. Later runs away from home
+    /// are borrowed and change nothing.
+    #[inline]
+    pub fn ran(&self, task: &mut TaskPolicy, worker: WorkerId) {
+        if !self.groups_on {
+            return;
+        }
+        let Some(plan) = self.worker(worker) else {
+            return;
+        };
+        if task.quota == 0 {
+            task.quota = self.cap.quota();
+            task.home = plan.group;
+        }
+        if task.home == plan.group {
+            task.home_worker = worker;
+        }
+    }
+
+    /// Notes that a wake placed the task with `worker`: the answer to
+    /// [`Placement::IdleInLlc`](crate::Placement::IdleInLlc) or a claim. In another group this is a migration: it
+    /// counts, and the task has a new home.
+    #[inline]
+    pub fn moved(&self, task: &mut TaskPolicy, worker: WorkerId, now: Nanos) {
+        if !self.groups_on {
+            return;
+        }
+        let Some(plan) = self.worker(worker) else {
+            return;
+        };
+        if task.home != plan.group {
+            if task.quota != 0 {
+                self.cap.count(task, now);
+            }
+            task.home = plan.group;
+        }
+        task.home_worker = worker;
+    }
+
+    /// Notes that `thief` stole the task. Its home stays; only a thief behind another last-level cache counts as a
+    /// migration.
+    #[inline]
+    pub fn stolen(&self, task: &mut TaskPolicy, thief: WorkerId, now: Nanos) {
+        if !self.groups_on || task.quota == 0 {
+            return;
+        }
+        let home = self.plan.groups.get(task.home.index());
+        let (Some(home), Some(thief)) = (home, self.worker(thief)) else {
+            return;
+        };
+        if home.llc != thief.llc {
+            self.cap.count(task, now);
+        }
+    }
+
+    /// Whether one idle worker is unparked for work that was just published.
+    #[inline]
+    #[must_use]
+    pub fn unpark(&self, view: &UnparkView) -> bool {
+        if self.active.wake_cost {
+            wake_cost::pays(view)
+        } else {
+            wake_cost::is_missing(view)
+        }
+    }
+
+    /// The gates of one worker.
+    #[must_use]
+    pub fn new_gates(&self) -> Gates {
+        if self.active.gates {
+            Gates::new(&self.config.steal, &self.config.skip)
+        } else {
+            Gates::default()
+        }
+    }
+
+    /// When workers publish their counts.
+    #[must_use]
+    pub fn lazy_rule(&self) -> LazyRule {
+        if self.active.lazy_counters {
+            LazyRule::new(&self.config.lazy_counters)
+        } else {
+            LazyRule::EAGER
+        }
+    }
+
+    /// Whether the cap keeps the task at home.
+    #[inline]
+    pub(crate) fn is_capped(&self, task: &TaskPolicy, now: Nanos) -> bool {
+        self.cap.is_used_up(task, now)
+    }
+
+    #[inline]
+    pub(crate) fn worker(&self, worker: WorkerId) -> Option<&WorkerPlan> {
+        self.plan.workers.get(worker.index())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::policy;
+    use alloc::vec::Vec;
+
+    /// `expected` has one character a policy in the order of [`Active`]'s fields: `+` on, `-` off.
+    fn check_active(machine: &str, text: &str, expected: &str) {
+        let active = policy(machine, text).active();
+        let on = [
+            active.wake_groups,
+            active.idle_filter,
+            active.aggregation,
+            active.migration_cap,
+            active.lazy_counters,
+            active.numa,
+            active.gates,
+            active.wake_cost,
+        ];
+        let expected: Vec<bool> = expected.chars().map(|c| c == '+').collect();
+        assert_eq!(on[..], expected, "{machine} {text}");
+    }
+
+    #[test]
+    fn auto_is_on_where_it_pays() {
+        check_active("pu:1", "default", "-------+");
+        check_active("l2:2", "default", "-------+");
+        check_active("l2:4", "default", "-------+");
+        check_active("core:5", "group=8", "----+-++");
+        check_active("core:5", "default", "++-++-++");
+        check_active("node:2 llc:1 core:1", "default", "--+--+-+");
+        check_active("node:2 llc:2 core:8", "default", "++++++++");
+    }
+
+    #[test]
+    fn modes_override_auto() {
+        check_active("node:2 llc:2 core:8", "baseline", "--------");
+        let all =
+            "groups=on,filter=on,aggregation=on,cap=fixed,lazy=on,numa=on,gates=on,wake-cost=on";
+        check_active("pu:1", all, "++++++++");
+        check_active("node:2 llc:2 core:8", "groups=off", "--+-++++");
+        assert!(policy("pu:1", "adversary=zero").groups_on());
+        assert!(!policy("pu:1", "default").groups_on());
+    }
+
+    /// Two groups a cache, two caches a node, two nodes: groups of 4, workers 4g to 4g + 3.
+    const MACHINE: &str = "node:2 llc:2 l2:2 core:4";
+
+    fn task(policy: &Policy, home_worker: u16) -> TaskPolicy {
+        let mut task = policy.new_task(Some(WorkerId(0)), 0);
+        policy.ran(&mut task, WorkerId(home_worker));
+        task
+    }
+
+    #[test]
+    fn the_first_run_gives_a_task_its_home() {
+        let policy = policy(MACHINE, "default");
+        let mut task = policy.new_task(Some(WorkerId(5)), 7);
+        assert_eq!(
+            (task.home, task.home_worker, task.set),
+            (GroupId(1), WorkerId(5), 7)
+        );
+        policy.stolen(&mut task, WorkerId(31), Nanos(0));
+        policy.ran(&mut task, WorkerId(31));
+        assert_eq!((task.home, task.home_worker), (GroupId(7), WorkerId(31)));
+        assert_eq!((task.used, task.quota), (0, 10));
+        // Later runs elsewhere are borrowed; inside the group the worker follows.
+        policy.ran(&mut task, WorkerId(2));
+        assert_eq!((task.home, task.home_worker), (GroupId(7), WorkerId(31)));
+        policy.ran(&mut task, WorkerId(29));
+        assert_eq!((task.home, task.home_worker), (GroupId(7), WorkerId(29)));
+    }
+
+    #[test]
+    fn group_changes_count_and_rehome() {
+        let policy = policy(MACHINE, "default");
+        let now = Nanos::from_millis(9);
+        let mut task = task(&policy, 1);
+        policy.moved(&mut task, WorkerId(3), now);
+        assert_eq!(
+            (task.home, task.home_worker, task.used),
+            (GroupId(0), WorkerId(3), 0)
+        );
+        for (worker, group, used) in [(4, 1, 1), (0, 0, 2), (30, 7, 3)] {
+            policy.moved(&mut task, WorkerId(worker), now);
+            assert_eq!(
+                (task.home, task.home_worker),
+                (GroupId(group), WorkerId(worker))
+            );
+            assert_eq!(task.used, used);
+        }
+    }
+
+    #[test]
+    fn steals_count_across_caches_and_keep_the_home() {
+        let policy = policy(MACHINE, "default");
+        let now = Nanos::from_millis(9);
+        let mut task = task(&policy, 1);
+        for (thief, used) in [(0, 0), (4, 0), (7, 0), (8, 1), (31, 2)] {
+            policy.stolen(&mut task, WorkerId(thief), now);
+            assert_eq!(
+                (task.home, task.home_worker, task.used),
+                (GroupId(0), WorkerId(1), used)
+            );
+        }
+    }
+
+    #[test]
+    fn strange_tasks_and_workers_do_no_harm() {
+        let policy = policy(MACHINE, "default");
+        let strange = TaskPolicy {
+            home: GroupId(999),
+            home_worker: WorkerId(999),
+            ..task(&policy, 0)
+        };
+        let mut task = strange;
+        policy.ran(&mut task, WorkerId(999));
+        policy.moved(&mut task, WorkerId(999), Nanos(0));
+        policy.stolen(&mut task, WorkerId(0), Nanos(0));
+        assert_eq!(task, strange);
+        assert_eq!(policy.new_task(Some(WorkerId(999)), 0).home, GroupId(0));
+    }
+
+    #[test]
+    fn without_groups_nothing_is_noted() {
+        let policy = policy("l2:2", "default");
+        let made = policy.new_task(None, 0);
+        let mut task = made;
+        policy.ran(&mut task, WorkerId(1));
+        policy.moved(&mut task, WorkerId(1), Nanos(5));
+        policy.stolen(&mut task, WorkerId(1), Nanos(5));
+        assert_eq!(task, made);
+    }
+
+    #[test]
+    fn what_workers_get_follows_the_modes() {
+        let mut rng = crate::Rng::new(1);
+        let mut looks = |policy: &Policy| {
+            let attempts =
+                (0..100).map(|_| policy.new_gates().attempt(crate::Level::Llc, &mut rng));
+            attempts.filter(|&attempt| attempt).count()
+        };
+        let baseline = policy(MACHINE, "baseline");
+        assert_eq!(baseline.lazy_rule(), LazyRule::EAGER);
+        assert_eq!(looks(&baseline), 100);
+        let gated = policy(MACHINE, "gate-start=0");
+        assert_ne!(gated.lazy_rule(), LazyRule::EAGER);
+        assert!(looks(&gated) < 50);
+    }
+
+    #[test]
+    fn tolerance_is_what_the_configuration_says() {
+        let tolerance = |text| policy("node:2 llc:1 core:24", text).plan.nodes[1].tolerance;
+        assert_eq!(tolerance("default"), 3);
+        assert_eq!(tolerance("numa-div=4"), 6);
+    }
+}
