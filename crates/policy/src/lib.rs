@@ -45,5 +45,5 @@ pub use policy::{Active, Policy};
 pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
 pub use rng::Rng;
 pub use units::{InvalidSpan, Nanos, Tick};
-pub use view::{SpawnView, UnparkView, WakeView};
+pub use view::{RemoteStealView, SpawnView, UnparkView, WakeView};
 pub use worker_set::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId};

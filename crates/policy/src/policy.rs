@@ -1,8 +1,8 @@
 //! Configuration and plan together, and what a task's policy fields are told.
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, TaskPolicy, Tick,
-    UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, RemoteStealView, TaskPolicy,
+    Tick, UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -180,6 +180,19 @@ impl Policy {
             wake_cost::pays(view)
         } else {
             wake_cost::is_missing(view)
+        }
+    }
+
+    /// How many tasks a worker without work may take from another node, 0 for none. Not asked by the last searcher, which
+    /// takes whatever there is.
+    #[inline]
+    #[must_use]
+    pub fn steal_remote(&self, view: &RemoteStealView) -> u32 {
+        match self.plan.nodes.get(view.node.index()) {
+            Some(node) if self.active.numa => {
+                numa::remote_steal(&self.config.numa, &self.config.skip, node, view)
+            }
+            _ => view.queued,
         }
     }
 
@@ -363,6 +376,20 @@ mod tests {
         let gated = policy(MACHINE, "gate-start=0");
         assert_ne!(gated.lazy_rule(), LazyRule::EAGER);
         assert!(looks(&gated) < 50);
+    }
+
+    #[test]
+    fn without_policy_6_thieves_take_what_they_find() {
+        let view = RemoteStealView {
+            node: crate::NodeId(1),
+            dry_for: Nanos(0),
+            running: 0,
+            queued: 9,
+            oldest: Nanos(0),
+        };
+        assert_eq!(policy(MACHINE, "default").steal_remote(&view), 0);
+        assert_eq!(policy(MACHINE, "baseline").steal_remote(&view), 9);
+        assert_eq!(policy("pu:1", "numa=on").steal_remote(&view), 9);
     }
 
     #[test]

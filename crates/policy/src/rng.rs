@@ -30,3 +30,35 @@ impl Rng {
         ((u64::from(self.next_u32()) * u64::from(bound)) >> 32) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_decides_everything() {
+        let numbers = |seed| {
+            let mut rng = Rng::new(seed);
+            core::array::from_fn::<u32, 8, _>(|_| rng.next_u32())
+        };
+        assert_eq!(numbers(5), numbers(5));
+        assert_ne!(numbers(5), numbers(6));
+        // xorshift cannot leave zero.
+        assert_ne!(numbers(0), [0; 8]);
+    }
+
+    #[test]
+    fn below_reaches_every_number_below_its_bound() {
+        let mut rng = Rng::new(9);
+        assert_eq!((rng.below(0), rng.below(1)), (0, 0));
+        let mut seen = [0; 7];
+        for _ in 0..7_000 {
+            seen[rng.below(7) as usize] += 1;
+        }
+        assert!(
+            seen.iter()
+                .all(|&count: &i32| (800..1_200).contains(&count)),
+            "{seen:?}"
+        );
+    }
+}

@@ -56,3 +56,18 @@ pub struct UnparkView {
     /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call.
     pub wake_cost: Nanos,
 }
+
+/// What is known when a worker without work looks at another node.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteStealView {
+    /// The other node.
+    pub node: quadrille_topology::NodeId,
+    /// How long the thief has found nothing on its own node.
+    pub dry_for: Nanos,
+    /// Workers awake on the other node.
+    pub running: u32,
+    /// Tasks queued there.
+    pub queued: u32,
+    /// Age of the oldest of them; zero if unknown.
+    pub oldest: Nanos,
+}

@@ -72,3 +72,22 @@ impl GroupMask {
         self.0 & (1 << (member & 63)) != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_hold_sixty_four_members() {
+        for member in 0..64 {
+            let only = GroupMask::only(member);
+            assert!(only.has(member) && !only.is_empty());
+            assert_eq!(only.first(), Some(member));
+            assert!(!only.has((member + 1) % 64));
+            assert!(GroupMask(u64::MAX).has_all(only) && !only.has_all(GroupMask(u64::MAX)));
+        }
+        assert!(GroupMask(0).is_empty());
+        assert_eq!(GroupMask(0).first(), None);
+        assert_eq!(GroupMask(0b1100).first(), Some(2));
+    }
+}
