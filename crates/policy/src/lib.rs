@@ -3,6 +3,44 @@
 //! A policy answers *where* and *when*, never *whether*: any answer is safe and live, because the mechanism checks
 //! bounds, claims idle workers exactly and looks at every queue before it parks.
 //!
+//! | question | asked when | answered by |
+//! |---|---|---|
+//! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_handover`], [`Policy::place_spawn`] |
+//! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
+//! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
+//! | is a count published? | tasks switch | [`LazyCounter`] |
+//! | which cache do tasks that share data prefer? | once an epoch | [`SetPolicy`] |
+//!
+//! In return the mechanism tells what became of a task: [`Policy::ran`], [`Policy::moved`], [`Policy::stolen`].
+//!
+//! ```
+//! use quadrille_policy::{Config, Nanos, Placement, Plan, Policy, Rng, WakeView, WorkerId};
+//! use quadrille_topology::Topology;
+//!
+//! let config: Config = "cap=fixed:1:2ms".parse()?;
+//! let machine: Topology = "node:2 llc:4 core:8 pu:2".parse()?;
+//! let plan = Plan::compile(&machine, &config.plan_options(None))?;
+//! let policy = Policy::new(config, plan);
+//!
+//! let mut task = policy.new_task(None, 0);
+//! policy.ran(&mut task, WorkerId(70));
+//! let view = WakeView {
+//!     waker: Some(WorkerId(3)), // on the other node
+//!     yielded: false,
+//!     slot_empty: true,
+//!     now: Nanos::from_millis(12),
+//!     home_idle: quadrille_policy::GroupMask(0b0100),
+//!     home_queued: 0,
+//!     home_oldest: Nanos(0),
+//!     llc_util: 300,
+//!     llc_has_idle: true,
+//! };
+//! // The task's home worker is the third member of its group, and idle.
+//! let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+//! assert!(matches!(answer, Placement::Group { group, .. } if group == task.home));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! **Architecture Invariant:** no atomics, cells, clocks, seeding, I/O or unsafe in this crate. Time and randomness are
 //! arguments, so that the runtime and a simulator run the very same code.
 

@@ -17,7 +17,7 @@ pub struct WakeView {
     pub home_idle: GroupMask,
     /// Tasks queued in the home group's FIFO and mailbox.
     pub home_queued: u32,
-    /// Age of the oldest of them.
+    /// Age of the oldest of them; zero if unknown, which keeps some of what is skipped skipped for longer.
     pub home_oldest: Nanos,
     /// Utilisation of the home LLC in 1/1024.
     pub llc_util: u16,
