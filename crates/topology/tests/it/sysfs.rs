@@ -110,7 +110,7 @@ fn offline_cpus_are_left_out() {
 #[test]
 fn no_list_of_online_cpus() {
     let warning = [
-        "cpu/online: missing: expected the list of online CPUs; every folder cpu* is taken for one",
+        "cpu/online: missing: expected the list of online CPUs; every folder cpu* that is not offline is taken for one",
     ];
     let tree = written("l2:2 pu:2")
         .without("cpu/online")
