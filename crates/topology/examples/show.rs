@@ -21,6 +21,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         for warning in &found.warnings {
             eprintln!("warning: {warning}");
         }
+        if let Some(quota) = &found.allowed.quota {
+            eprintln!(
+                "quota: {} thousandths of a CPU, by {}",
+                quota.millicpus,
+                quota.source.display()
+            );
+        }
         (format!("This machine, {}", found.source), found.topology)
     };
     let groups = machine.groups(Grouping::default());
