@@ -6,7 +6,7 @@
 //! What hwloc knows and a [`Topology`] has no level for (packages, dies, groups, L1, memory-only nodes, devices) is left out.
 //! A hardware thread without an L2 takes its core for one; without any cache from level 2 up its package is the LLC.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use hwlocality::{
     object::{
@@ -30,20 +30,24 @@ pub fn this_machine() -> Result<Topology, TopologyError> {
 /// Reads an XML file, as `lstopo machine.xml` writes it.
 ///
 /// # Errors
-/// [`TopologyError::is_hwloc`] if there is no such file or it describes no machine; the message names the file.
+/// [`TopologyError::is_io`] if the file cannot be read, [`TopologyError::is_hwloc`] if it describes no machine; the message
+/// names the file.
 pub fn from_xml_file(file: &Path) -> Result<Topology, TopologyError> {
-    let name = file.display();
-    let builder = TopologyBuilder::new().from_xml_file(file).map_err(|e| {
-        TopologyError::hwloc(format!("{name}: expected an XML file of hwloc: {e}"), e)
-    })?;
-    build(builder, &format!("{name}: expected an XML file of hwloc"))
+    let expected = format!("{}: expected an XML file of hwloc", file.display());
+    // Not `from_xml_file` of the builder, which panics if there is no such file.
+    let xml =
+        fs::read_to_string(file).map_err(|e| TopologyError::io(format!("{expected}: {e}"), e))?;
+    let builder = TopologyBuilder::new()
+        .from_xml(&xml)
+        .map_err(|e| TopologyError::hwloc(format!("{expected}: {e}"), e))?;
+    build(builder, &expected)
 }
 
 /// Makes a machine from a synthetic string of hwloc, which is not the notation of [`Topology`]'s `FromStr`.
 ///
 /// ```
 /// let machine = quadrille_topology::hwloc::from_synthetic("pack:2 l3:2 l2:4 core:1 pu:2")?;
-/// assert_eq!(machine.to_string(), "llc:4 l2:4 pu:2 l2-size:1048576 llc-size:4194304");
+/// assert_eq!((machine.llcs().len(), machine.l2s().len(), machine.pus().len()), (4, 16, 32));
 /// # Ok::<(), quadrille_topology::TopologyError>(())
 /// ```
 ///

@@ -1,6 +1,50 @@
-//! A machine as a value.
+//! A machine as a value: which hardware threads there are, and what they share.
+//!
+//! ```text
+//! machine
+//! └─ node               hardware threads with memory of their own; a matrix of distances between nodes
+//!    └─ LLC             share a last-level cache (usually L3)
+//!       └─ group        at most 4 that share an L2: a choice of ours, see Grouping
+//!          └─ core      share everything: SMT siblings
+//!             └─ hardware thread    what the operating system calls a CPU ("pu" in names)
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | describe the machine that the process runs on, as far as it may use it | [`discover`] |
+//! | read a copy of another machine's files | [`sysfs::read`], [`DiscoverOptions`] |
+//! | write a machine down, `node:2 llc:4 core:8 pu:2` | [`Topology`]'s `FromStr` and `Display` |
+//! | ask hwloc (feature `hwloc`) | `hwloc::this_machine`, `hwloc::from_xml_file`, `hwloc::from_synthetic` |
+//! | look at the tables | [`Topology`], [`Pu`], [`Core`], [`L2`], [`Llc`], [`Node`] |
+//! | cut the machine into groups | [`Topology::groups`], [`Groups::explicit`] |
+//! | know how far two hardware threads are apart | [`Topology::distance`], [`Groups::distance`] |
+//! | know what a container leaves of the machine | [`Allowed`], [`CpuQuota`] |
+//! | pin a thread | [`pin_current_thread`], [`set_current_affinity`] |
+//! | draw the machine | [`render::text`], [`render::svg`] |
+//!
+//! Ids ([`PuId`] and the others) are dense from zero and follow the tree, so that everything below a part is a
+//! consecutive range. The operating system's CPU numbers are a property ([`Pu::os_index`]) and come in [`PuSet`]s: they
+//! have holes, and they go beyond 1023.
+//!
+//! ```
+//! use quadrille_topology::{Distance, Grouping, PuId, Topology};
+//!
+//! // Two sockets, 4 clusters of 4 cores that share an L2 each.
+//! let machine: Topology = "node:2 l2:4 core:4".parse()?;
+//! let groups = machine.groups(Grouping::default());
+//! assert_eq!(groups.len(), 8);
+//! assert_eq!(groups.distance(&machine, PuId(0), PuId(3)), Distance::Group);
+//! assert_eq!(groups.distance(&machine, PuId(0), PuId(4)), Distance::Llc);
+//! assert_eq!(groups.distance(&machine, PuId(0), PuId(16)), Distance::Remote);
+//! # Ok::<(), quadrille_topology::TopologyError>(())
+//! ```
+//!
+//! # Features
+//! - `std` (default): reading machines and pinning. Without it the crate is `no_std` with `alloc`.
+//! - `hwloc`: the hwloc library as a source; needs the C library.
 //!
 //! **Architecture Invariant:** a topology is a value, not a connection: once read it never looks at the machine again.
+//! There are no threads, clocks or decisions here, and no unsafe code but two system calls in `sys`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
@@ -22,6 +66,7 @@ mod groups;
 pub mod hwloc;
 mod id;
 mod pu_set;
+pub mod render;
 mod synthetic;
 #[cfg(feature = "std")]
 mod sys;

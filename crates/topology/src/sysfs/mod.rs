@@ -4,7 +4,7 @@
 //!
 //! | file | gives | otherwise |
 //! |---|---|---|
-//! | `cpu/online` | the CPUs | every directory `cpu/cpu*` is one |
+//! | `cpu/online` | the CPUs | every folder `cpu/cpu*` whose `online` is not 0 |
 //! | `cpu/cpu*/topology/core_cpus_list`, or `thread_siblings_list` | the core | `physical_package_id` and `core_id`, or a core for each CPU |
 //! | `cpu/cpu*/cache/index*/{level,type,shared_cpu_list}` | L2 and LLC (the highest level from 2 up) | the core is the L2; the package, or else the node, is the LLC |
 //! | `cpu/cpu*/cache/index*/size` | cache sizes | unknown |
@@ -77,7 +77,8 @@ pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
 
 /// The CPUs to describe: never none.
 fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
-    const EXPECTED: &str = "expected the list of online CPUs; every folder cpu* is taken for one";
+    const EXPECTED: &str =
+        "expected the list of online CPUs; every folder cpu* that is not offline is taken for one";
     let file = folder.join("online");
     let mut online = match tree.required::<PuSet>(&file, EXPECTED) {
         Some(online) if online.is_empty() => {
@@ -87,7 +88,12 @@ fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
         online => online.unwrap_or_default(),
     };
     if online.is_empty() {
-        online = numbered(folder, "cpu").collect();
+        // CPU 0 often cannot be taken offline, and then has no such file.
+        let is_off = |n: &u32| {
+            fs::read(folder.join(format!("cpu{n}/online")))
+                .is_ok_and(|state| state.starts_with(b"0"))
+        };
+        online = numbered(folder, "cpu").filter(|n| !is_off(n)).collect();
     }
     if online.is_empty() {
         return Err(TopologyError::io(

@@ -10,6 +10,7 @@ mod groups;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod machine;
+mod render;
 mod synthetic;
 #[cfg(feature = "std")]
 mod sysfs;

@@ -45,7 +45,7 @@ fn written_machines_read_back() {
         // One CPU; two sockets with SMT; EPYC with 4 LLCs a node; E-core clusters of 4; P and E cores.
         "pu:1",
         "node:2 l2:4 pu:2 os:0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15 distance:10,21,21,10",
-        "node:2 llc:4 l2:8 pu:2",
+        "node:2 llc:4 l2:2 pu:2",
         "l2:4 core:4",
         "l2:[6*pu:2, 2*core:4]",
         // Holes in the numbers, of nodes too, and numbers beyond 1023.
@@ -110,7 +110,7 @@ fn offline_cpus_are_left_out() {
 #[test]
 fn no_list_of_online_cpus() {
     let warning = [
-        "cpu/online: missing: expected the list of online CPUs; every folder cpu* is taken for one",
+        "cpu/online: missing: expected the list of online CPUs; every folder cpu* that is not offline is taken for one",
     ];
     let tree = written("l2:2 pu:2")
         .without("cpu/online")
