@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quadrille_policy::{Config, Plan, PlanOptions, Policy, WorkerId};
+use quadrille_policy::{Config, Plan, Policy, WorkerId};
 use quadrille_topology::{Discovery, PuSet, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
@@ -22,8 +22,9 @@ const WORKERS_MAX: usize = 4096;
 
 /// Makes a [`Runtime`]. Every setting has a default that is right for a server on a machine of its own.
 ///
-/// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`) and
-/// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`). `QUADRILLE_TRACE=1s` prints one line of counters a second.
+/// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`),
+/// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`) and `QUADRILLE_POLICY` (see [`Config`]'s text form, for example
+/// `group=4,wake-cost=off`). `QUADRILLE_TRACE=1s` prints one line of counters a second.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).thread_name("io").build()?;
@@ -36,7 +37,7 @@ pub struct Builder {
     workers: Option<usize>,
     topology: Option<Topology>,
     pinning: Option<Pinning>,
-    config: Config,
+    config: Option<Config>,
     name: String,
     limits: Limits,
 }
@@ -61,7 +62,7 @@ impl Builder {
             workers: None,
             topology: None,
             pinning: None,
-            config: Config::default(),
+            config: None,
             name: "quadrille".to_owned(),
             limits: Limits::default(),
         }
@@ -89,7 +90,7 @@ impl Builder {
 
     /// The constants of the scheduling policies. Default: [`Config::default`].
     pub fn config(mut self, config: Config) -> Self {
-        self.config = config;
+        self.config = Some(config);
         self
     }
 
@@ -166,11 +167,18 @@ impl Builder {
     }
 
     fn policy(&self, machine: &Machine, workers: usize) -> Result<Policy, BuildError> {
+        let config = match (self.config.clone(), from_env("QUADRILLE_POLICY")) {
+            (Some(config), _) => config,
+            (None, Some(text)) => text
+                .parse()
+                .map_err(|error| BuildError::with_source("QUADRILLE_POLICY can't be read".to_owned(), error))?,
+            (None, None) => Config::default(),
+        };
+        config.validate().map_err(|error| BuildError::with_source("the policies can't be used".to_owned(), error))?;
         let count = u16::try_from(workers).expect("at most WORKERS_MAX");
-        let options = PlanOptions { workers: Some(count), ..PlanOptions::default() };
-        let plan = Plan::compile(&machine.topology, &options)
+        let plan = Plan::compile(&machine.topology, &config.plan_options(Some(count)))
             .map_err(|error| BuildError::with_source("the workers can't be planned".to_owned(), error))?;
-        Ok(Policy::new(self.config.clone(), plan))
+        Ok(Policy::new(config, plan))
     }
 
     fn pin(&self, machine: &Machine, plan: &Plan) -> Result<Resolved, BuildError> {

@@ -71,7 +71,7 @@ impl Context {
             now: self.now.get(),
             home_idle: quadrille_policy::GroupMask(shared.sleepers.idle.members(home)),
             home_queued: u32::try_from(shared.groups[home].len()).unwrap_or(u32::MAX),
-            home_oldest: Nanos(0),
+            home_oldest: shared.groups[home].age(self.now.get()),
             llc_util: shared.utilisation(llc),
             llc_has_idle: shared.sleepers.idle.any_in_llc(llc),
         };
@@ -186,14 +186,15 @@ impl Shared {
         let mut task = cell.get();
         let home = task.home.index().min(self.groups.len() - 1);
         let llc = self.policy.plan.groups[home].llc.index();
+        let now = Nanos(crate::sys::clock::nanos());
         let view = WakeView {
             waker: None,
             yielded: false,
             slot_empty: false,
-            now: Nanos(0),
+            now,
             home_idle: quadrille_policy::GroupMask(self.sleepers.idle.members(home)),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
-            home_oldest: Nanos(0),
+            home_oldest: self.groups[home].age(now),
             llc_util: self.utilisation(llc),
             llc_has_idle: self.sleepers.idle.any_in_llc(llc),
         };
@@ -210,6 +211,7 @@ impl Shared {
                 let from = by.map_or(0, |c| usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc) + 1);
                 match self.claim_in_llc(llc, from) {
                     Some(seat) => {
+                        self.note_move(&runnable, seat);
                         self.push_group(runnable, seat.group, by);
                         self.wake_claimed(seat, by);
                     }
@@ -220,6 +222,16 @@ impl Shared {
             // Answers that only a worker can act on: any queue is right (W4).
             Placement::Slot | Placement::Deque => self.publish_injector(runnable, LlcId(0), by),
         }
+    }
+
+    /// Tells the policy that a wake placed the task with the worker in `seat`.
+    fn note_move(&self, runnable: &Runnable, seat: Seat) {
+        let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)];
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let cell = unsafe { runnable.meta().policy() };
+        let mut task = cell.get();
+        self.policy.moved(&mut task, worker, Nanos(crate::sys::clock::nanos()));
+        cell.set(task);
     }
 
     fn publish_injector(&self, runnable: Runnable, llc: LlcId, by: Option<&Context>) {
@@ -259,10 +271,13 @@ impl Shared {
             return;
         }
         let members = &self.policy.plan.groups[group].members;
-        let all_idle = idle.count_ones() as usize >= members.len();
+        let awake = members.len().saturating_sub(idle.count_ones() as usize);
+        // An awake member is a witness; with none the unpark is owed, whatever the policy says (W4).
+        if awake > 0 && !self.unpark_pays(group, idle, awake) {
+            return;
+        }
         let prefer = match claim {
-            // An awake member is a witness; with none the unpark is owed, whatever the policy says (W4).
-            Claim::Nobody if !all_idle && self.sleepers.has_sentinel() => return,
+            Claim::Nobody if awake > 0 && self.sleepers.has_sentinel() => return,
             Claim::Nobody | Claim::Member => None,
             Claim::Prefer(worker) => members.iter().position(|m| *m == worker).and_then(|i| u8::try_from(i).ok()),
         };
@@ -272,10 +287,25 @@ impl Shared {
         }
     }
 
+    /// Whether an idle member of a group is woken although others of its members are awake.
+    fn unpark_pays(&self, group: usize, idle: u64, awake: usize) -> bool {
+        self.policy.unpark(&UnparkView {
+            idle: idle.count_ones(),
+            // Searchers of other groups need not look here.
+            searching: 0,
+            sentinel: self.sleepers.has_sentinel(),
+            running: u32::try_from(awake).unwrap_or(u32::MAX),
+            queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
+            average_run: self.average_run(),
+            wake_cost: self.wake_cost(),
+        })
+    }
+
     fn push_group(&self, runnable: Runnable, group: usize, by: Option<&Context>) {
         let member = by.is_some_and(|context| self.group_of(context.id) == group);
+        let now = by.map_or_else(crate::sys::clock::nanos, |context| context.now.get().0);
         // (W1 a), and the last touch of the task (W3).
-        match self.groups[group].push(runnable, member) {
+        match self.groups[group].push(runnable, member, now) {
             Entry::Direct => count(by, |counters| counters.wakes_direct.add(1)),
             Entry::Mailbox => count(by, |counters| counters.wakes_mailbox.add(1)),
         }

@@ -49,7 +49,7 @@ impl Worker {
         let counters = &context.me().counters;
         let group = &context.shared.groups[plan.group.index()];
         if !group.is_empty()
-            && let Some(runnable) = group.pop(BATCH, |more| context.local.push(more))
+            && let Some(runnable) = group.pop(BATCH, context.now.get().0, |more| context.local.push(more))
         {
             counters.group_pops.add(1);
             return Some(runnable);
@@ -88,6 +88,9 @@ impl Worker {
         if let Some(runnable) = self.steal_in(home) {
             return Some(runnable);
         }
+        if let Some(runnable) = self.take_overdue(home, self.context.shared.policy.config.wake_groups.rescue_llc) {
+            return Some(runnable);
+        }
         let others = self.context.shared.policy.plan.llcs[home.index()].others.len();
         let on_node = self.context.shared.policy.plan.llcs[home.index()].others_on_node;
         for i in 0..others {
@@ -96,7 +99,11 @@ impl Worker {
             if scope == Scope::Normal && !self.attempt(level) {
                 continue;
             }
-            let found = self.take_injector(llc).or_else(|| self.steal_in(llc));
+            let overdue = self.context.shared.policy.config.wake_groups.rescue_any;
+            let found = self
+                .take_injector(llc)
+                .or_else(|| self.take_overdue(llc, overdue))
+                .or_else(|| self.steal_in(llc));
             self.gates.record(level, found.is_some());
             if found.is_some() {
                 return found;
@@ -145,12 +152,24 @@ impl Worker {
         None
     }
 
+    /// What has waited in the group queues of a LLC for longer than its members should take.
+    fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
+        let context = &self.context;
+        let groups = &context.shared.policy.plan.llcs[llc.index()].groups;
+        if groups.len() < 2 && context.shared.policy.plan.workers[context.id.index()].llc == llc {
+            return None;
+        }
+        let now = Nanos(clock::nanos());
+        let mut queues = groups.iter().map(|group| &context.shared.groups[group.index()]);
+        queues.find(|queue| queue.age(now) > limit).and_then(|queue| queue.pop(0, now.0, drop))
+    }
+
     /// What only a rescue may take: other groups' queues and the slots of stuck workers.
     fn rescue(&mut self) -> Option<Runnable> {
         let context = &self.context;
         for group in &context.shared.groups {
             if !group.is_empty()
-                && let Some(runnable) = group.pop(0, drop)
+                && let Some(runnable) = group.pop(0, context.now.get().0, drop)
             {
                 return Some(runnable);
             }

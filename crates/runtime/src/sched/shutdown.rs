@@ -125,7 +125,7 @@ impl Shared {
         groups
             .find_map(|group| {
                 let mut rest = Vec::new();
-                let first = group.pop(usize::MAX, |runnable| rest.push(runnable));
+                let first = group.pop(usize::MAX, 0, |runnable| rest.push(runnable));
                 rest.into_iter().for_each(drop);
                 first
             })

@@ -40,7 +40,7 @@ impl Worker {
         let config = &shared.policy.config;
         let seed = config.seed.wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Self {
-            gates: Gates::default(),
+            gates: shared.policy.new_gates(),
             rounds: Rounds::new(shared.worker_count(), shared.groups.len()),
             countdown: 2,
             interval: 1,
@@ -139,16 +139,17 @@ impl Worker {
         let last = unsafe { meta.last_worker() };
         if last.get() != context.id.0 {
             if last.get() != u16::MAX {
-                self.count_migration(WorkerId(last.get()));
+                self.count_migration(WorkerId(last.get()), &runnable);
             }
             last.set(context.id.0);
+        }
+        let policy = &context.shared.policy;
+        if policy.groups_on() {
             // SAFETY: as above.
-            let policy = unsafe { meta.policy() };
-            let mut task = policy.get();
-            if task.home == context.shared.policy.plan.workers[context.id.index()].group {
-                task.home_worker = context.id;
-                policy.set(task);
-            }
+            let cell = unsafe { meta.policy() };
+            let mut task = cell.get();
+            policy.ran(&mut task, context.id);
+            cell.set(task);
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
@@ -156,8 +157,9 @@ impl Worker {
     }
 
     #[cold]
-    fn count_migration(&self, from: WorkerId) {
-        let plan = &self.context.shared.policy.plan;
+    fn count_migration(&self, from: WorkerId, runnable: &Runnable) {
+        let policy = &self.context.shared.policy;
+        let plan = &policy.plan;
         let counters = &self.context.me().counters;
         let (a, b) = (&plan.workers[from.index()], &plan.workers[self.context.id.index()]);
         let counter = if a.group == b.group {
@@ -170,6 +172,13 @@ impl Worker {
             &counters.migrations_machine
         };
         counter.add(1);
+        if a.llc != b.llc {
+            // SAFETY: we hold the runnable (rule 1 of `task`).
+            let cell = unsafe { runnable.meta().policy() };
+            let mut task = cell.get();
+            policy.stolen(&mut task, self.context.id, self.context.now.get());
+            cell.set(task);
+        }
     }
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.

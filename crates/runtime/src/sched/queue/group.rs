@@ -6,16 +6,19 @@
 use std::collections::VecDeque;
 
 use crossbeam_utils::CachePadded;
+use quadrille_policy::Nanos;
 
 use super::Linked;
 use super::mailbox::Mailbox;
-use crate::primitives::{AtomicUsize, Mutex, Ordering};
+use crate::primitives::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct GroupQueue<T: Linked> {
     fifo: CachePadded<Mutex<VecDeque<T>>>,
     /// Length of the FIFO, written under its lock.
     len: CachePadded<AtomicUsize>,
+    /// When the queue became non-empty or was last drained, ns; a hint for the age of what is in it.
+    since: AtomicU64,
     mailbox: CachePadded<Mailbox<T>>,
 }
 
@@ -33,12 +36,17 @@ impl<T: Linked> GroupQueue<T> {
         Self {
             fifo: CachePadded::new(Mutex::new(VecDeque::new())),
             len: CachePadded::new(AtomicUsize::new(0)),
+            since: AtomicU64::new(0),
             mailbox: CachePadded::new(Mailbox::new()),
         }
     }
 
-    /// Queues a task: directly if `member` and the lock is free, else through the mailbox.
-    pub(crate) fn push(&self, item: T, member: bool) -> Entry {
+    /// Queues a task at `now_ns`: directly if `member` and the lock is free, else through the mailbox.
+    pub(crate) fn push(&self, item: T, member: bool, now_ns: u64) -> Entry {
+        if self.is_empty() {
+            // Ordering: Relaxed; a hint.
+            self.since.store(now_ns, Ordering::Relaxed);
+        }
         if member && let Ok(mut fifo) = self.fifo.try_lock() {
             fifo.push_back(item);
             self.publish_len(&fifo);
@@ -50,7 +58,7 @@ impl<T: Linked> GroupQueue<T> {
 
     /// Takes the oldest task and hands up to `max` further ones to `sink`; the mailbox is emptied into the FIFO first.
     /// `None` if there is nothing, or if somebody else is at it.
-    pub(crate) fn pop(&self, max: usize, mut sink: impl FnMut(T)) -> Option<T> {
+    pub(crate) fn pop(&self, max: usize, now_ns: u64, mut sink: impl FnMut(T)) -> Option<T> {
         if self.is_empty() {
             return None;
         }
@@ -62,6 +70,8 @@ impl<T: Linked> GroupQueue<T> {
             fifo.pop_front().into_iter().for_each(&mut sink);
         }
         self.publish_len(&fifo);
+        // Ordering: Relaxed; a hint.
+        self.since.store(now_ns, Ordering::Relaxed);
         first
     }
 
@@ -75,6 +85,15 @@ impl<T: Linked> GroupQueue<T> {
     pub(crate) fn is_empty(&self) -> bool {
         // Ordering: Relaxed; a hint between tasks; in a final look the fence (W1 B) has come before.
         self.len.load(Ordering::Relaxed) == 0 && self.mailbox.is_empty()
+    }
+
+    /// How long something has been waiting here without a drain; zero if the queue looks empty.
+    pub(crate) fn age(&self, now: Nanos) -> Nanos {
+        if self.is_empty() {
+            return Nanos(0);
+        }
+        // Ordering: Relaxed; a hint.
+        now.since(Nanos(self.since.load(Ordering::Relaxed)))
     }
 
     /// Length of the FIFO; the mailbox is not counted.
