@@ -1,0 +1,252 @@
+//! `cargo xtask mutate`: a test that cannot fail proves nothing.
+//!
+//! Every file of `mutations/` breaks one line of the protocol and names the loom test that must notice. The workspace, as
+//! it is on disk, is copied below the target directory; there each mutation is applied alone, the unit tests are built,
+//! and the named test is run. First the unchanged copy must pass all the named tests, or a failure would mean nothing.
+//!
+//! | the mutated test | counts as |
+//! |---|---|
+//! | fails, or is still running at the time limit | caught |
+//! | passes | survived: the test is weak or the line needless; the command fails |
+//! | does not build | no evidence: the mutation is to be repaired; the command fails |
+
+mod mutation;
+
+pub(crate) use mutation::Mutation;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Outcome};
+use crate::loom;
+use crate::options::Options;
+use crate::process::{self, Verdict};
+use crate::workspace;
+
+/// Where mutations live, relative to the root.
+pub(crate) const FOLDER: &str = "mutations/";
+/// A loom test that a mutation turns into an endless search is caught after this long.
+const SECONDS_DEFAULT: u64 = 300;
+
+/// The name of the mutation in the file at `path`.
+pub(crate) fn name_of(path: &str) -> &str {
+    path.trim_start_matches(FOLDER).trim_end_matches(".mut")
+}
+
+/// Runs all mutations, or the one that `--only` names.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let list = options.flag("--list");
+    let only = options.value::<String>("--only")?;
+    let limit = Duration::from_secs(options.value("--seconds")?.unwrap_or(SECONDS_DEFAULT));
+    options.finish()?;
+    let mut mutations = read_all(&workspace::root())?;
+    if let Some(only) = &only {
+        mutations.retain(|mutation| mutation.name == *only);
+        if mutations.is_empty() {
+            return Err(Failure::usage(format!(
+                "there is no mutation `{only}`; --list shows them"
+            )));
+        }
+    }
+    if list {
+        for mutation in &mutations {
+            println!(
+                "{}: {} must fail ({}); {}",
+                mutation.name, mutation.test, mutation.theorem, mutation.why
+            );
+        }
+        return Ok(());
+    }
+    let bench = Bench::prepare(limit)?;
+    bench.check_unchanged(&mutations)?;
+    let mut survivors = 0;
+    for mutation in &mutations {
+        survivors += u32::from(!bench.is_caught(mutation)?);
+    }
+    match survivors {
+        0 => {
+            println!("mutate: all {} mutations were caught", mutations.len());
+            Ok(())
+        }
+        _ => Err(Failure::new(format!(
+            "{survivors} of {} mutations were not caught",
+            mutations.len()
+        ))),
+    }
+}
+
+fn read_all(root: &Path) -> Outcome<Vec<Mutation>> {
+    let mut mutations = Vec::new();
+    for path in workspace::paths(root)?
+        .iter()
+        .filter(|path| path.starts_with(FOLDER) && path.ends_with(".mut"))
+    {
+        let text = read(root, path)?;
+        let parsed = Mutation::parse(name_of(path), &text);
+        mutations.push(parsed.map_err(|message| Failure::new(format!("{path}: {message}")))?);
+    }
+    Ok(mutations)
+}
+
+/// The copy of the workspace that is mutated.
+struct Bench {
+    root: PathBuf,
+    limit: Duration,
+}
+
+impl Bench {
+    /// Brings the copy up to date. Files that have not changed keep their time stamps, so cargo builds only what differs.
+    fn prepare(limit: Duration) -> Outcome<Self> {
+        let source = workspace::root();
+        let root = workspace::target_dir("mutate");
+        let wanted = workspace::paths(&source)?;
+        for path in &wanted {
+            copy_if_changed(&source.join(path), &root.join(path))?;
+        }
+        for path in workspace::paths(&root)?.iter().filter(|path| !wanted.contains(path)) {
+            fs::remove_file(root.join(path)).map_err(|error| Failure::new(format!("cannot remove {path}: {error}")))?;
+        }
+        Ok(Self { root, limit })
+    }
+
+    /// All tests that the mutations name pass without them.
+    fn check_unchanged(&self, mutations: &[Mutation]) -> Outcome {
+        let mut tests: Vec<&str> = mutations.iter().map(|mutation| mutation.test.as_str()).collect();
+        tests.sort_unstable();
+        tests.dedup();
+        if tests.is_empty() {
+            return Ok(());
+        }
+        let program = self.build()?;
+        for test in tests {
+            let start = Instant::now();
+            let verdict = self.run_test(&program, test)?;
+            println!(
+                "unchanged: {test}: {verdict:?} ({:.1} s)",
+                start.elapsed().as_secs_f64()
+            );
+            if verdict != Verdict::Passed {
+                let log = fs::read_to_string(self.log()).unwrap_or_default();
+                return Err(Failure::new(format!("`{test}` must pass before it is mutated\n{log}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies `mutation`, runs its test, and restores the files.
+    fn is_caught(&self, mutation: &Mutation) -> Outcome<bool> {
+        let start = Instant::now();
+        let source = workspace::root();
+        let changes = mutation.apply(|path| read(&source, path).ok());
+        let changes = changes.map_err(|message| Failure::new(format!("{}: {message}", mutation.path())))?;
+        for (path, text) in &changes {
+            write(&self.root.join(path), text.as_bytes())?;
+        }
+        let result = self.build().and_then(|program| self.run_test(&program, &mutation.test));
+        for (path, _) in &changes {
+            copy_if_changed(&source.join(path), &self.root.join(path))?;
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let (is_caught, verdict) = match result {
+            Ok(Verdict::Failed) => (true, "caught".to_owned()),
+            Ok(Verdict::TimedOut) => (true, "caught (time limit)".to_owned()),
+            Ok(Verdict::Passed) => (false, "SURVIVED".to_owned()),
+            Err(failure) => (false, format!("NO EVIDENCE: {failure}")),
+        };
+        println!("{}: {}: {verdict} ({seconds:.1} s)", mutation.name, mutation.test);
+        Ok(is_caught)
+    }
+
+    fn build(&self) -> Outcome<PathBuf> {
+        let mut command = loom::tests();
+        command
+            .current_dir(&self.root)
+            .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
+        process::build_unit_tests(command)
+    }
+
+    /// Runs the one test function called `name`, whatever module it is in.
+    fn run_test(&self, program: &Path, name: &str) -> Outcome<Verdict> {
+        let output = Command::new(program).args([name, "--list"]).output();
+        let output = output.map_err(|error| Failure::new(format!("cannot run {}: {error}", program.display())))?;
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let Some(path) = test_path(&listed, name) else {
+            return Err(Failure::new(format!(
+                "there is not exactly one loom test called `{name}`"
+            )));
+        };
+        let mut command = Command::new(program);
+        loom::set_bound(&mut command);
+        process::run_limited(command.args([path, "--exact"]), &self.log(), self.limit)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.root.join("target").join("last-test.log")
+    }
+}
+
+/// The path of the only test in the harness's list whose last part is `name`.
+fn test_path<'a>(listed: &'a str, name: &str) -> Option<&'a str> {
+    let paths = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let mut matching = paths.filter(|path| path.rsplit("::").next() == Some(name));
+    let only = matching.next()?;
+    matching.next().is_none().then_some(only)
+}
+
+fn read(root: &Path, path: &str) -> Outcome<String> {
+    fs::read_to_string(root.join(path)).map_err(|error| Failure::new(format!("cannot read {path}: {error}")))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Outcome {
+    let folder = path.parent().unwrap_or(path);
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
+    written.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+}
+
+fn copy_if_changed(from: &Path, to: &Path) -> Outcome {
+    let wanted = fs::read(from).map_err(|error| Failure::new(format!("cannot read {}: {error}", from.display())))?;
+    if fs::read(to).is_ok_and(|present| present == wanted) {
+        return Ok(());
+    }
+    write(to, &wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_one_test_of_a_name() {
+        let listed = "loom::w1: test\nloom::w1_more: test\nsched::loom::w2: test\nother::w2: test\n\n4 tests\n";
+        assert_eq!(test_path(listed, "w1"), Some("loom::w1"));
+        assert_eq!(test_path(listed, "w2"), None, "two of that name");
+        assert_eq!(test_path(listed, "w3"), None);
+    }
+
+    #[test]
+    fn names_are_paths_without_folder_and_extension() {
+        assert_eq!(name_of("mutations/w1-drop-fence.mut"), "w1-drop-fence");
+    }
+
+    #[test]
+    fn unchanged_files_keep_their_time_stamp() {
+        let folder = std::env::temp_dir().join(format!("xtask-copy-{}", std::process::id()));
+        let (from, to) = (folder.join("from"), folder.join("to/deep"));
+        write(&from, b"one").expect("writable");
+        copy_if_changed(&from, &to).expect("copied");
+        let stamp = || {
+            fs::metadata(&to)
+                .and_then(|data| data.modified())
+                .expect("has a time stamp")
+        };
+        let first = stamp();
+        copy_if_changed(&from, &to).expect("nothing to do");
+        assert_eq!(stamp(), first);
+        write(&from, b"two").expect("writable");
+        copy_if_changed(&from, &to).expect("copied");
+        assert_eq!(fs::read(&to).expect("readable"), b"two");
+        fs::remove_dir_all(&folder).expect("removable");
+    }
+}

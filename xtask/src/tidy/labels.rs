@@ -1,0 +1,206 @@
+//! Labels pair the two sides of a protocol: a comment cites `W1 (B)`, and a README or a type declares it.
+//!
+//! A *theorem* is a capital letter or two and a number, perhaps with a small letter (`W1`, `W1s`, `Q2`); a *step* is a
+//! theorem and one letter in parentheses, written `W1 (B)` or `(W1 b)`.
+//!
+//! Declared is a theorem that a markdown heading, a table cell or bold text begins with, or that documentation (`///`,
+//! `//!`) mentions; and a step that a README or documentation writes out, or that a README mentions as `(B)` after its
+//! theorem was declared and before the next one is. Cited is what other comments mention. Of the bare names only `W`
+//! and `Q` count, because `L1` and `x86` are not theorems.
+
+use std::collections::BTreeSet;
+
+use super::finding::Finding;
+use super::source::Source;
+
+/// A theorem, or one step of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Label {
+    theorem: String,
+    step: Option<char>,
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.step {
+            Some(step) => write!(f, "{} ({step})", self.theorem),
+            None => f.write_str(&self.theorem),
+        }
+    }
+}
+
+/// Adds what a README declares.
+pub(super) fn declared_by_readme(text: &str, declared: &mut BTreeSet<Label>) {
+    let mut current = None;
+    for line in text.lines() {
+        for label in find(line) {
+            if label.step.is_some() {
+                declared.insert(label);
+            }
+        }
+        if let Some(theorem) = declared_theorem(line) {
+            declared.insert(Label {
+                theorem: theorem.clone(),
+                step: None,
+            });
+            current = Some(theorem);
+        }
+        if let Some(theorem) = &current {
+            declared.extend(lone_steps(line).map(|step| Label {
+                theorem: theorem.clone(),
+                step: Some(step),
+            }));
+        }
+    }
+}
+
+/// Adds what the documentation in a Rust file declares.
+pub(super) fn declared_by_docs(source: &Source, declared: &mut BTreeSet<Label>) {
+    for line in &source.lines {
+        for label in line.doc().into_iter().flat_map(find) {
+            declared.insert(Label {
+                theorem: label.theorem.clone(),
+                step: None,
+            });
+            declared.insert(label);
+        }
+    }
+}
+
+/// Checks the labels that the comments of one file cite.
+pub(super) fn check(path: &str, source: &Source, declared: &BTreeSet<Label>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (index, line) in source.lines.iter().enumerate() {
+        for label in line.remark().into_iter().flat_map(find) {
+            if !declared.contains(&label) {
+                found.push(Finding::new(
+                    path,
+                    index + 1,
+                    format!("label `{label}` is declared by no README or type"),
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The theorem that a heading, a list item, a table row or a bold text at the start of `line` is about.
+fn declared_theorem(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let is_heading = line.starts_with('#') || line.starts_with('|');
+    let text = line.trim_start_matches(['#', '|', '-', '*', ' ', '`']);
+    let is_bold = line.trim_start_matches(['-', ' ']).starts_with("**");
+    if !is_heading && !is_bold {
+        return None;
+    }
+    theorem_at(text).map(|(theorem, _)| theorem.to_owned())
+}
+
+/// Every label in `text`, in order.
+fn find(text: &str) -> Vec<Label> {
+    let mut labels = Vec::new();
+    let mut previous = None;
+    for (start, c) in text.char_indices() {
+        let begins_word = !previous.is_some_and(|p: char| p.is_alphanumeric() || p == '_');
+        previous = Some(c);
+        if !begins_word {
+            continue;
+        }
+        let Some((theorem, rest)) = theorem_at(&text[start..]) else {
+            continue;
+        };
+        let opened = text[..start].ends_with('(');
+        let step = step_after(rest).or_else(|| if opened { step_inside(rest) } else { None });
+        if step.is_some() || theorem.starts_with(['W', 'Q']) {
+            labels.push(Label {
+                theorem: theorem.to_owned(),
+                step,
+            });
+        }
+    }
+    labels
+}
+
+/// Splits a theorem's name off the start of `text`.
+fn theorem_at(text: &str) -> Option<(&str, &str)> {
+    let letters = text.chars().take_while(char::is_ascii_uppercase).count();
+    let digits = text.chars().skip(letters).take_while(char::is_ascii_digit).count();
+    if !(1..=2).contains(&letters) || !(1..=2).contains(&digits) {
+        return None;
+    }
+    let name_end = letters + digits;
+    let has_variant = text[name_end..].starts_with(|c: char| c.is_ascii_lowercase());
+    let (name, rest) = text.split_at(name_end + usize::from(has_variant));
+    (!rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')).then_some((name, rest))
+}
+
+/// The letter in ` (B)`.
+fn step_after(rest: &str) -> Option<char> {
+    let mut chars = rest.trim_start().strip_prefix('(')?.chars();
+    let step = chars.next().filter(char::is_ascii_alphabetic)?;
+    (chars.next() == Some(')')).then_some(step)
+}
+
+/// The letter in ` b)`, or in ` b;` and the like, after `(W1`.
+fn step_inside(rest: &str) -> Option<char> {
+    let mut chars = rest.strip_prefix(' ')?.chars();
+    let step = chars.next().filter(char::is_ascii_alphabetic)?;
+    matches!(chars.next(), Some(')' | ',' | ';')).then_some(step)
+}
+
+/// The letters that stand alone in parentheses.
+fn lone_steps(line: &str) -> impl Iterator<Item = char> {
+    line.match_indices('(')
+        .filter_map(|(start, _)| step_after(&line[start..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::check_findings;
+    use super::*;
+
+    const README: &str = "# Protocol\nSee Q1 below.\n## W1: no lost wake-up\n1. fence **(A)**\n2. fence (B)\n\
+                          - **W1s, shared**: step (b)\n| Q1 | `q1` |\n";
+
+    fn check_labels(text: &str, expected: &[(usize, &str)]) {
+        let source = Source::scan(text);
+        let mut declared = BTreeSet::new();
+        declared_by_readme(README, &mut declared);
+        declared_by_docs(&source, &mut declared);
+        check_findings(&check("a.rs", &source, &declared), expected);
+    }
+
+    #[test]
+    fn declared_labels_pass_in_both_forms() {
+        check_labels(
+            "// Ordering: SeqCst, W1 (A); pairs with (W1 B).\n// SAFETY: Q1 and W1s (b).\n",
+            &[],
+        );
+        check_labels(
+            "/// The word; see (V2 a).\nstruct A;\n// Ordering: Release (V2 a).\n",
+            &[],
+        );
+    }
+
+    #[test]
+    fn undeclared_labels_fail() {
+        check_labels("// Ordering: W1 (C).\n", &[(1, "`W1 (C)`")]);
+        check_labels("\n// Q2: only push links.\n", &[(2, "`Q2`")]);
+        check_labels("f(); // Ordering: (W3 a)\n", &[(1, "`W3 (a)`")]);
+    }
+
+    #[test]
+    fn a_step_belongs_to_the_theorem_above_it() {
+        check_labels("// Ordering: W1s (A).\n", &[(1, "`W1s (A)`")]);
+        check_labels("// Ordering: W1 (b).\n", &[(1, "`W1 (b)`")]);
+    }
+
+    #[test]
+    fn other_words_are_no_labels() {
+        check_labels(
+            "// Shares the L2 (if any), as the L1 does; x86 and W1ndow; Q (a).\n",
+            &[],
+        );
+        check_labels("let a = \"W9\"; /// W9 in documentation declares.\n", &[]);
+    }
+}
