@@ -7,7 +7,7 @@ use super::finding::Finding;
 use super::source::Source;
 
 struct Rule {
-    /// A path (`a::b`) or a macro (`a!`).
+    /// A path (`a::b`), a macro (`a!`) or a method (`.a(`).
     name: &'static str,
     /// Where the rule holds: files below one of these.
     holds_in: &'static [&'static str],
@@ -186,6 +186,9 @@ fn is_below(path: &str, name: &str) -> bool {
 
 /// Whether `code` has `name` as a path of its own: not as a part of a longer word, nor inside another path.
 fn names(code: &str, name: &str) -> bool {
+    if name.starts_with('.') {
+        return code.contains(name);
+    }
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name).any(|(start, _)| {
         let before = code[..start].trim_end_matches("::");
@@ -273,6 +276,14 @@ mod tests {
             &[(1, "sched/queue/")],
         );
         check_place("crates/topology/src/pin.rs", "use rustix::thread::CpuSet;\n", &[]);
+    }
+
+    #[test]
+    fn time_is_read_in_one_place() {
+        let read = "fn f(a: Instant) { a.elapsed(); }\n";
+        check_place("crates/runtime/src/sys/clock.rs", read, &[]);
+        check_place("crates/runtime/src/trace.rs", read, &[(1, "sys/clock")]);
+        check_place("crates/bench/src/run.rs", read, &[]);
     }
 
     #[test]
