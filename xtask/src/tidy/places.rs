@@ -78,6 +78,12 @@ const RULES: &[Rule] = &[
         why: "stacks are switched in ult/ only",
     },
     Rule {
+        name: ".elapsed(",
+        holds_in: &["crates/runtime/src/"],
+        may_use: &["crates/runtime/src/sys/clock.rs"],
+        why: "time is read in sys/clock and travels as an argument",
+    },
+    Rule {
         name: "asm!",
         holds_in: EVERYWHERE,
         may_use: &[],
