@@ -183,7 +183,7 @@ impl Bench {
     }
 
     fn log(&self) -> PathBuf {
-        self.root.join("target").join("last-test.log")
+        workspace::target_dir("loom").join("mutate.log")
     }
 }
 
