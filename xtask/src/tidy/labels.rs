@@ -3,10 +3,11 @@
 //! A *theorem* is a capital letter or two and a number, perhaps with a small letter (`W1`, `W1s`, `Q2`); a *step* is a
 //! theorem and one letter in parentheses, written `W1 (B)` or `(W1 b)`.
 //!
-//! Declared is a theorem that a markdown heading, a table cell or bold text begins with, or that documentation (`///`,
-//! `//!`) mentions; and a step that a README or documentation writes out, or that a README mentions as `(B)` after its
-//! theorem was declared and before the next one is. Cited is what other comments mention. Of the bare names only `W`
-//! and `Q` count, because `L1` and `x86` are not theorems.
+//! Declared is a theorem that a heading, a table row or a list item begins with, that bold text in a README has in it,
+//! or that documentation (`///`, `//!`) mentions; and a step that a README or documentation writes out. In a README a
+//! step may also stand alone: `(B)` in a theorem's section is that theorem's, elsewhere every theorem's of the page.
+//! Cited is what other comments mention. Of the bare names only `W` and `Q` count, because `L1` and `x86` are not
+//! theorems.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,15 @@ pub(super) struct Label {
     step: Option<char>,
 }
 
+impl Label {
+    fn step(theorem: &str, step: char) -> Self {
+        Self {
+            theorem: theorem.to_owned(),
+            step: Some(step),
+        }
+    }
+}
+
 impl std::fmt::Display for Label {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.step {
@@ -31,26 +41,25 @@ impl std::fmt::Display for Label {
 
 /// Adds what a README declares.
 pub(super) fn declared_by_readme(text: &str, declared: &mut BTreeSet<Label>) {
-    let mut current = None;
+    let mut theorems = BTreeSet::new();
+    let mut shared_steps = BTreeSet::new();
+    let mut current: Option<String> = None;
     for line in text.lines() {
-        for label in find(line) {
-            if label.step.is_some() {
-                declared.insert(label);
-            }
+        declared.extend(find(line).into_iter().filter(|label| label.step.is_some()));
+        theorems.extend(bold_texts(line).flat_map(find).map(|label| label.theorem));
+        let begun = begun_theorem(line);
+        if begun.is_some() || line.starts_with('#') {
+            current = begun;
         }
-        if let Some(theorem) = declared_theorem(line) {
-            declared.insert(Label {
-                theorem: theorem.clone(),
-                step: None,
-            });
-            current = Some(theorem);
+        theorems.extend(current.clone());
+        match &current {
+            Some(theorem) => declared.extend(lone_steps(line).map(|step| Label::step(theorem, step))),
+            None => shared_steps.extend(lone_steps(line)),
         }
-        if let Some(theorem) = &current {
-            declared.extend(lone_steps(line).map(|step| Label {
-                theorem: theorem.clone(),
-                step: Some(step),
-            }));
-        }
+    }
+    for theorem in theorems {
+        declared.extend(shared_steps.iter().map(|step| Label::step(&theorem, *step)));
+        declared.insert(Label { theorem, step: None });
     }
 }
 
@@ -85,15 +94,17 @@ pub(super) fn check(path: &str, source: &Source, declared: &BTreeSet<Label>) -> 
 }
 
 /// The theorem that a heading, a list item, a table row or a bold text at the start of `line` is about.
-fn declared_theorem(line: &str) -> Option<String> {
+fn begun_theorem(line: &str) -> Option<String> {
     let line = line.trim_start();
-    let is_heading = line.starts_with('#') || line.starts_with('|');
-    let text = line.trim_start_matches(['#', '|', '-', '*', ' ', '`']);
-    let is_bold = line.trim_start_matches(['-', ' ']).starts_with("**");
-    if !is_heading && !is_bold {
+    if !line.starts_with(['#', '|']) && !line.trim_start_matches(['-', ' ']).starts_with("**") {
         return None;
     }
-    theorem_at(text).map(|(theorem, _)| theorem.to_owned())
+    theorem_at(line.trim_start_matches(['#', '|', '-', '*', ' ', '`'])).map(|(theorem, _)| theorem.to_owned())
+}
+
+/// What stands between pairs of `**`.
+fn bold_texts(line: &str) -> impl Iterator<Item = &str> {
+    line.split("**").skip(1).step_by(2)
 }
 
 /// Every label in `text`, in order.
@@ -159,8 +170,8 @@ mod tests {
     use super::super::finding::check_findings;
     use super::*;
 
-    const README: &str = "# Protocol\nSee Q1 below.\n## W1: no lost wake-up\n1. fence **(A)**\n2. fence (B)\n\
-                          - **W1s, shared**: step (b)\n| Q1 | `q1` |\n";
+    const README: &str = "# Protocol\nSee Q1 below; publish is (p).\n## W1: no lost wake-up\n1. fence **(A)**\n2. fence (B)\n\
+                          - **W1s, shared**: step (b)\n| Q1 | `q1` |\n## Rest\n**Skipping (W4s).** Step (r).\n";
 
     fn check_labels(text: &str, expected: &[(usize, &str)]) {
         let source = Source::scan(text);
@@ -193,6 +204,12 @@ mod tests {
     fn a_step_belongs_to_the_theorem_above_it() {
         check_labels("// Ordering: W1s (A).\n", &[(1, "`W1s (A)`")]);
         check_labels("// Ordering: W1 (b).\n", &[(1, "`W1 (b)`")]);
+    }
+
+    #[test]
+    fn a_step_outside_of_all_theorems_is_everyones() {
+        check_labels("// Ordering: W1 (p), (W1s r), W4s (p).\n", &[]);
+        check_labels("// Ordering: W5 (p).\n", &[(1, "`W5 (p)`")]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) fn check(readme: &str, test_fns: &[String], mutations: &[Mutation]) -
         found.push(Finding::new(
             README,
             0,
-            "no table with the columns `theorem` and `loom test`",
+            "no theorem in a table with the columns `theorem` and `loom test`",
         ));
     }
     for theorem in theorems.iter().filter(|theorem| !theorem.tests.is_empty()) {
@@ -155,6 +155,9 @@ mod tests {
 
     #[test]
     fn a_readme_without_the_table_fails() {
-        check_findings(&check("| a | b |\n|---|---|\n", &[], &[]), &[(0, "no table")]);
+        check_findings(
+            &check("| a | b |\n|---|---|\n", &[], &[]),
+            &[(0, "no theorem in a table")],
+        );
     }
 }
