@@ -7,7 +7,7 @@ use super::finding::Finding;
 use super::source::Source;
 
 struct Rule {
-    /// A path (`a::b`), a macro (`a!`) or a method (`.a(`).
+    /// A path (`a::b`), a function of a type (`A::b`), a macro (`a!`) or a method (`.a(`).
     name: &'static str,
     /// Where the rule holds: files below one of these.
     holds_in: &'static [&'static str],
@@ -27,6 +27,9 @@ const RUNTIME: &[&str] = &["crates/runtime/"];
 const EVERYWHERE: &[&str] = &[""];
 const SHIM: &[&str] = &["crates/runtime/src/primitives.rs"];
 const THROUGH_SHIM: &str = "atomics come through crates/runtime/src/primitives.rs, so that loom sees every one";
+
+const CLOCK: &[&str] = &["crates/runtime/src/sys/clock.rs"];
+const ONE_CLOCK: &str = "time is read in sys/clock and travels as an argument";
 
 const RULES: &[Rule] = &[
     Rule {
@@ -78,10 +81,22 @@ const RULES: &[Rule] = &[
         why: "stacks are switched in ult/ only",
     },
     Rule {
+        name: "Instant::now",
+        holds_in: &["crates/runtime/src/"],
+        may_use: CLOCK,
+        why: ONE_CLOCK,
+    },
+    Rule {
+        name: "SystemTime::now",
+        holds_in: &["crates/runtime/src/"],
+        may_use: CLOCK,
+        why: ONE_CLOCK,
+    },
+    Rule {
         name: ".elapsed(",
         holds_in: &["crates/runtime/src/"],
-        may_use: &["crates/runtime/src/sys/clock.rs"],
-        why: "time is read in sys/clock and travels as an argument",
+        may_use: CLOCK,
+        why: ONE_CLOCK,
     },
     Rule {
         name: "asm!",
@@ -199,7 +214,8 @@ fn names(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(start, _)| {
         let before = code[..start].trim_end_matches("::");
         let is_root = before.len() == start || !before.ends_with(is_word);
-        let begins = !code[..start].ends_with(is_word) && (is_root || name.ends_with('!'));
+        let in_any_path = name.ends_with('!') || name.starts_with(char::is_uppercase);
+        let begins = !code[..start].ends_with(is_word) && (is_root || in_any_path);
         let after = &code[start + name.len()..];
         // A crate is named by a path into it or by an import; the same word alone may be a variable or a module.
         let ends = if name.ends_with('!') {
@@ -286,10 +302,21 @@ mod tests {
 
     #[test]
     fn time_is_read_in_one_place() {
-        let read = "fn f(a: Instant) { a.elapsed(); }\n";
-        check_place("crates/runtime/src/sys/clock.rs", read, &[]);
-        check_place("crates/runtime/src/trace.rs", read, &[(1, "sys/clock")]);
-        check_place("crates/bench/src/run.rs", read, &[]);
+        for read in [
+            "a.elapsed();",
+            "Instant::now();",
+            "std::time::Instant::now();",
+            "f(SystemTime::now);",
+        ] {
+            check_place("crates/runtime/src/sys/clock.rs", read, &[]);
+            check_place("crates/runtime/src/trace.rs", read, &[(1, "sys/clock")]);
+            check_place("crates/bench/src/run.rs", read, &[]);
+        }
+        check_place(
+            "crates/runtime/src/trace.rs",
+            "MyInstant::nowhere(Instant::nowhere());",
+            &[],
+        );
     }
 
     #[test]
