@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::task::{Context, Poll};
 
 use crate::driver::{self, Interest, Registration, Side};
+use crate::sys;
 
 /// Waits until something with a file descriptor can be read or written: a pipe, a socket, an eventfd.
 ///
@@ -87,7 +88,7 @@ impl<T: AsFd> AsyncFd<T> {
     #[track_caller]
     fn with_interest(io: T, interest: Interest) -> io::Result<Self> {
         let fd = io.as_fd();
-        rustix::io::ioctl_fionbio(fd, true)?;
+        sys::fd::set_nonblocking(fd)?;
         let registration = driver::with_current(|driver| driver.register(fd, interest))?;
         Ok(AsyncFd {
             io: Some(io),

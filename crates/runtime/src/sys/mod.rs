@@ -3,6 +3,7 @@
 //! **Architecture Invariant:** no other module calls the system or reads a clock.
 
 pub(crate) mod clock;
+pub(crate) mod fd;
 pub(crate) mod futex;
 pub(crate) mod poller;
 pub(crate) mod thread;
