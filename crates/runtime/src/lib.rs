@@ -6,6 +6,7 @@ pub mod coop;
 mod driver;
 mod error;
 pub mod io;
+mod join_set;
 pub mod metrics;
 pub mod net;
 mod primitives;
@@ -19,6 +20,7 @@ mod trace;
 
 pub use builder::Builder;
 pub use error::BuildError;
+pub use join_set::JoinSet;
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{EnterGuard, Handle, Runtime, spawn, spawn_blocking};
