@@ -1,0 +1,213 @@
+//! A set of tasks whose results come in the order in which they finish.
+
+mod members;
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::task::{Context, Poll};
+
+use self::members::Members;
+use crate::coop;
+use crate::runtime::{self, Handle};
+use crate::task::{AbortHandle, JoinError, JoinHandle};
+
+/// Tasks that belong together: awaited in the order in which they finish, aborted when the set is dropped.
+///
+/// Waiting costs what the tasks that have finished cost, however many there are in the set.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::JoinSet;
+///
+/// let mut set = JoinSet::new();
+/// for number in 0..10 {
+///     set.spawn(async move { number * number });
+/// }
+/// let mut sum = 0;
+/// while let Some(result) = set.join_next().await {
+///     sum += result.unwrap();
+/// }
+/// assert_eq!(sum, 285);
+/// # });
+/// ```
+#[must_use = "dropping the set aborts its tasks"]
+pub struct JoinSet<T> {
+    members: Members<JoinHandle<T>>,
+}
+
+impl<T> JoinSet<T> {
+    /// An empty set.
+    pub fn new() -> Self {
+        JoinSet {
+            members: Members::new(),
+        }
+    }
+
+    /// How many tasks are in the set: those whose results have not been taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Is no task in the set?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Asks all tasks to stop at their next suspension point. They stay in the set until their results are taken: cancelled,
+    /// unless they finished first.
+    pub fn abort_all(&mut self) {
+        self.members.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Removes all tasks from the set and lets them run on.
+    pub fn detach_all(&mut self) {
+        self.members.clear();
+    }
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// Spawns a task on the current runtime, and adds it to the set.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn spawn<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.insert(runtime::spawn(future))
+    }
+
+    /// Spawns a task on the runtime of `handle`, and adds it to the set.
+    #[track_caller]
+    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.insert(handle.spawn(future))
+    }
+
+    /// Runs a closure that may block on the blocking pool of the current runtime, and adds it to the set. It can't be aborted
+    /// once it has begun.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn spawn_blocking<F>(&mut self, f: F) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.insert(runtime::spawn_blocking(f))
+    }
+
+    /// Runs a closure that may block on the blocking pool of `handle`, and adds it to the set; see
+    /// [`spawn_blocking`](Self::spawn_blocking).
+    pub fn spawn_blocking_on<F>(&mut self, f: F, handle: &Handle) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.insert(handle.spawn_blocking(f))
+    }
+
+    /// Adds a task that was spawned before.
+    pub(crate) fn insert(&mut self, task: JoinHandle<T>) -> AbortHandle {
+        let abort = task.abort_handle();
+        self.members.insert(task);
+        abort
+    }
+}
+
+impl<T> JoinSet<T> {
+    /// Waits until one of the tasks has finished, removes it from the set and returns its result; `None` if the set is empty.
+    ///
+    /// # Errors
+    ///
+    /// The result is an error if the task has panicked or was cancelled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a task leaves the set only when its result is returned.
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        poll_fn(|cx| self.poll_join_next(cx)).await
+    }
+
+    /// The result of a task that has finished; `None` if there is none at the moment, or the set is empty.
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        // There is no later turn to put it off to.
+        coop::without_limit(|| self.members.try_next())
+    }
+
+    /// Polls for the next result: `Ready(None)` if the set is empty, `Pending` if no task has finished. The waker of the last
+    /// poll is called when that changes.
+    pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        // One unit for each result; the polls of the members are our own business.
+        coop::poll_progress(cx, |cx| coop::without_limit(|| self.members.poll_next(cx)))
+    }
+
+    /// Aborts all tasks and waits until they are gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: the tasks are aborted with the first poll; calling again waits for the rest.
+    pub async fn shutdown(&mut self) {
+        self.abort_all();
+        while self.join_next().await.is_some() {}
+    }
+
+    /// Waits for all tasks; returns what they gave, in the order in which they finished.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of a task that has panicked, or if a task was cancelled; the others are aborted.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: dropping it aborts the tasks and loses all results. [`join_next`](Self::join_next) keeps them.
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.len());
+        while let Some(result) = self.join_next().await {
+            match result {
+                Ok(output) => outputs.push(output),
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => panic!("a task of the set gave no result: {error}"),
+            }
+        }
+        outputs
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        self.abort_all();
+    }
+}
+
+impl<T> Default for JoinSet<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet").field("len", &self.len()).finish()
+    }
+}
+
+/// Spawns each future on the current runtime.
+impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> FromIterator<F> for JoinSet<T> {
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut set = JoinSet::new();
+        for future in futures {
+            set.spawn(future);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests;

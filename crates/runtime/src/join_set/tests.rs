@@ -1,0 +1,157 @@
+//! The set with real tasks.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use futures_lite::future::poll_once;
+
+use super::*;
+use crate::Runtime;
+
+/// Runs a test on two workers.
+fn run(test: impl Future<Output = ()>) {
+    Runtime::builder()
+        .worker_threads(2)
+        .build()
+        .unwrap()
+        .block_on(test);
+}
+
+#[test]
+fn every_result_comes_once() {
+    run(async {
+        let mut set = JoinSet::new();
+        assert!(set.is_empty());
+        assert!(set.join_next().await.is_none());
+        for number in 0..1000 {
+            set.spawn(async move { number });
+        }
+        assert_eq!(set.len(), 1000);
+        let mut results = Vec::new();
+        while let Some(result) = set.join_next().await {
+            results.push(result.unwrap());
+        }
+        results.sort_unstable();
+        assert_eq!(results, (0..1000).collect::<Vec<_>>());
+        assert!(set.is_empty());
+    });
+}
+
+#[test]
+fn a_set_can_be_collected_and_joined_as_a_whole() {
+    run(async {
+        let set: JoinSet<usize> = (0..20).map(|number| async move { number }).collect();
+        let mut outputs = set.join_all().await;
+        outputs.sort_unstable();
+        assert_eq!(outputs, (0..20).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn blocking_jobs_and_other_runtimes_take_part() {
+    let other = Runtime::builder().worker_threads(1).build().unwrap();
+    run(async {
+        let mut set = JoinSet::new();
+        set.spawn_blocking(|| 1);
+        set.spawn_on(async { 10 }, other.handle());
+        set.spawn_blocking_on(|| 100, other.handle());
+        assert_eq!(set.join_all().await.into_iter().sum::<i32>(), 111);
+    });
+}
+
+#[test]
+fn a_panic_and_an_abort_are_results() {
+    run(async {
+        let mut set = JoinSet::new();
+        set.spawn(async { panic!("for the test") });
+        assert!(set.join_next().await.unwrap().unwrap_err().is_panic());
+        let abort = set.spawn(pending::<()>());
+        abort.abort();
+        assert!(set.join_next().await.unwrap().unwrap_err().is_cancelled());
+        assert!(set.join_next().await.is_none());
+    });
+}
+
+#[test]
+#[should_panic(expected = "for the test")]
+fn join_all_passes_a_panic_on() {
+    run(async {
+        let mut set = JoinSet::new();
+        set.spawn(pending::<()>());
+        set.spawn(async { panic!("for the test") });
+        set.join_all().await;
+    });
+}
+
+#[test]
+fn shutdown_waits_until_all_tasks_are_gone() {
+    run(async {
+        let alive = Arc::new(());
+        let mut set = JoinSet::new();
+        for _ in 0..50 {
+            let alive = Arc::clone(&alive);
+            set.spawn(async move {
+                pending::<()>().await;
+                drop(alive);
+            });
+        }
+        set.shutdown().await;
+        assert!(set.is_empty());
+        assert_eq!(Arc::strong_count(&alive), 1);
+    });
+}
+
+/// Resolves when the last clone of the sender is dropped.
+async fn closed(receiver: async_channel::Receiver<()>) {
+    assert!(receiver.recv().await.is_err());
+}
+
+#[test]
+fn dropping_the_set_aborts_its_tasks() {
+    run(async {
+        let (sender, receiver) = async_channel::bounded::<()>(1);
+        let mut set = JoinSet::new();
+        for _ in 0..10 {
+            let sender = sender.clone();
+            set.spawn(async move {
+                pending::<()>().await;
+                drop(sender);
+            });
+        }
+        drop((set, sender));
+        closed(receiver).await;
+    });
+}
+
+#[test]
+fn detached_tasks_run_on() {
+    run(async {
+        let (sender, receiver) = async_channel::bounded(1);
+        let (go, wait) = async_channel::bounded::<()>(1);
+        let mut set = JoinSet::new();
+        set.spawn(async move {
+            wait.recv().await.unwrap();
+            sender.send(42).await.unwrap();
+        });
+        set.detach_all();
+        assert!(set.is_empty());
+        drop(set);
+        go.send(()).await.unwrap();
+        assert_eq!(receiver.recv().await, Ok(42));
+    });
+}
+
+#[test]
+fn trying_never_waits() {
+    run(async {
+        let mut set = JoinSet::new();
+        assert!(set.try_join_next().is_none());
+        let (go, wait) = async_channel::bounded::<()>(1);
+        set.spawn(async move { wait.recv().await.unwrap() });
+        assert!(set.try_join_next().is_none());
+        assert!(poll_once(set.join_next()).await.is_none());
+        assert_eq!(set.len(), 1, "a wait that was dropped takes nothing");
+        go.send(()).await.unwrap();
+        set.join_next().await.unwrap().unwrap();
+    });
+}
