@@ -49,14 +49,15 @@ impl Notices {
     }
 }
 
-// The fields that every operation touches come first: with the lock word they fill one cache line.
+// With the lock word before it: the first cache line is what every message changes, the second is who waits, which stays
+// clean (and shared by the cores) while nobody does.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct State<T> {
     closed: bool,
-    receivers: Waiters,
     limit: usize,
     queue: Queue<T>,
+    receivers: Waiters,
     senders: Waiters,
 }
 
@@ -65,9 +66,9 @@ impl<T> State<T> {
         let expected = if limit == usize::MAX { 0 } else { limit };
         Self {
             closed: false,
-            receivers: Waiters::new(),
             limit,
             queue: Queue::with_expected(expected),
+            receivers: Waiters::new(),
             senders: Waiters::new(),
         }
     }
