@@ -100,12 +100,12 @@ impl<T> State<T> {
         Outcome::Done
     }
 
-    /// Moves the oldest message into `message`, which is empty.
+    /// Moves the oldest message to where `keep` puts it, which is its last place: a copy saved for large messages.
     #[inline(always)]
-    pub(super) fn take(&mut self, message: &mut Option<T>) -> Outcome {
-        *message = self.queue.pop();
-        if message.is_none() {
-            return self.nothing_there();
+    pub(super) fn take(&mut self, keep: impl FnOnce(T)) -> Outcome {
+        match self.queue.pop() {
+            None => return self.nothing_there(),
+            Some(message) => keep(message),
         }
         let len = self.queue.len();
         if len == 0 || (self.limit - len).is_multiple_of(OVERDUE) {
