@@ -81,12 +81,14 @@ impl<T> Receiver<T> {
     /// If there is none; the error tells whether one may come.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        let mut message = None;
-        let outcome = self.shared.try_op(|state| state.take(&mut message));
-        message.ok_or(match outcome {
-            Outcome::Closed => TryRecvError::Closed,
-            Outcome::NotNow | Outcome::Done => TryRecvError::Empty,
-        })
+        let mut received = Err(TryRecvError::Empty);
+        let outcome = self
+            .shared
+            .try_op(|state| state.take(|message| received = Ok(message)));
+        if outcome == Outcome::Closed {
+            received = Err(TryRecvError::Closed);
+        }
+        received
     }
 
     /// Receives the oldest message; the calling OS thread sleeps while there is none.
@@ -189,13 +191,17 @@ impl<T> Stream for Receiver<T> {
             .get_or_insert_with(|| Box::pin(Seat::new()));
         // SAFETY: the seat isn't moved.
         let seat = unsafe { seat.as_mut().get_unchecked_mut() };
-        let mut message = None;
+        let mut received = Poll::Pending;
         // SAFETY: the seat is boxed, and `drop` cancels before it frees it; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared
-                .poll_op(Side::Receivers, seat, cx, |state| state.take(&mut message))
+            this.shared.poll_op(Side::Receivers, seat, cx, |state| {
+                state.take(|message| received = Poll::Ready(Some(message)))
+            })
         };
-        poll.map(|_| message)
+        if poll == Poll::Ready(Outcome::Closed) {
+            received = Poll::Ready(None);
+        }
+        received
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -217,18 +223,18 @@ impl<T> Future for Recv<'_, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the seat isn't moved.
         let this = unsafe { self.get_unchecked_mut() };
-        let mut message = None;
+        let mut received = Poll::Pending;
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
             this.shared
                 .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
-                    state.take(&mut message)
+                    state.take(|message| received = Poll::Ready(Ok(message)))
                 })
         };
-        match poll {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(_) => Poll::Ready(message.ok_or(RecvError)),
+        if poll == Poll::Ready(Outcome::Closed) {
+            received = Poll::Ready(Err(RecvError));
         }
+        received
     }
 }
 

@@ -47,11 +47,15 @@ impl<T> Sender<T> {
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         let mut message = Some(message);
         let outcome = self.shared.try_op(|state| state.put(&mut message));
-        match (outcome, message) {
-            (Outcome::NotNow, Some(message)) => Err(TrySendError::Full(message)),
-            (Outcome::Closed, Some(message)) => Err(TrySendError::Closed(message)),
-            _ => Ok(()),
+        if outcome == Outcome::Done {
+            return Ok(());
         }
+        message.map_or(Ok(()), |message| {
+            Err(match outcome {
+                Outcome::Closed => TrySendError::Closed(message),
+                Outcome::NotNow | Outcome::Done => TrySendError::Full(message),
+            })
+        })
     }
 
     /// Sends a message; the calling OS thread sleeps while the channel is full.
@@ -189,9 +193,12 @@ impl<T> Future for Send<'_, T> {
         };
         match poll {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(_) => {
-                Poll::Ready(this.message.take().map_or(Ok(()), |m| Err(SendError(m))))
-            }
+            Poll::Ready(Outcome::Closed) => Poll::Ready(
+                this.message
+                    .take()
+                    .map_or(Ok(()), |message| Err(SendError(message))),
+            ),
+            Poll::Ready(_) => Poll::Ready(Ok(())),
         }
     }
 }
