@@ -73,7 +73,7 @@ fn hackbench_by_stream() {
     for transport in [Transport::Pipe, Transport::Socket] {
         // 5000 bytes exceed what a pipe takes at once: writes are partial, and messages mix.
         for size in [1, 100, 5000] {
-            for runtime in [RuntimeName::Tokio, RuntimeName::Smol, RuntimeName::Threads] {
+            for runtime in RUNTIMES {
                 let workload = Workload::Hackbench(hackbench(transport, 1, size));
                 match run(workload, runtime, ChannelKind::None) {
                     Outcome::Measured(measured) => assert_eq!(measured.ops, 720),
