@@ -1,2 +1,140 @@
-//! b
-fn main() {}
+//! Single operations on quadrille and tokio, two workers each: `cargo bench -p quadrille-bench`.
+//!
+//! For whole workloads and the other peers see `quadrille compare`; these are for a quick look at one path while working
+//! on it. All of them run inside a task and time themselves, so the way into the runtime is not part of them.
+
+use std::time::{Duration, Instant};
+
+use criterion::{
+    BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
+};
+use quadrille_bench::adapters::async_channel::AsyncChannel;
+use quadrille_bench::adapters::quadrille::{Mpmc, Quadrille};
+use quadrille_bench::adapters::tokio::{Tokio, TokioMpsc};
+use quadrille_bench::adapters::{Channel, Received, Runtime, Sent};
+use quadrille_bench::outcome::Stop;
+use quadrille_bench::spec::RuntimeName;
+
+const WORKERS: usize = 2;
+
+fn bench(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    mut timed: impl FnMut(u64) -> Result<Duration, Stop>,
+) {
+    group.bench_function(name, |bencher| {
+        bencher.iter_custom(|count| timed(count).expect("the operation succeeds"));
+    });
+}
+
+fn spawn_join<R: Runtime>(runtime: R, count: u64) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let start = Instant::now();
+        for index in 0..count {
+            if runtime.spawn(async move { index }).await != index {
+                return Err(Stop::failed("a task returned something else"));
+            }
+        }
+        Ok(start.elapsed())
+    })
+}
+
+fn yield_now<R: Runtime>(runtime: R, count: u64) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let start = Instant::now();
+        for _ in 0..count {
+            R::yield_now().await;
+        }
+        Ok(start.elapsed())
+    })
+}
+
+fn ping_pong<R: Runtime, C: Channel>(runtime: R, count: u64) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let (there, mut there_end) = C::bounded::<u64>(1);
+        let (back, mut back_end) = C::bounded::<u64>(1);
+        let partner = runtime.spawn(async move {
+            while let Some(number) = C::recv(&mut there_end).await.value() {
+                C::send(&back, number).await.sent()?;
+            }
+            Ok(())
+        });
+        let start = Instant::now();
+        for index in 0..count {
+            C::send(&there, index).await.sent()?;
+            if C::recv(&mut back_end).await.value() != Some(index) {
+                return Err(Stop::failed("the partner answered something else"));
+            }
+        }
+        let elapsed = start.elapsed();
+        drop(there);
+        partner.await.map(|()| elapsed)
+    })
+}
+
+fn send_and_receive<R: Runtime, C: Channel>(runtime: R, count: u64) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let (sender, mut receiver) = C::bounded::<[u8; 100]>(1);
+        let start = Instant::now();
+        for _ in 0..count {
+            C::send(&sender, [7; 100]).await.sent()?;
+            if C::recv(&mut receiver).await.value().is_none() {
+                return Err(Stop::failed("the message is gone"));
+            }
+        }
+        Ok(start.elapsed())
+    })
+}
+
+fn tasks(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
+    let mut group = criterion.benchmark_group("spawn_join");
+    bench(&mut group, "quadrille", |count| {
+        spawn_join(quadrille, count)
+    });
+    bench(&mut group, "tokio", |count| spawn_join(tokio, count));
+    group.finish();
+
+    let mut group = criterion.benchmark_group("yield");
+    bench(&mut group, "quadrille", |count| yield_now(quadrille, count));
+    bench(&mut group, "tokio", |count| yield_now(tokio, count));
+    group.finish();
+}
+
+fn channels(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
+    let mut group = criterion.benchmark_group("ping_pong");
+    bench(&mut group, "quadrille", |count| {
+        ping_pong::<_, AsyncChannel>(quadrille, count)
+    });
+    bench(&mut group, "quadrille, own channel", |count| {
+        ping_pong::<_, Mpmc>(quadrille, count)
+    });
+    bench(&mut group, "tokio", |count| {
+        ping_pong::<_, AsyncChannel>(tokio, count)
+    });
+    bench(&mut group, "tokio, own channel", |count| {
+        ping_pong::<_, TokioMpsc>(tokio, count)
+    });
+    group.finish();
+
+    let mut group = criterion.benchmark_group("send_and_receive");
+    bench(&mut group, "async-channel", |count| {
+        send_and_receive::<_, AsyncChannel>(quadrille, count)
+    });
+    bench(&mut group, "quadrille::sync::mpmc", |count| {
+        send_and_receive::<_, Mpmc>(quadrille, count)
+    });
+    bench(&mut group, "tokio::sync::mpsc", |count| {
+        send_and_receive::<_, TokioMpsc>(tokio, count)
+    });
+    group.finish();
+}
+
+fn single_ops(criterion: &mut Criterion) {
+    let quadrille = Quadrille::start(WORKERS, RuntimeName::Quadrille).expect("quadrille starts");
+    let tokio = Tokio::start(WORKERS).expect("tokio starts");
+    tasks(criterion, quadrille, tokio);
+    channels(criterion, quadrille, tokio);
+}
+
+criterion_group!(benches, single_ops);
+criterion_main!(benches);

@@ -56,7 +56,7 @@ pub struct HackbenchArgs {
     /// Bytes of a message; over channels one of 4, 16, 64, 100, 256, 1024, 4096
     #[arg(short = 's', long, default_value_t = 100, value_parser = positive)]
     pub size: usize,
-    /// Send through bounded channels in this process [default]
+    /// Send through bounded channels in this process; the default
     #[arg(long, group = "transport")]
     pub channel: bool,
     /// Send through pipes

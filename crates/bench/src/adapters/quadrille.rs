@@ -1,15 +1,16 @@
-//! quadrille: the runtime of this workspace, its channel, its counters.
+//! quadrille: the runtime of this workspace, its channel, its pipes and sockets, its counters.
 
-use std::future::{self, Future};
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use quadrille::JoinHandle;
+use quadrille::net::{PipeReader, PipeWriter, UnixStream, pipe};
 use quadrille::policy::Config;
 use quadrille::sync::mpmc;
 
-use super::{Channel, Received, Runtime, Sent, Streams};
+use super::{Channel, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::{Counters, Stop};
 use crate::spec::{RuntimeName, Transport};
 
@@ -112,30 +113,50 @@ impl Channel for Mpmc {
     }
 }
 
-/// There are no streams yet, so there is no end of one.
+/// The writing end of a pipe or socket.
 #[derive(Debug)]
-pub enum NoStream {}
+pub enum Writer {
+    /// Of a pipe.
+    Pipe(PipeWriter),
+    /// One of two connected sockets.
+    Socket(UnixStream),
+}
+
+/// The reading end of a pipe or socket.
+#[derive(Debug)]
+pub enum Reader {
+    /// Of a pipe.
+    Pipe(PipeReader),
+    /// One of two connected sockets.
+    Socket(UnixStream),
+}
 
 impl Streams for Quadrille {
-    type Writer = NoStream;
-    type Reader = NoStream;
+    type Writer = Writer;
+    type Reader = Reader;
 
-    fn open(self, _: Transport) -> Result<(NoStream, NoStream), Stop> {
-        Err(Stop::unsupported(
-            "pipes and sockets are not supported by this runtime yet",
-        ))
+    fn open(self, transport: Transport) -> Result<(Writer, Reader), Stop> {
+        let _inside = self.0.enter();
+        if transport == Transport::Pipe {
+            pipe().map(|(reader, writer)| (Writer::Pipe(writer), Reader::Pipe(reader)))
+        } else {
+            UnixStream::pair()
+                .map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
+        }
+        .map_err(|error| stream_failed(&error))
     }
 
-    fn write_all(writer: &NoStream, _: &[u8]) -> impl Future<Output = io::Result<()>> + Send {
-        let never: future::Ready<io::Result<()>> = match *writer {};
-        never
+    async fn write_all(writer: &Writer, bytes: &[u8]) -> io::Result<()> {
+        match writer {
+            Writer::Pipe(pipe) => pipe.write_all(bytes).await,
+            Writer::Socket(socket) => socket.write_all(bytes).await,
+        }
     }
 
-    fn read_exact(
-        reader: &mut NoStream,
-        _: &mut [u8],
-    ) -> impl Future<Output = io::Result<()>> + Send {
-        let never: future::Ready<io::Result<()>> = match *reader {};
-        never
+    async fn read_exact(reader: &mut Reader, bytes: &mut [u8]) -> io::Result<()> {
+        match reader {
+            Reader::Pipe(pipe) => pipe.read_exact(bytes).await,
+            Reader::Socket(socket) => socket.read_exact(bytes).await,
+        }
     }
 }

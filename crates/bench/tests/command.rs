@@ -1,0 +1,169 @@
+//! The `quadrille` command as a user types it: output, files, exit statuses.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn quadrille(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quadrille"));
+    command.args(args);
+    command
+}
+
+fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn check_usage_error(args: &[&str], expected: &str) {
+    let (status, _, stderr) = output(&mut quadrille(args));
+    assert_eq!(status, Some(2), "{args:?}");
+    assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
+    assert!(stderr.contains(expected), "{args:?}: {stderr}");
+}
+
+#[test]
+fn wrong_usage_ends_with_status_2() {
+    check_usage_error(&["compare", "hackbanch"], "hackbanch");
+    check_usage_error(&["compare", "--runtimes", "tokyo"], "tokyo");
+    check_usage_error(
+        &["compare", "--json", "/nonexistent/results.json"],
+        "/nonexistent/results.json",
+    );
+    check_usage_error(&["hackbench", "-g", "0"], "at least 1");
+    check_usage_error(&["hackbench", "-s", "99"], "not 99");
+    check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
+    check_usage_error(&["run-one", "{}"], "bad run description");
+}
+
+#[test]
+fn hackbench_prints_time_rate_and_counters() {
+    let args = [
+        "hackbench",
+        "-g",
+        "1",
+        "-f",
+        "3",
+        "-l",
+        "50",
+        "--runtime",
+        "quadrille,tokio",
+    ];
+    let (status, stdout, stderr) = output(&mut quadrille(&args));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    for expected in [
+        "groups 1, 3 x 3 tasks",
+        "messages      450",
+        "messages/s",
+        "CPU-seconds",
+        "useless_unparks",
+        "ratio to tokio",
+    ] {
+        assert!(
+            stdout.contains(expected),
+            "{expected} is missing in\n{stdout}"
+        );
+    }
+}
+
+#[test]
+fn hackbench_over_pipes_runs_on_threads() {
+    let args = [
+        "hackbench",
+        "-g",
+        "1",
+        "-f",
+        "3",
+        "-l",
+        "50",
+        "-s",
+        "7",
+        "--pipe",
+        "--runtime",
+        "threads",
+    ];
+    let (status, stdout, _) = output(&mut quadrille(&args));
+    assert_eq!(status, Some(0), "{stdout}");
+    assert!(stdout.contains("messages      450"), "{stdout}");
+}
+
+#[test]
+fn compare_writes_what_it_prints() {
+    let file = std::env::temp_dir().join(format!("quadrille-compare-{}.json", std::process::id()));
+    let args = [
+        "compare",
+        "yield",
+        "--runtimes",
+        "quadrille,tokio",
+        "--reps",
+        "2",
+        "--quick",
+        "--json",
+    ];
+    let (status, stdout, stderr) = output(quadrille(&args).arg(&file));
+    let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.contains("ratio to tokio"), "{stdout}");
+    let runtimes: Vec<_> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["runtime"].clone())
+        .collect();
+    assert_eq!(runtimes, ["quadrille", "tokio"]);
+    assert_eq!(json[1]["ratio_to_tokio"], 1.0);
+    assert_eq!(json[0]["repetitions"], 2);
+    assert!(json[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn without_go_its_row_says_so() {
+    let args = [
+        "compare",
+        "yield",
+        "--runtimes",
+        "tokio,go",
+        "--reps",
+        "1",
+        "--quick",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).env("PATH", "/nonexistent"));
+    assert_eq!(
+        status,
+        Some(0),
+        "a runtime that is not installed is no failure:\n{stdout}"
+    );
+    assert!(stdout.contains("not run: go is not installed"), "{stdout}");
+}
+
+#[test]
+fn a_go_that_does_not_build_is_named() {
+    let directory = std::env::temp_dir().join(format!("quadrille-no-go-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let fake = directory.join("go");
+    std::fs::write(&fake, "#!/bin/sh\necho 'no compiler here' >&2\nexit 1\n").unwrap();
+    let mut permissions = std::fs::metadata(&fake).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    std::fs::set_permissions(&fake, permissions).unwrap();
+    let args = [
+        "hackbench",
+        "-g",
+        "1",
+        "-f",
+        "1",
+        "-l",
+        "1",
+        "--runtime",
+        "go",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(status, Some(1));
+    assert!(stdout.contains("no compiler here"), "{stdout}");
+}

@@ -1,0 +1,257 @@
+//! Every workload, tiny, on every runtime of this process: it ends, and its own verification agrees.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quadrille_bench::adapters::async_channel::AsyncChannel;
+use quadrille_bench::adapters::tokio::Tokio;
+use quadrille_bench::adapters::{Channel, Received, Runtime, Sent};
+use quadrille_bench::outcome::{Measured, Outcome, Stop};
+use quadrille_bench::run_one;
+use quadrille_bench::spec::{ChannelKind, Hackbench, RuntimeName, Spec, Transport, Workload};
+use quadrille_bench::workloads::hackbench;
+use quadrille_bench::workloads::wire::ChannelWire;
+
+const RUNTIMES: [RuntimeName; 5] = [
+    RuntimeName::Quadrille,
+    RuntimeName::QuadrilleBaseline,
+    RuntimeName::Tokio,
+    RuntimeName::Smol,
+    RuntimeName::Threads,
+];
+
+fn hackbench(transport: Transport, capacity: usize, size: usize) -> Hackbench {
+    Hackbench {
+        groups: 2,
+        fds: 3,
+        loops: 40,
+        size,
+        capacity,
+        transport,
+    }
+}
+
+fn run(workload: Workload, runtime: RuntimeName, channel: ChannelKind) -> Outcome {
+    run_one::run(&Spec {
+        workload,
+        runtime,
+        channel,
+        workers: 2,
+        progress: false,
+    })
+}
+
+fn check(workload: Workload, ops: u64) {
+    for runtime in RUNTIMES {
+        for channel in [ChannelKind::Shared, ChannelKind::Own] {
+            match run(workload, runtime, channel) {
+                Outcome::Measured(measured) => {
+                    assert_eq!(measured.ops, ops, "{workload:?} on {}", runtime.name());
+                    assert!(measured.wall_ns > 0, "{workload:?} on {}", runtime.name());
+                }
+                other => panic!(
+                    "{workload:?} on {} with {channel:?}: {other:?}",
+                    runtime.name()
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn hackbench_by_channel() {
+    for capacity in [1, 655] {
+        check(
+            Workload::Hackbench(hackbench(Transport::Channel, capacity, 100)),
+            720,
+        );
+    }
+}
+
+#[test]
+fn hackbench_by_stream() {
+    for transport in [Transport::Pipe, Transport::Socket] {
+        // 5000 bytes exceed what a pipe takes at once: writes are partial, and messages mix.
+        for size in [1, 100, 5000] {
+            for runtime in RUNTIMES {
+                let workload = Workload::Hackbench(hackbench(transport, 1, size));
+                match run(workload, runtime, ChannelKind::None) {
+                    Outcome::Measured(measured) => assert_eq!(measured.ops, 720),
+                    other => panic!("{workload:?} on {}: {other:?}", runtime.name()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn spawn_join() {
+    check(
+        Workload::SpawnJoin {
+            tasks: 100,
+            batch: 10,
+        },
+        100,
+    );
+}
+
+#[test]
+fn spawn_remote() {
+    check(
+        Workload::SpawnRemote {
+            tasks: 100,
+            batch: 10,
+        },
+        100,
+    );
+    check(
+        Workload::SpawnRemote {
+            tasks: 20,
+            batch: 1,
+        },
+        20,
+    );
+}
+
+#[test]
+fn yields() {
+    check(
+        Workload::Yield {
+            tasks: 10,
+            yields: 20,
+            rounds: 2,
+        },
+        400,
+    );
+}
+
+#[test]
+fn ping_pong() {
+    check(
+        Workload::PingPong {
+            pairs: 1,
+            round_trips: 50,
+        },
+        50,
+    );
+    check(
+        Workload::PingPong {
+            pairs: 20,
+            round_trips: 10,
+        },
+        200,
+    );
+}
+
+#[test]
+fn fairness_finds_a_longest_wait() {
+    let workloads = [
+        Workload::Spin {
+            spin_us: 500,
+            woken: 4,
+            yielders: 0,
+        },
+        Workload::Spin {
+            spin_us: 500,
+            woken: 4,
+            yielders: 4,
+        },
+        Workload::Closed {
+            tasks: 4,
+            work_us: 5,
+            turns: 10,
+            via_channel: false,
+        },
+        Workload::Closed {
+            tasks: 4,
+            work_us: 5,
+            turns: 10,
+            via_channel: true,
+        },
+    ];
+    for workload in workloads {
+        for runtime in RUNTIMES {
+            match run(workload, runtime, ChannelKind::Shared) {
+                Outcome::Measured(measured) => {
+                    assert!(
+                        measured.longest_wait_ns > Some(0),
+                        "{workload:?} on {}",
+                        runtime.name()
+                    );
+                }
+                other => panic!("{workload:?} on {}: {other:?}", runtime.name()),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_size_that_channels_do_not_have_is_a_failure() {
+    let workload = Workload::Hackbench(hackbench(Transport::Channel, 1, 99));
+    match run(workload, RuntimeName::Tokio, ChannelKind::Shared) {
+        Outcome::Failed(message) => assert!(message.contains("99"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A channel that loses its seventh message.
+enum Lossy {}
+
+struct LossySender<T> {
+    inner: async_channel::Sender<T>,
+}
+
+impl<T> Clone for LossySender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+static SENT: AtomicU64 = AtomicU64::new(0);
+
+impl Channel for Lossy {
+    type Sender<T: Send + 'static> = LossySender<T>;
+    type Receiver<T: Send + 'static> = async_channel::Receiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (LossySender<T>, Self::Receiver<T>) {
+        let (inner, receiver) = AsyncChannel::bounded(capacity);
+        (LossySender { inner }, receiver)
+    }
+
+    fn send<T: Send + 'static>(
+        sender: &LossySender<T>,
+        value: T,
+    ) -> impl Future<Output: Sent> + Send {
+        async move {
+            if SENT.fetch_add(1, Ordering::Relaxed) == 6 {
+                return Ok(());
+            }
+            AsyncChannel::send(&sender.inner, value)
+                .await
+                .sent()
+                .map_err(|_| "closed")
+        }
+    }
+
+    fn recv<T: Send + 'static>(
+        receiver: &mut Self::Receiver<T>,
+    ) -> impl Future<Output: Received<T>> + Send {
+        AsyncChannel::recv(receiver)
+    }
+}
+
+#[test]
+fn a_lost_message_fails_the_run() {
+    let runtime = Tokio::start(2).unwrap();
+    let params = hackbench(Transport::Channel, 8, 100);
+    let wire = ChannelWire::<Lossy, 100>::new(params.capacity);
+    let result: Result<Measured, Stop> = runtime.run(hackbench::run(runtime, wire, params, false));
+    match result {
+        Err(Stop::Failed(message)) => {
+            assert!(message.contains("before the last message"), "{message}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
