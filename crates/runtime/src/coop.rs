@@ -7,9 +7,8 @@
 //!
 //! # Rules
 //!
-//! 1. The budget belongs to the thread and to the poll that runs on it. The worker calls [`start`] before each poll and
-//!    [`stop`] after the last of a run; between [`stop`] and [`start`], and on a thread that is no worker, the budget is
-//!    unlimited.
+//! 1. The budget belongs to the thread and to the poll that runs on it: a worker fills it before each poll (`start`), and
+//!    lifts the limit when it stops to poll (`stop`). On a thread that is no worker the budget is unlimited.
 //! 2. A unit pays for progress. An operation that finds nothing to do returns `Pending` for a reason of its own and
 //!    spends nothing.
 //! 3. Who answers `Pending` for lack of budget has woken the task before. So nothing waits for a wake-up that nobody
