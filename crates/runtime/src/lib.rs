@@ -27,3 +27,6 @@ pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{EnterGuard, Handle, Runtime, spawn, spawn_blocking};
 pub use task::JoinHandle;
+
+#[cfg(feature = "macros")]
+pub use quadrille_macros::{main, test};
