@@ -1,4 +1,55 @@
-//! Runtime.
+//! An M:N runtime that places tasks by cache topology.
+//!
+//! Very many tasks run on one worker a hardware thread. Where a task goes when it is woken, who is woken for it, and where
+//! an idle worker looks is decided with knowledge of the machine: groups of at most four hardware threads that share a
+//! level-2 cache, last-level caches, NUMA nodes. Nothing else is needed: there is no other runtime underneath.
+//!
+//! ```
+//! #[quadrille::main]
+//! async fn main() {
+//!     let (tx, rx) = quadrille::sync::mpmc::bounded(16);
+//!     quadrille::spawn(async move {
+//!         for i in 0..100 {
+//!             tx.send(i).await.unwrap();
+//!         }
+//!     });
+//!     let mut sum = 0;
+//!     while let Ok(i) = rx.recv().await {
+//!         sum += i;
+//!     }
+//!     assert_eq!(sum, 4950);
+//! }
+//! ```
+//!
+//! # Where to begin
+//!
+//! - [`#[quadrille::main]`](macro@main), or [`Runtime`] and its [`Builder`];
+//! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
+//! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors;
+//! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
+//!
+//! # Promises
+//!
+//! - No wake-up is lost, whatever the policies answer.
+//! - A task that is ready runs: at the latest two sentinel intervals (2 x 500 us) and one task of each worker later, as
+//!   long as some worker is free. A task that never yields blocks only its own worker.
+//! - Every future, and every result, is dropped exactly once on every path: completion, panic, abort, shutdown.
+//! - Dropping a runtime joins its workers; inside async code it neither blocks nor panics.
+//!
+//! # Cancel safety
+//!
+//! Dropping a future before it is ready cancels it. Each method says what that means, in three grades: *strict* (dropping
+//! and calling again equals not dropping), *loses X* (it says which variant keeps X), *not safe* (it says why it exists).
+//!
+//! # Environment
+//!
+//! `QUADRILLE_WORKERS`, `QUADRILLE_PIN`, `QUADRILLE_POLICY` override the defaults of [`Builder`]; `QUADRILLE_TRACE=1s` prints one
+//! line of counters a second.
+//!
+//! # Features
+//!
+//! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc.
+
 
 mod blocking;
 mod builder;
