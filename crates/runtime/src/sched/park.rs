@@ -82,6 +82,18 @@ impl ParkWord {
     }
 }
 
+/// What the sentinel has seen at the end of an interval.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Something is stuck, or waits for longer than waking us has cost.
+    Stuck,
+    /// Tasks have run since the last look.
+    Active,
+    /// Nothing has run since the last look.
+    Quiet,
+}
+
 /// What the owner of a [`Sleepers`] must be able to do for a worker that goes to sleep.
 pub(crate) trait Host {
     /// Step 4: is there anything that this worker must not sleep beside? `everything`: it was the last searcher.
@@ -90,8 +102,8 @@ pub(crate) trait Host {
     /// Called while the idle bit is set, before the kernel is asked: may spin until `word` has a token.
     fn spin(&mut self, word: &ParkWord);
 
-    /// The sentinel's look at the end of an interval: is anything stuck?
-    fn sentinel_look(&mut self) -> bool;
+    /// The sentinel's look at the end of an interval.
+    fn sentinel_look(&mut self) -> Look;
 
     /// The sentinel's interval, as things are.
     fn interval(&mut self) -> Duration;
@@ -119,6 +131,8 @@ pub(crate) struct Sleepers {
     searching: CachePadded<AtomicU32>,
     /// The sentinel's worker plus one; zero: none.
     sentinel: CachePadded<AtomicU32>,
+    /// The worker that went idle last, plus one: its cache is warm and it may still spin.
+    recent: AtomicU32,
     stopping: AtomicBool,
 }
 
@@ -130,6 +144,7 @@ impl Sleepers {
             seats: plan.workers.iter().map(|w| Seat { group: w.group.index(), member: w.member }).collect(),
             searching: CachePadded::new(AtomicU32::new(0)),
             sentinel: CachePadded::new(AtomicU32::new(0)),
+            recent: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
         }
     }
@@ -146,6 +161,17 @@ impl Sleepers {
     pub(crate) fn has_sentinel(&self) -> bool {
         // Ordering: Relaxed; a stale answer delays, at most until the next task boundary (W5).
         self.sentinel.load(Ordering::Relaxed) != 0
+    }
+
+    /// Claims the worker that went idle last, if it still is and is not the sentinel.
+    pub(crate) fn claim_recent(&self) -> Option<Seat> {
+        // Ordering: Relaxed; a hint, the claim decides.
+        let recent = self.recent.load(Ordering::Relaxed);
+        if recent == 0 || recent == self.sentinel.load(Ordering::Relaxed) {
+            return None;
+        }
+        let seat = self.seats[recent as usize - 1];
+        self.idle.claim_seat(seat).then_some(seat)
     }
 
     /// The sentinel's seat, to be claimed last.
@@ -196,6 +222,8 @@ impl Sleepers {
     pub(crate) fn sleep(&self, worker: usize, last_searcher: bool, host: &mut impl Host) -> Awake {
         let seat = self.seats[worker];
         let word = &*self.words[worker];
+        // Ordering: Relaxed; a hint.
+        self.recent.store(u32::try_from(worker).expect("workers fit u16") + 1, Ordering::Relaxed);
         self.idle.announce(seat);
         // Ordering: SeqCst; (W1 B) announcement before the final look.
         fence(Ordering::SeqCst);
@@ -205,42 +233,52 @@ impl Sleepers {
             word.consume();
             return Awake { claimed, rescue: false, slept: false };
         }
+        // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
+        let duty = self.words.len() > 1 && self.take_duty(worker);
         host.spin(word);
-        let rescue = !word.consume() && self.doze(worker, word, host);
+        let rescue = !word.consume() && self.doze(worker, duty, word, host);
         self.resign(worker);
         // After a late token our bit may still be set and would swallow the next wake-up.
         let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
         Awake { claimed, rescue, slept: true }
     }
 
-    /// Sleeps in the kernel; as sentinel while others are awake. True if something is stuck.
-    fn doze(&self, worker: usize, word: &ParkWord, host: &mut impl Host) -> bool {
+    /// Sleeps in the kernel; as sentinel, if there is no other, until a quiet interval has ended with everybody idle. That
+    /// the duty outlasts short pauses spares their end a wake-up for a new sentinel. True if something is stuck.
+    fn doze(&self, worker: usize, mut duty: bool, word: &ParkWord, host: &mut impl Host) -> bool {
         loop {
-            let duty = self.take_duty(worker);
             let timeout = duty.then(|| host.interval());
             match word.wait(timeout) {
                 Wait::Token => return false,
-                Wait::TimedOut if host.sentinel_look() => return true,
-                Wait::TimedOut => {}
+                Wait::TimedOut => match host.sentinel_look() {
+                    Look::Stuck => return true,
+                    Look::Active => {}
+                    Look::Quiet => duty = !self.resign_if_all_idle(worker),
+                },
             }
         }
     }
 
-    /// Becomes or stays sentinel if some worker is awake, and stops being it if none is.
+    /// Becomes sentinel if there is none. True if the worker is it.
     fn take_duty(&self, worker: usize) -> bool {
         let me = u32::try_from(worker).expect("workers fit u16") + 1;
-        // Ordering: SeqCst; (O) duty is decided after our announcement, so that of two workers that park last each sees
-        // the other awake or idle in the same order.
-        fence(Ordering::SeqCst);
-        if self.idle.count() as usize >= self.words.len() {
-            self.resign(worker);
-            return false;
-        }
         // Ordering: SeqCst; (O) one sentinel.
         match self.sentinel.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
             Err(current) => current == me,
         }
+    }
+
+    /// Stops being sentinel if no worker is awake. False if one is, or was when we looked again.
+    fn resign_if_all_idle(&self, worker: usize) -> bool {
+        if (self.idle.count() as usize) < self.words.len() {
+            return false;
+        }
+        self.resign(worker);
+        // Ordering: SeqCst; (O) no sentinel before the second look: whoever is claimed after it finds none, and wakes one
+        // when it has work to spare.
+        fence(Ordering::SeqCst);
+        (self.idle.count() as usize) >= self.words.len() || !self.take_duty(worker)
     }
 
     /// Stops being sentinel, if the worker is it.

@@ -315,7 +315,10 @@ impl Shared {
     pub(crate) fn wake_any(&self, llc: LlcId, by: Option<&Context>) -> bool {
         let from = by.map_or(0, |c| usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc));
         let others = &self.policy.plan.llcs[llc.index()].others;
-        let seat = std::iter::once(llc).chain(others.iter().copied()).find_map(|llc| self.claim_in_llc(llc, from));
+        let llcs = std::iter::once(llc).chain(others.iter().copied());
+        let one_llc = others.is_empty();
+        let recent = if one_llc { self.sleepers.claim_recent() } else { None };
+        let seat = recent.or_else(|| llcs.into_iter().find_map(|llc| self.claim_in_llc(llc, from)));
         match seat {
             Some(seat) => {
                 self.wake_claimed(seat, by);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quadrille_policy::{Level, LlcId, Nanos};
 
 use super::context::Context;
-use super::park::{Awake, Host, ParkWord};
+use super::park::{Awake, Host, Look, ParkWord};
 use super::worker::Worker;
 use crate::primitives::{Ordering, spin_hint};
 use crate::sys::clock;
@@ -243,12 +243,13 @@ impl Host for Bed<'_> {
         }
     }
 
-    fn sentinel_look(&mut self) -> bool {
+    fn sentinel_look(&mut self) -> Look {
         let shared = &*self.context.shared;
         self.context.me().counters.sentinel_looks.add(1);
         let now = Nanos(clock::nanos());
         let interval = now.since(self.rounds.last).0;
         self.rounds.last = now;
+        let mut active = false;
         let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
         for (index, worker) in shared.workers.iter().enumerate() {
             let polls = worker.counters.polls.get();
@@ -257,6 +258,7 @@ impl Host for Bed<'_> {
             let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
             // Flowing, but so slowly that waking us is cheaper than the wait.
             let slow = advanced > 0 && queued * (interval / advanced) > shared.wake_cost().0;
+            active |= advanced > 0;
             self.rounds.stuck[index] = stuck;
             reason |= stuck || slow;
         }
@@ -265,7 +267,11 @@ impl Host for Bed<'_> {
             reason |= now && *waiting;
             *waiting = now;
         }
-        reason
+        match (reason, active) {
+            (true, _) => Look::Stuck,
+            (false, true) => Look::Active,
+            (false, false) => Look::Quiet,
+        }
     }
 
     fn interval(&mut self) -> Duration {

@@ -67,6 +67,7 @@ impl Worker {
         while let Some(runnable) = self.next() {
             self.execute(runnable);
         }
+        coop::stop();
         drop(entered);
         self.leave();
     }

@@ -80,6 +80,11 @@ impl Idle {
         }
     }
 
+    /// Clears the bit of `seat` for a claimer. False if it is not set.
+    pub(crate) fn claim_seat(&self, seat: Seat) -> bool {
+        self.members(seat.group) & (1 << seat.member) != 0 && self.clear(seat.group, seat.member)
+    }
+
     /// Claims an idle worker of `llc`, starting behind the group `from` of that LLC.
     pub(crate) fn claim_in_llc(&self, llc: usize, groups: &[usize], from: usize, avoid: Option<Seat>) -> Option<Seat> {
         let summary = &self.llcs[llc];
