@@ -58,11 +58,7 @@ impl<T> TrySendError<T> {
 
 impl<T> fmt::Debug for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full() {
-            "Full(..)"
-        } else {
-            "Closed(..)"
-        })
+        f.write_str(if self.is_full() { "Full(..)" } else { "Closed(..)" })
     }
 }
 

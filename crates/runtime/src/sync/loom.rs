@@ -59,16 +59,11 @@ fn c_no_lost_wakeup_with_two_senders_and_one_place() {
             spawn(move || block_on(sender.send(1)).unwrap()),
             spawn(move || block_on(other.send(2)).unwrap()),
         ];
-        let mut got = [
-            block_on(receiver.recv()).unwrap(),
-            block_on(receiver.recv()).unwrap(),
-        ];
+        let mut got = [block_on(receiver.recv()).unwrap(), block_on(receiver.recv()).unwrap()];
         got.sort_unstable();
         assert_eq!(got, [1, 2]);
         assert!(block_on(receiver.recv()).is_err());
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 
@@ -83,10 +78,7 @@ fn c_one_token_reaches_every_receiver() {
         ];
         sender.try_send(1).unwrap();
         sender.try_send(2).unwrap();
-        let sum: i32 = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum();
+        let sum: i32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         assert_eq!(sum, 3);
     });
 }

@@ -68,10 +68,7 @@ fn poll_wait<T>(
                 return Some(Poll::Ready(()));
             }
             let waker = place(slot);
-            if !waker
-                .as_ref()
-                .is_some_and(|waker| waker.will_wake(cx.waker()))
-            {
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 fresh.as_ref()?;
                 mem::swap(waker, &mut fresh);
             }
@@ -119,12 +116,7 @@ impl<T> Sender<T> {
         if coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
-        poll_wait(
-            slot,
-            cx,
-            |slot| slot.receiver_gone,
-            |slot| &mut slot.sender_waker,
-        )
+        poll_wait(slot, cx, |slot| slot.receiver_gone, |slot| &mut slot.sender_waker)
     }
 
     /// Whether the receiver was closed or dropped, so that sending would fail.
@@ -159,9 +151,7 @@ impl<T> Drop for Sender<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("is_closed", &self.is_closed())
-            .finish()
+        f.debug_struct("Sender").field("is_closed", &self.is_closed()).finish()
     }
 }
 
@@ -215,11 +205,7 @@ impl<T> Receiver<T> {
     fn end(&self, take: impl FnOnce(&mut Slot<T>) -> Option<T>) {
         let (sender, _own, _message) = self.slot.with(|slot| {
             slot.receiver_gone = true;
-            (
-                slot.sender_waker.take(),
-                slot.receiver_waker.take(),
-                take(slot),
-            )
+            (slot.sender_waker.take(), slot.receiver_waker.take(), take(slot))
         });
         if let Some(sender) = sender {
             sender.wake();
@@ -231,15 +217,14 @@ impl<T> Future for Receiver<T> {
     type Output = Result<T, RecvError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if coop::poll_proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
         let mut message = None;
         let is_over = |slot: &mut Slot<T>| {
             message = slot.message.take();
             message.is_some() || slot.sender_gone || slot.receiver_gone
         };
-        let poll = poll_wait(&self.slot, cx, is_over, |slot| &mut slot.receiver_waker);
+        let poll = coop::poll_progress(cx, |cx| {
+            poll_wait(&self.slot, cx, is_over, |slot| &mut slot.receiver_waker)
+        });
         poll.map(|()| message.ok_or(RecvError))
     }
 }
@@ -274,11 +259,7 @@ mod tests {
         assert!(sender.send(2).is_ok());
         assert_eq!(block_on(poll_once(&mut receiver)), Some(Ok(2)));
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-        assert_eq!(
-            block_on(receiver),
-            Err(RecvError),
-            "there is one message only"
-        );
+        assert_eq!(block_on(receiver), Err(RecvError), "there is one message only");
     }
 
     #[test]

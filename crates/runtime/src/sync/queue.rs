@@ -132,10 +132,7 @@ mod tests {
             }
             for _ in 0..popped {
                 assert_eq!(queue.pop(), model.pop_front());
-                assert_eq!(
-                    (queue.len(), queue.is_empty()),
-                    (model.len(), model.is_empty())
-                );
+                assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
             }
         }
         let mut rest = queue.take_all();
@@ -158,9 +155,7 @@ mod tests {
         let mut large = Queue::with_expected(2);
         (0..20_u8).for_each(|n| large.push([n; 10_000]));
         assert_eq!(
-            (0..20)
-                .filter(|n| large.pop().is_some_and(|v| v[9_999] == *n))
-                .count(),
+            (0..20).filter(|n| large.pop().is_some_and(|v| v[9_999] == *n)).count(),
             20
         );
         let mut empty = Queue::with_expected(usize::MAX);

@@ -150,12 +150,7 @@ impl Waiters {
     ///
     /// # Safety
     /// A1, A2 and A3 for `waiter`.
-    pub(super) unsafe fn wait(
-        &mut self,
-        waiter: &Waiter,
-        current: &Waker,
-        fresh: &mut Option<Waker>,
-    ) -> Wait {
+    pub(super) unsafe fn wait(&mut self, waiter: &Waiter, current: &Waker, fresh: &mut Option<Waker>) -> Wait {
         let node = NonNull::from(waiter);
         let look = |e: &mut Entry| {
             if e.waker.as_ref().is_some_and(|w| w.will_wake(current)) {
@@ -214,12 +209,7 @@ impl Waiters {
     ///
     /// # Safety
     /// A1; `node` is alive and in no list; `prev` and `next` are neighbours in this one, `None` beyond its ends.
-    unsafe fn link(
-        &mut self,
-        prev: Option<NonNull<Waiter>>,
-        node: NonNull<Waiter>,
-        next: Option<NonNull<Waiter>>,
-    ) {
+    unsafe fn link(&mut self, prev: Option<NonNull<Waiter>>, node: NonNull<Waiter>, next: Option<NonNull<Waiter>>) {
         let set = |e: &mut Entry| (e.prev, e.next) = (prev, next);
         // SAFETY: A1; alive, says the caller.
         unsafe { entry(node, set) };

@@ -117,10 +117,7 @@ use shared::Shared;
 /// ```
 #[track_caller]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(
-        capacity > 0,
-        "a channel needs room for at least one message"
-    );
+    assert!(capacity > 0, "a channel needs room for at least one message");
     channel(capacity)
 }
 

@@ -82,9 +82,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut received = Err(TryRecvError::Empty);
-        let outcome = self
-            .shared
-            .try_op(|state| state.take(|message| received = Ok(message)));
+        let outcome = self.shared.try_op(|state| state.take(|message| received = Ok(message)));
         if outcome == Outcome::Closed {
             received = Err(TryRecvError::Closed);
         }
@@ -186,9 +184,7 @@ impl<T> Stream for Receiver<T> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let this = self.get_mut();
-        let seat = this
-            .stream_seat
-            .get_or_insert_with(|| Box::pin(Seat::new()));
+        let seat = this.stream_seat.get_or_insert_with(|| Box::pin(Seat::new()));
         // SAFETY: the seat isn't moved.
         let seat = unsafe { seat.as_mut().get_unchecked_mut() };
         let mut received = Poll::Pending;
@@ -226,10 +222,9 @@ impl<T> Future for Recv<'_, T> {
         let mut received = Poll::Pending;
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared
-                .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
-                    state.take(|message| received = Poll::Ready(Ok(message)))
-                })
+            this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                state.take(|message| received = Poll::Ready(Ok(message)))
+            })
         };
         if poll == Poll::Ready(Outcome::Closed) {
             received = Poll::Ready(Err(RecvError));
@@ -274,20 +269,13 @@ impl<T> Future for RecvMany<'_, T> {
         let mut count = 0;
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
-            this.shared
-                .poll_op(Side::Receivers, &mut this.seat, cx, |state| {
-                    let (outcome, taken) = state.take_many(messages, count_max);
-                    count = taken;
-                    outcome
-                })
+            this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                let (outcome, taken) = state.take_many(messages, count_max);
+                count = taken;
+                outcome
+            })
         };
-        poll.map(|_| {
-            if count == 0 {
-                Err(RecvError)
-            } else {
-                Ok(count)
-            }
-        })
+        poll.map(|_| if count == 0 { Err(RecvError) } else { Ok(count) })
     }
 }
 

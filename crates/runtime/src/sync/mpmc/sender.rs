@@ -187,17 +187,13 @@ impl<T> Future for Send<'_, T> {
         // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
         let poll = unsafe {
             this.shared
-                .poll_op(Side::Senders, &mut this.seat, cx, |state| {
-                    state.put(message)
-                })
+                .poll_op(Side::Senders, &mut this.seat, cx, |state| state.put(message))
         };
         match poll {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Outcome::Closed) => Poll::Ready(
-                this.message
-                    .take()
-                    .map_or(Ok(()), |message| Err(SendError(message))),
-            ),
+            Poll::Ready(Outcome::Closed) => {
+                Poll::Ready(this.message.take().map_or(Ok(()), |message| Err(SendError(message))))
+            }
             Poll::Ready(_) => Poll::Ready(Ok(())),
         }
     }
@@ -212,8 +208,6 @@ impl<T> Drop for Send<'_, T> {
 
 impl<T> fmt::Debug for Send<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Send")
-            .field("sent", &self.message.is_none())
-            .finish()
+        f.debug_struct("Send").field("sent", &self.message.is_none()).finish()
     }
 }

@@ -67,7 +67,7 @@ impl<T> Shared<T> {
         outcome
     }
 
-    /// Tries; if that is not possible now, waits on `side`. `attempt` is repeated only after `NotNow`.
+    /// Tries, if the task has budget left; if that is not possible now, waits on `side`. `attempt` is repeated only after `NotNow`.
     ///
     /// # Safety
     /// `seat` is used with this channel and side only; once this was pending it stays in place until `cancel`, or until
@@ -78,11 +78,22 @@ impl<T> Shared<T> {
         side: Side,
         seat: &mut Seat,
         cx: &mut Context<'_>,
+        attempt: impl FnMut(&mut State<T>) -> Outcome,
+    ) -> Poll<Outcome> {
+        // SAFETY: the caller's.
+        coop::poll_progress(cx, |cx| unsafe { self.poll_unbudgeted(side, seat, cx, attempt) })
+    }
+
+    /// # Safety
+    /// As `poll_op`.
+    #[inline(always)]
+    unsafe fn poll_unbudgeted(
+        &self,
+        side: Side,
+        seat: &mut Seat,
+        cx: &mut Context<'_>,
         mut attempt: impl FnMut(&mut State<T>) -> Outcome,
     ) -> Poll<Outcome> {
-        if coop::poll_proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
         let mut fresh = None;
         loop {
             let step = self.state.with(|state| {
@@ -195,4 +206,15 @@ enum Step {
     /// The outcome, whom to wake, and a waker that is no longer needed.
     Done(Outcome, Notices, Option<Waker>),
     Wait(Wait),
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_fills_two_cache_lines() {
+        assert_eq!(size_of::<Lock<State<[u8; 100]>>>(), 128);
+        assert_eq!(align_of::<Shared<u8>>() % 64, 0);
+    }
 }

@@ -116,11 +116,7 @@ impl<T> State<T> {
 
     /// Moves the oldest messages to the end of `messages`: at most `count_max`, at most what fits without growing it, at
     /// most 64. The caller has seen to it that one fits.
-    pub(super) fn take_many(
-        &mut self,
-        messages: &mut Vec<T>,
-        count_max: usize,
-    ) -> (Outcome, usize) {
+    pub(super) fn take_many(&mut self, messages: &mut Vec<T>, count_max: usize) -> (Outcome, usize) {
         let room = messages.capacity() - messages.len();
         let count = self.queue.len().min(count_max).min(room).min(BATCH_MAX);
         for _ in 0..count {
@@ -136,11 +132,7 @@ impl<T> State<T> {
     }
 
     fn nothing_there(&self) -> Outcome {
-        if self.closed {
-            Outcome::Closed
-        } else {
-            Outcome::NotNow
-        }
+        if self.closed { Outcome::Closed } else { Outcome::NotNow }
     }
 
     /// Restores C1 and C2 (see the channel's module).

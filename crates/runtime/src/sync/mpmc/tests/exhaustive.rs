@@ -101,10 +101,7 @@ impl Bench<'_> {
             let all: Vec<bool> = woken.by_ref().collect();
             !there || all.is_empty() || all.contains(&true)
         };
-        let c1 = told(
-            Box::new(self.recvs.iter().flatten().map(Pending::is_woken)),
-            len > 0,
-        );
+        let c1 = told(Box::new(self.recvs.iter().flatten().map(Pending::is_woken)), len > 0);
         let c2 = told(
             Box::new(self.sends.iter().flatten().map(Pending::is_woken)),
             len < capacity,

@@ -77,10 +77,7 @@ fn capacity_is_honoured() {
         (0..capacity).for_each(|n| sender.try_send(n).unwrap());
         assert!(sender.is_full() && receiver.is_full());
         assert_eq!(sender.try_send(9), Err(TrySendError::Full(9)));
-        assert_eq!(
-            (sender.len(), sender.capacity()),
-            (capacity, Some(capacity))
-        );
+        assert_eq!((sender.len(), sender.capacity()), (capacity, Some(capacity)));
         assert_eq!(receiver.try_recv(), Ok(0));
         assert_eq!(receiver.len(), capacity - 1);
         sender.try_send(1).unwrap();
@@ -129,9 +126,7 @@ fn closed_channel_refuses_and_drains() {
 #[test]
 fn close_wakes_everyone_in_more_than_one_batch() {
     let (sender, receiver) = bounded::<u8>(1);
-    let mut receives: Vec<_> = (0..100)
-        .map(|_| Hand::new(receiver.recv()).pending())
-        .collect();
+    let mut receives: Vec<_> = (0..100).map(|_| Hand::new(receiver.recv()).pending()).collect();
     sender.close();
     assert!(
         receives
@@ -141,15 +136,10 @@ fn close_wakes_everyone_in_more_than_one_batch() {
 
     let (sender, receiver) = bounded(1);
     sender.try_send(0).unwrap();
-    let mut sends: Vec<_> = (0..100)
-        .map(|n| Hand::new(sender.send(n)).pending())
-        .collect();
+    let mut sends: Vec<_> = (0..100).map(|n| Hand::new(sender.send(n)).pending()).collect();
     receiver.close();
     for (n, send) in sends.iter_mut().enumerate() {
-        assert_eq!(
-            (send.wakes(), send.poll()),
-            (1, Poll::Ready(Err(SendError(n))))
-        );
+        assert_eq!((send.wakes(), send.poll()), (1, Poll::Ready(Err(SendError(n)))));
     }
     assert_eq!(receiver.try_recv(), Ok(0));
 }
@@ -180,11 +170,7 @@ fn every_message_is_dropped_once() {
     drop(receiver.try_recv());
     assert_eq!(Arc::strong_count(&probe), 2);
     drop(receiver);
-    assert_eq!(
-        Arc::strong_count(&probe),
-        1,
-        "the last receiver drops what is inside"
-    );
+    assert_eq!(Arc::strong_count(&probe), 1, "the last receiver drops what is inside");
     assert!(sender.try_send(Arc::clone(&probe)).is_err());
     drop(sender);
     assert_eq!(Arc::strong_count(&probe), 1);
@@ -220,9 +206,7 @@ fn dropped_receive_hands_its_turn_on() {
 #[test]
 fn a_burst_wakes_few_and_each_wakes_the_next() {
     let (sender, receiver) = bounded(64);
-    let mut receives: Vec<_> = (0..10)
-        .map(|_| Hand::new(receiver.recv()).pending())
-        .collect();
+    let mut receives: Vec<_> = (0..10).map(|_| Hand::new(receiver.recv()).pending()).collect();
     (0..10).for_each(|n| sender.try_send(n).unwrap());
     assert_eq!(receives.iter().map(Hand::wakes).sum::<usize>(), 1);
     for (n, receive) in receives.iter_mut().enumerate() {
@@ -304,9 +288,7 @@ fn batches_are_bounded_and_complete() {
 fn a_batch_makes_room_for_every_waiting_sender() {
     let (sender, receiver) = bounded(2);
     (0..2).for_each(|n| sender.try_send(n).unwrap());
-    let mut sends: Vec<_> = (2..4)
-        .map(|n| Hand::new(sender.send(n)).pending())
-        .collect();
+    let mut sends: Vec<_> = (2..4).map(|n| Hand::new(sender.send(n)).pending()).collect();
     assert_eq!(block_on(receiver.recv_many(&mut Vec::new(), 9)), Ok(2));
     assert!(
         sends
@@ -330,11 +312,7 @@ fn receiver_is_a_stream() {
     sender.try_send(1).unwrap();
     assert_eq!(count.wakes(), 1);
     drop(receiver);
-    assert_eq!(
-        other.poll(),
-        Poll::Ready(Ok(1)),
-        "a dropped stream hands its turn on"
-    );
+    assert_eq!(other.poll(), Poll::Ready(Ok(1)), "a dropped stream hands its turn on");
 
     let (sender, receiver) = bounded(2);
     sender.try_send(1).unwrap();
@@ -373,11 +351,7 @@ fn handles_and_futures_move_between_threads() {
     movable(&receiver);
     movable(&sender.send(1));
     movable(&receiver.recv());
-    let text = format!(
-        "{sender:?} {receiver:?} {:?} {:?}",
-        sender.send(1),
-        receiver.recv()
-    );
+    let text = format!("{sender:?} {receiver:?} {:?} {:?}", sender.send(1), receiver.recv());
     assert!(
         text.starts_with("Sender { len: 0, capacity: Some(1) } Receiver"),
         "{text}"

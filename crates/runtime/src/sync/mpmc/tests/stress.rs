@@ -98,10 +98,7 @@ fn check(capacity: usize) {
                 scope.spawn(move || block_on(receive_all(receiver, rng)))
             })
             .collect();
-        receivers
-            .into_iter()
-            .map(|receiver| receiver.join().unwrap())
-            .sum()
+        receivers.into_iter().map(|receiver| receiver.join().unwrap()).sum()
     });
     assert_eq!(received, SENDERS * COUNT, "seed {SEED:#x}");
     assert_eq!(alive.load(Ordering::SeqCst), 0, "seed {SEED:#x}");

@@ -50,10 +50,7 @@ fn check(capacity: usize, senders: usize, receivers: usize, count: usize, blocki
             .flat_map(|taker| {
                 let got = taker.join().unwrap();
                 for id in 0..senders {
-                    assert!(
-                        got.iter().filter(|m| m.0 == id).is_sorted(),
-                        "sender {id} out of order"
-                    );
+                    assert!(got.iter().filter(|m| m.0 == id).is_sorted(), "sender {id} out of order");
                 }
                 got
             })
@@ -108,9 +105,7 @@ fn closing_races_with_sending_and_loses_nothing() {
         let (sent, received) = thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 start.wait();
-                (0..10)
-                    .take_while(|n| sender.send_blocking(*n).is_ok())
-                    .count()
+                (0..10).take_while(|n| sender.send_blocking(*n).is_ok()).count()
             });
             start.wait();
             let mut received = usize::from(receiver.recv_blocking().is_ok());
