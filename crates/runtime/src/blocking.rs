@@ -91,6 +91,15 @@ pub(crate) enum Reason {
     NoThread(io::Error),
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Stopping => f.write_str("the runtime is shutting down"),
+            Reason::NoThread(error) => write!(f, "no thread for blocking work could be started: {error}"),
+        }
+    }
+}
+
 impl fmt::Debug for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rejected")

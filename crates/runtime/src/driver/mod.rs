@@ -100,7 +100,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A driver without a thread as yet.
+    /// A driver without a thread as yet, which will be started like any other.
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
         Driver::with_spawner(Spawner::default())
     }
