@@ -44,11 +44,7 @@ impl Arguments {
                 store(&mut self.worker_threads, &name, worker_threads(&value)?)
             }
             "topology" => {
-                let value = read_value(
-                    input,
-                    &name,
-                    "a string, as in `topology = \"node:1 llc:2 core:4\"`",
-                )?;
+                let value = read_value(input, &name, "a string, as in `topology = \"node:1 llc:2 core:4\"`")?;
                 store(&mut self.topology, &name, topology(&value)?)
             }
             unknown => Err(Error::new(
@@ -62,10 +58,7 @@ impl Arguments {
 /// Reads `= value`.
 fn read_value(input: ParseStream<'_>, name: &Ident, expected: &str) -> Result<Expr> {
     if !input.peek(Token![=]) {
-        return Err(Error::new(
-            name.span(),
-            format!("`{name}` needs {expected}"),
-        ));
+        return Err(Error::new(name.span(), format!("`{name}` needs {expected}")));
     }
     input.parse::<Token![=]>()?;
     input.parse()
@@ -99,10 +92,7 @@ fn topology(value: &Expr) -> Result<LitStr> {
     const EXPECTED: &str = "`topology` must be a string literal such as \"node:1 llc:2 core:4\"";
     match literal(value) {
         Some(Lit::Str(text)) if !text.value().trim().is_empty() => Ok(text.clone()),
-        Some(Lit::Str(_)) => Err(Error::new(
-            value.span(),
-            format!("{EXPECTED}, found an empty one"),
-        )),
+        Some(Lit::Str(_)) => Err(Error::new(value.span(), format!("{EXPECTED}, found an empty one"))),
         _ => Err(Error::new(value.span(), EXPECTED)),
     }
 }
@@ -125,10 +115,7 @@ mod tests {
     fn read(text: &str) -> std::result::Result<(Option<usize>, Option<String>), String> {
         let tokens = text.parse().expect("the test's text is made of tokens");
         match syn::parse2::<Arguments>(tokens) {
-            Ok(arguments) => Ok((
-                arguments.worker_threads,
-                arguments.topology.map(|text| text.value()),
-            )),
+            Ok(arguments) => Ok((arguments.worker_threads, arguments.topology.map(|text| text.value()))),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -150,10 +137,7 @@ mod tests {
         assert_eq!(read("worker_threads = 4,"), Ok((Some(4), None)));
         assert_eq!(read("worker_threads = 1_0"), Ok((Some(10), None)));
         assert_eq!(read("worker_threads = 4usize"), Ok((Some(4), None)));
-        assert_eq!(
-            read("topology = \"node:1 llc:2 core:4\""),
-            Ok((None, machine.clone()))
-        );
+        assert_eq!(read("topology = \"node:1 llc:2 core:4\""), Ok((None, machine.clone())));
         assert_eq!(
             read("topology = \"node:1 llc:2 core:4\", worker_threads = 2"),
             Ok((Some(2), machine.clone()))
@@ -168,10 +152,7 @@ mod tests {
     fn an_unknown_argument_is_named_with_what_was_expected() {
         for name in ["flavor", "threads", "crate", "start_paused"] {
             let message = message(&format!("{name} = \"x\""));
-            assert!(
-                message.contains(&format!("unknown argument `{name}`")),
-                "{message}"
-            );
+            assert!(message.contains(&format!("unknown argument `{name}`")), "{message}");
             assert!(
                 message.contains("worker_threads") && message.contains("topology"),
                 "{message}"
@@ -207,10 +188,7 @@ mod tests {
             "4u7",
         ] {
             let message = message(&format!("worker_threads = {value}"));
-            assert!(
-                message.contains("integer literal from 1 on"),
-                "{value}: {message}"
-            );
+            assert!(message.contains("integer literal from 1 on"), "{value}: {message}");
         }
     }
 

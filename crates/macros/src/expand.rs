@@ -41,12 +41,8 @@ pub(crate) fn entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> 
 /// Expands one attribute, or says what is wrong.
 fn try_entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let arguments: Arguments = syn::parse2(arguments)?;
-    let item: ItemFn = syn::parse2(item).map_err(|error| {
-        Error::new(
-            error.span(),
-            format!("{} needs an `async fn`: {error}", entry.name()),
-        )
-    })?;
+    let item: ItemFn = syn::parse2(item)
+        .map_err(|error| Error::new(error.span(), format!("{} needs an `async fn`: {error}", entry.name())))?;
     check(entry, &item)?;
     Ok(expand(entry, &arguments, &item))
 }
@@ -66,16 +62,10 @@ fn check(entry: Entry, item: &ItemFn) -> Result<()> {
         return refuse(receiver.span(), "needs a free function, found `self`");
     }
     if !signature.inputs.is_empty() {
-        return refuse(
-            signature.inputs.span(),
-            "needs a function without arguments",
-        );
+        return refuse(signature.inputs.span(), "needs a function without arguments");
     }
     if !signature.generics.params.is_empty() {
-        return refuse(
-            signature.generics.span(),
-            "needs a function without generic parameters",
-        );
+        return refuse(signature.generics.span(), "needs a function without generic parameters");
     }
     if let Some(attribute) = item
         .attrs
@@ -101,19 +91,12 @@ fn is_test(attribute: &syn::Attribute) -> bool {
 
 /// The function that starts the runtime, with the written one inside.
 fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
-    let ItemFn {
-        attrs,
-        vis,
-        sig,
-        block,
-    } = item;
+    let ItemFn { attrs, vis, sig, block } = item;
     let name = &sig.ident;
     let mut outer = sig.clone();
     outer.asyncness = None;
     let test = (entry == Entry::Test).then(|| quote!(#[::core::prelude::v1::test]));
-    let worker_threads = arguments
-        .worker_threads
-        .map(|number| quote!(.worker_threads(#number)));
+    let worker_threads = arguments.worker_threads.map(|number| quote!(.worker_threads(#number)));
     let topology = arguments.topology.as_ref().map(|text| {
         let message = format!("{}: topology = {:?}", entry.name(), text.value());
         quote! {
@@ -204,10 +187,7 @@ mod tests {
             "async fn main() {}",
         );
         assert!(text.contains(&printed(".worker_threads(3usize)")), "{text}");
-        assert!(
-            text.contains("Topology as :: core :: str :: FromStr"),
-            "{text}"
-        );
+        assert!(text.contains("Topology as :: core :: str :: FromStr"), "{text}");
         assert!(text.contains("from_str (\"core:3\")"), "{text}");
         assert!(
             text.contains("topology = \\\"core:3\\\""),
@@ -252,10 +232,7 @@ mod tests {
                 ("fn main() {}", "write `async` before `fn`"),
                 ("async fn main(&self) {}", "found `self`"),
                 ("async fn main(self: Box<Self>) {}", "found `self`"),
-                (
-                    "async fn main(arguments: Vec<String>) {}",
-                    "without arguments",
-                ),
+                ("async fn main(arguments: Vec<String>) {}", "without arguments"),
                 ("async fn main<T>() {}", "without generic parameters"),
                 ("struct Main;", "needs an `async fn`"),
                 ("", "needs an `async fn`"),
@@ -269,28 +246,15 @@ mod tests {
 
     #[test]
     fn a_second_test_attribute_is_refused() {
-        assert!(
-            message(Entry::Test, "#[test] async fn works() {}").contains("second test attribute")
-        );
-        assert!(
-            message(Entry::Test, "#[quadrille::test] async fn works() {}")
-                .contains("second test attribute")
-        );
+        assert!(message(Entry::Test, "#[test] async fn works() {}").contains("second test attribute"));
+        assert!(message(Entry::Test, "#[quadrille::test] async fn works() {}").contains("second test attribute"));
     }
 
     #[test]
     fn an_error_keeps_the_function() {
-        let text = entry(
-            Entry::Main,
-            tokens("flavor = 1"),
-            tokens("async fn main() { body() }"),
-        )
-        .to_string();
+        let text = entry(Entry::Main, tokens("flavor = 1"), tokens("async fn main() { body() }")).to_string();
         assert!(text.contains("compile_error"), "{text}");
         assert!(text.contains("unknown argument `flavor`"), "{text}");
-        assert!(
-            text.contains(&printed("async fn main() { body() }")),
-            "{text}"
-        );
+        assert!(text.contains(&printed("async fn main() { body() }")), "{text}");
     }
 }

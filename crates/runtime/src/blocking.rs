@@ -91,6 +91,15 @@ pub(crate) enum Reason {
     NoThread(io::Error),
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Stopping => f.write_str("the runtime is shutting down"),
+            Reason::NoThread(error) => write!(f, "no thread for blocking work could be started: {error}"),
+        }
+    }
+}
+
 impl fmt::Debug for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rejected")
@@ -259,9 +268,7 @@ struct State {
 impl State {
     /// Is this one of the pool's threads?
     fn is_own(&self, id: thread::ThreadId) -> bool {
-        self.handles
-            .values()
-            .any(|handle| handle.thread().id() == id)
+        self.handles.values().any(|handle| handle.thread().id() == id)
     }
 }
 
@@ -285,26 +292,18 @@ impl Shared {
         until: Option<Instant>,
     ) -> (MutexGuard<'a, State>, Waited) {
         let Some(until) = until else {
-            return (
-                event.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Waited::Woken,
-            );
+            return (event.wait(state).unwrap_or_else(PoisonError::into_inner), Waited::Woken);
         };
         let left = until.saturating_duration_since(clock::now());
         if left.is_zero() {
             return (state, Waited::TooLong);
         }
-        let (state, _) = event
-            .wait_timeout(state, left)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (state, _) = event.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         (state, Waited::Woken)
     }
 
     /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall leave.
-    fn next_job<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-    ) -> (MutexGuard<'a, State>, Option<Job>) {
+    fn next_job<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Job>) {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 return (state, Some(job));
@@ -370,9 +369,7 @@ fn start_thread(shared: &Arc<Shared>, state: &mut State) -> io::Result<()> {
     let body = Arc::clone(shared);
     let handle = shared
         .spawner
-        .spawn(format!("{}-{number}", shared.name), move || {
-            body.run(number)
-        })?;
+        .spawn(format!("{}-{number}", shared.name), move || body.run(number))?;
     state.next += 1;
     state.threads += 1;
     state.handles.insert(number, handle);

@@ -51,6 +51,8 @@
 //! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc.
 
 
+#[cfg(all(doctest, feature = "macros"))]
+mod attributes;
 mod blocking;
 mod builder;
 pub mod coop;

@@ -96,9 +96,7 @@ fn period_from(value: &str) -> Result<Option<Duration>, PeriodError> {
 
 /// Writes one line to standard error in one go; if nobody reads it, that's no reason to stop a program.
 fn print(line: &str) {
-    let _ = io::stderr()
-        .lock()
-        .write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints `name: ` and what `snapshot` says, every `period`, until it says `None` or the [`Trace`] is dropped.
@@ -219,10 +217,7 @@ mod tests {
                     Ok(Duration::from_millis(number * unit_ms))
                 );
             }
-            assert_eq!(
-                parse(&format!(" 007{unit}\n")),
-                Ok(Duration::from_millis(7 * unit_ms))
-            );
+            assert_eq!(parse(&format!(" 007{unit}\n")), Ok(Duration::from_millis(7 * unit_ms)));
         }
     }
 
@@ -235,10 +230,7 @@ mod tests {
                 Ok(Duration::from_millis(most * unit_ms))
             );
             let more = u128::from(most) + 1;
-            assert_eq!(
-                parse(&format!("{more}{unit}")).unwrap_err().problem,
-                "is too long"
-            );
+            assert_eq!(parse(&format!("{more}{unit}")).unwrap_err().problem, "is too long");
         }
     }
 
@@ -268,10 +260,7 @@ mod tests {
             let error = parse(text).expect_err(text);
             assert_eq!(error.problem, problem, "{text:?}");
             let line = error.to_string();
-            assert!(
-                line.starts_with(&format!("QUADRILLE_TRACE={text:?} ")),
-                "{line}"
-            );
+            assert!(line.starts_with(&format!("QUADRILLE_TRACE={text:?} ")), "{line}");
             assert!(line.contains("500ms") && !line.contains('\n'), "{line}");
         }
     }
@@ -304,10 +293,7 @@ mod tests {
         const PERIOD: Duration = Duration::from_millis(5);
         let started = clock::now();
         let (sender, receiver) = mpsc::channel();
-        let trace = start_with(PERIOD, &Spawner::default(), move || {
-            sender.send(clock::now()).is_ok()
-        })
-        .unwrap();
+        let trace = start_with(PERIOD, &Spawner::default(), move || sender.send(clock::now()).is_ok()).unwrap();
         for tick in 1..=4 {
             assert!(receiver.recv().unwrap() >= started + PERIOD * tick);
         }
@@ -337,11 +323,7 @@ mod tests {
         };
         let trace = start_with(Duration::from_millis(1), &Spawner::default(), tick).unwrap();
         to_thread.send(trace).unwrap();
-        assert_eq!(
-            receiver.iter().count(),
-            1,
-            "one tick, then it sees that it was stopped"
-        );
+        assert_eq!(receiver.iter().count(), 1, "one tick, then it sees that it was stopped");
     }
 
     #[test]
@@ -351,13 +333,7 @@ mod tests {
             let _sender = &sender;
             panic!("for the test")
         };
-        let trace = start(
-            Duration::from_millis(1),
-            "test",
-            &Spawner::default(),
-            snapshot,
-        )
-        .unwrap();
+        let trace = start(Duration::from_millis(1), "test", &Spawner::default(), snapshot).unwrap();
         assert_eq!(receiver.recv(), Err(mpsc::RecvError));
         drop(trace);
     }

@@ -94,19 +94,9 @@ async fn sockets_answer_on_a_synthetic_machine() -> io::Result<()> {
 async fn a_read_can_time_out_and_go_on() {
     let (reader, writer) = pipe().unwrap();
     let mut byte = [0];
-    assert!(
-        timeout(Duration::from_millis(2), reader.read(&mut byte))
-            .await
-            .is_err()
-    );
+    assert!(timeout(Duration::from_millis(2), reader.read(&mut byte)).await.is_err());
     writer.write_all(b"x").await.unwrap();
-    assert_eq!(
-        timeout(LONG, reader.read(&mut byte))
-            .await
-            .unwrap()
-            .unwrap(),
-        1
-    );
+    assert_eq!(timeout(LONG, reader.read(&mut byte)).await.unwrap().unwrap(), 1);
     assert_eq!(&byte, b"x");
 }
 
@@ -157,10 +147,7 @@ fn a_runtime_stops_with_timers_and_readers_pending() {
     drop(runtime);
     assert_eq!(Arc::strong_count(&alive), 1, "every task was dropped");
     let _entered = handle.enter();
-    assert!(
-        pipe().is_err(),
-        "a runtime that has stopped watches nothing"
-    );
+    assert!(pipe().is_err(), "a runtime that has stopped watches nothing");
     drop(sleep(LONG));
 }
 

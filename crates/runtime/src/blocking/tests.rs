@@ -47,17 +47,9 @@ impl Drop for CountDrop {
 #[test]
 fn a_job_runs_on_a_named_thread_of_the_pool() {
     let pool = pool(4, LONG);
-    assert_eq!(
-        pool.load(),
-        Load::default(),
-        "no thread before the first job"
-    );
+    assert_eq!(pool.load(), Load::default(), "no thread before the first job");
     let (sender, receiver) = mpsc::channel();
-    let job = move || {
-        sender
-            .send(thread::current().name().map(str::to_owned))
-            .unwrap()
-    };
+    let job = move || sender.send(thread::current().name().map(str::to_owned)).unwrap();
     pool.submit(Box::new(job)).unwrap();
     assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
     assert_eq!(pool.shutdown(None), 0);
@@ -69,8 +61,7 @@ fn an_idle_thread_is_used_again() {
     let pool = pool(4, LONG);
     for _ in 0..100 {
         let (sender, receiver) = mpsc::channel();
-        pool.submit(Box::new(move || sender.send(()).unwrap()))
-            .unwrap();
+        pool.submit(Box::new(move || sender.send(()).unwrap())).unwrap();
         receiver.recv().unwrap();
         pool.wait_until(|state| state.idle == state.threads);
     }
@@ -131,8 +122,7 @@ fn an_idle_thread_leaves_after_keep_alive_and_another_comes() {
     let pool = pool(3, Duration::from_millis(1));
     for round in 1..=3 {
         let (sender, receiver) = mpsc::channel();
-        pool.submit(Box::new(move || sender.send(()).unwrap()))
-            .unwrap();
+        pool.submit(Box::new(move || sender.send(()).unwrap())).unwrap();
         receiver.recv().unwrap();
         pool.wait_until(|state| state.threads == 0);
         assert_eq!(pool.shared.lock().next, round, "one thread a round");
@@ -151,13 +141,10 @@ fn a_panic_does_not_end_the_thread() {
     }
     let pool = pool(1, LONG);
     pool.submit(Box::new(|| panic!("for the test"))).unwrap();
-    pool.submit(Box::new(|| std::panic::panic_any(Bomb)))
-        .unwrap();
+    pool.submit(Box::new(|| std::panic::panic_any(Bomb))).unwrap();
     let (sender, receiver) = mpsc::channel();
     pool.submit(Box::new(move || {
-        sender
-            .send(thread::current().name().map(str::to_owned))
-            .unwrap()
+        sender.send(thread::current().name().map(str::to_owned)).unwrap()
     }))
     .unwrap();
     assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
@@ -195,16 +182,8 @@ fn shutdown_drops_what_has_not_begun_and_waits_for_what_has() {
             queued: 10
         }
     );
-    assert_eq!(
-        pool.shutdown(Some(Duration::ZERO)),
-        1,
-        "the running job is abandoned"
-    );
-    assert_eq!(
-        *dropped.lock().unwrap(),
-        10,
-        "each queued job is dropped once"
-    );
+    assert_eq!(pool.shutdown(Some(Duration::ZERO)), 1, "the running job is abandoned");
+    assert_eq!(*dropped.lock().unwrap(), 10, "each queued job is dropped once");
     release.send(()).unwrap();
     assert_eq!(pool.shutdown(None), 0, "and waited for by a second call");
     assert_eq!(*ran.lock().unwrap(), 1, "no queued job has run");
@@ -267,8 +246,7 @@ fn shutdown_from_a_job_of_the_pool_does_not_wait_for_itself() {
 fn dropping_a_pool_ends_its_idle_threads() {
     let pool = pool(2, LONG);
     let (sender, receiver) = mpsc::channel();
-    pool.submit(Box::new(move || sender.send(()).unwrap()))
-        .unwrap();
+    pool.submit(Box::new(move || sender.send(()).unwrap())).unwrap();
     receiver.recv().unwrap();
     let shared = Arc::clone(&pool.shared);
     drop(pool);
@@ -294,8 +272,7 @@ fn stress_no_job_is_lost() {
                     for job in 0..JOBS {
                         let sender = sender.clone();
                         let number = submitter * JOBS + job;
-                        pool.submit(Box::new(move || sender.send(number).unwrap()))
-                            .unwrap();
+                        pool.submit(Box::new(move || sender.send(number).unwrap())).unwrap();
                         if job % 7 == 0 {
                             thread::yield_now();
                         }
@@ -308,9 +285,7 @@ fn stress_no_job_is_lost() {
         let mut seen: Vec<usize> = receiver.iter().collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..SUBMITTERS * JOBS).collect::<Vec<_>>());
-        submitters
-            .into_iter()
-            .for_each(|submitter| submitter.join().unwrap());
+        submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
         assert_eq!(pool.shutdown(None), 0);
         let state = pool.shared.lock();
         assert_eq!(

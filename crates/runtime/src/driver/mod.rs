@@ -100,7 +100,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A driver without a thread as yet.
+    /// A driver without a thread as yet, which will be started like any other.
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
         Driver::with_spawner(Spawner::default())
     }
@@ -129,11 +130,7 @@ impl Driver {
     ///
     /// The system can't watch this kind of descriptor, or has no thread or descriptor for the driver, or the driver was
     /// shut down.
-    pub(crate) fn register(
-        &self,
-        fd: BorrowedFd<'_>,
-        interest: Interest,
-    ) -> io::Result<Registration> {
+    pub(crate) fn register(&self, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Registration> {
         Registration::new(Arc::clone(&self.shared), fd, interest)
     }
 
@@ -244,9 +241,7 @@ impl Shared {
 
     /// The poller; there is one since the thread was started.
     fn poller(&self) -> &Poller {
-        self.poller
-            .get()
-            .expect("the poller is made before the thread")
+        self.poller.get().expect("the poller is made before the thread")
     }
 
     /// Ends the wait of the thread.

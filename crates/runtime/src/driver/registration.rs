@@ -21,25 +21,14 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        fd: BorrowedFd<'_>,
-        interest: Interest,
-    ) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<Shared>, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Self> {
         {
             let mut state = shared.lock();
             shared.ensure_started(&mut state)?;
         }
         let source = Arc::new(Source::default());
-        let key = shared
-            .sources()
-            .add(Arc::clone(&source))
-            .map_err(|Closed| stopped())?;
-        let registration = Registration {
-            shared,
-            source,
-            key,
-        };
+        let key = shared.sources().add(Arc::clone(&source)).map_err(|Closed| stopped())?;
+        let registration = Registration { shared, source, key };
         registration.shared.poller().add(fd, key, interest)?;
         Ok(registration)
     }
@@ -56,9 +45,7 @@ impl Registration {
     /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness). Of those who poll one side in
     /// this way only the last is woken; [`ready`](Self::ready) has no such limit.
     pub(crate) fn poll_ready(&self, side: Side, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
-        coop::poll_progress(cx, |cx| {
-            answer(self.source.poll(side, WaiterId::SHARED, false, cx))
-        })
+        coop::poll_progress(cx, |cx| answer(self.source.poll(side, WaiterId::SHARED, false, cx)))
     }
 
     /// Waits for readiness; any number of tasks may do so. `eager` also ends if nothing is known of the side, for those

@@ -246,12 +246,7 @@ mod tests {
     use super::*;
 
     /// Polls with a waker that does nothing.
-    fn poll(
-        source: &Source,
-        side: Side,
-        waiter: WaiterId,
-        eager: bool,
-    ) -> Poll<Result<Tick, Closed>> {
+    fn poll(source: &Source, side: Side, waiter: WaiterId, eager: bool) -> Poll<Result<Tick, Closed>> {
         source.poll(side, waiter, eager, &mut Context::from_waker(Waker::noop()))
     }
 
@@ -279,10 +274,7 @@ mod tests {
             assert!(poll(&source, side, WaiterId::SHARED, true).is_ready());
             assert!(poll(&source, side, WaiterId::SHARED, false).is_pending());
             source.clear(side, Tick::default());
-            assert!(
-                poll(&source, side, WaiterId::SHARED, true).is_pending(),
-                "it was tried"
-            );
+            assert!(poll(&source, side, WaiterId::SHARED, true).is_pending(), "it was tried");
         }
     }
 
@@ -297,14 +289,8 @@ mod tests {
                 event(&source, readable, writable),
                 usize::from(readable) + usize::from(writable)
             );
-            assert_eq!(
-                poll(&source, Side::Read, WaiterId::SHARED, false).is_ready(),
-                readable
-            );
-            assert_eq!(
-                poll(&source, Side::Write, WaiterId::SHARED, false).is_ready(),
-                writable
-            );
+            assert_eq!(poll(&source, Side::Read, WaiterId::SHARED, false).is_ready(), readable);
+            assert_eq!(poll(&source, Side::Write, WaiterId::SHARED, false).is_ready(), writable);
         }
     }
 
@@ -326,11 +312,7 @@ mod tests {
     #[test]
     fn every_waiter_is_woken_once_and_a_removed_one_never() {
         let source = Source::default();
-        let waiters = [
-            source.new_waiter(),
-            source.new_waiter(),
-            source.new_waiter(),
-        ];
+        let waiters = [source.new_waiter(), source.new_waiter(), source.new_waiter()];
         for waiter in waiters {
             for _ in 0..2 {
                 assert!(poll(&source, Side::Read, waiter, false).is_pending());
@@ -349,10 +331,7 @@ mod tests {
         source.close();
         assert_eq!(event(&source, true, true), 0);
         for side in BOTH {
-            assert_eq!(
-                poll(&source, side, WaiterId::SHARED, true),
-                Poll::Ready(Err(Closed))
-            );
+            assert_eq!(poll(&source, side, WaiterId::SHARED, true), Poll::Ready(Err(Closed)));
         }
     }
 

@@ -119,8 +119,7 @@ fn timers_of_many_threads_all_fire() {
                 let driver = &driver;
                 scope.spawn(move || {
                     for number in 0..TIMERS {
-                        let deadline =
-                            clock::after(Duration::from_micros((number * 37 + thread * 11) % 400));
+                        let deadline = clock::after(Duration::from_micros((number * 37 + thread * 11) % 400));
                         wait(driver.timer(deadline));
                         assert!(clock::now() >= deadline);
                     }
@@ -128,10 +127,7 @@ fn timers_of_many_threads_all_fire() {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum::<u64>()
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
     });
     assert_eq!(late, THREADS);
     assert_eq!(driver.shared.lock().timers.len(), 0);
@@ -174,23 +170,14 @@ fn shutdown_drops_what_is_pending_without_a_call() {
     driver.shutdown();
     assert!(timer.poll(&mut cx).is_pending());
     timer.reset(clock::after(LONG));
+    assert!(timer.poll(&mut cx).is_pending(), "a timer never expires afterwards");
     assert!(
-        timer.poll(&mut cx).is_pending(),
-        "a timer never expires afterwards"
-    );
-    assert!(
-        matches!(
-            registration.poll_ready(Side::Read, &mut cx),
-            Poll::Ready(Err(_))
-        ),
+        matches!(registration.poll_ready(Side::Read, &mut cx), Poll::Ready(Err(_))),
         "a source answers"
     );
     assert!(driver.register(left.as_fd(), BOTH).is_err());
     drop((timer, tell));
-    assert!(
-        receiver.recv().is_err(),
-        "no waker is left, and none was called"
-    );
+    assert!(receiver.recv().is_err(), "no waker is left, and none was called");
 }
 
 #[test]

@@ -71,11 +71,7 @@ impl Timers {
         if notify {
             self.wait = Wait::No;
         }
-        Inserted {
-            key,
-            notify,
-            replaced,
-        }
+        Inserted { key, notify, replaced }
     }
 
     /// Unsets a timer, if it has not expired. Drop the waker without the lock.
@@ -141,9 +137,7 @@ mod tests {
         for ms in [5, 1, 3, 3, 9] {
             let _ = timers.insert(at(origin, ms), Waker::noop().clone());
         }
-        let fired: Vec<usize> = (0..=10)
-            .map(|ms| expire(&mut timers, at(origin, ms)))
-            .collect();
+        let fired: Vec<usize> = (0..=10).map(|ms| expire(&mut timers, at(origin, ms))).collect();
         assert_eq!(fired, [0, 1, 0, 2, 0, 1, 0, 0, 0, 1, 0]);
         assert_eq!(timers.len(), 0);
     }
@@ -169,9 +163,7 @@ mod tests {
             let notified = |prepare: &dyn Fn(&mut Timers)| {
                 let mut timers = Timers::default();
                 prepare(&mut timers);
-                timers
-                    .insert(at(origin, deadline), Waker::noop().clone())
-                    .notify
+                timers.insert(at(origin, deadline), Waker::noop().clone()).notify
             };
             assert!(!notified(&|_| {}), "it has not waited so far");
             assert!(

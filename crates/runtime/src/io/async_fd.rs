@@ -210,11 +210,7 @@ impl<T: AsFd> AsyncFd<T> {
         self.attempt_once(Side::Write, operation)
     }
 
-    async fn attempt<R>(
-        &self,
-        side: Side,
-        mut operation: impl FnMut(&T) -> io::Result<R>,
-    ) -> io::Result<R> {
+    async fn attempt<R>(&self, side: Side, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         loop {
             let tick = self.registration.ready(side, true).await?;
             match operation(self.get_ref()) {
@@ -227,11 +223,7 @@ impl<T: AsFd> AsyncFd<T> {
         }
     }
 
-    fn attempt_once<R>(
-        &self,
-        side: Side,
-        operation: impl FnOnce(&T) -> io::Result<R>,
-    ) -> io::Result<R> {
+    fn attempt_once<R>(&self, side: Side, operation: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
         // Before the attempt: an event during it must not be cleared.
         let tick = self.registration.tick(side);
         let outcome = operation(self.get_ref());
@@ -272,9 +264,7 @@ impl<T: AsFd> AsRawFd for AsyncFd<T> {
 
 impl<T: AsFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncFd")
-            .field("io", &self.io)
-            .finish_non_exhaustive()
+        f.debug_struct("AsyncFd").field("io", &self.io).finish_non_exhaustive()
     }
 }
 
@@ -339,12 +329,7 @@ mod tests {
             let (reader, mut writer) = io::pipe().unwrap();
             writer.write_all(b"a").unwrap();
             let reader = AsyncFd::new(reader).unwrap();
-            assert_eq!(
-                block_on(poll_once(reader.read_with(read_byte)))
-                    .unwrap()
-                    .unwrap(),
-                b'a'
-            );
+            assert_eq!(block_on(poll_once(reader.read_with(read_byte))).unwrap().unwrap(), b'a');
         });
     }
 
@@ -381,8 +366,7 @@ mod tests {
     fn other_errors_are_answers() {
         with_driver(|| {
             let (reader, _writer) = pipe();
-            let outcome: io::Result<()> =
-                block_on(reader.read_with(|_| Err(io::ErrorKind::PermissionDenied.into())));
+            let outcome: io::Result<()> = block_on(reader.read_with(|_| Err(io::ErrorKind::PermissionDenied.into())));
             assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         });
     }

@@ -121,9 +121,7 @@ impl<F: Future + Unpin> Members<F> {
             let Some(member) = &mut slot.member else {
                 continue;
             };
-            if let Poll::Ready(output) =
-                Pin::new(member).poll(&mut Context::from_waker(&slot.waker))
-            {
+            if let Poll::Ready(output) = Pin::new(member).poll(&mut Context::from_waker(&slot.waker)) {
                 slot.member = None;
                 self.free.push(index);
                 return Some(output);
@@ -308,9 +306,7 @@ mod tests {
         for index in [2, 0, 3, 1] {
             members[index].finish(index);
         }
-        let outputs: Vec<_> = (0..5)
-            .map(|_| block_on(poll_fn(|cx| set.poll_next(cx))))
-            .collect();
+        let outputs: Vec<_> = (0..5).map(|_| block_on(poll_fn(|cx| set.poll_next(cx)))).collect();
         assert_eq!(outputs, [Some(2), Some(0), Some(3), Some(1), None]);
     }
 

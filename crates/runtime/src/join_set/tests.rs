@@ -10,11 +10,7 @@ use crate::Runtime;
 
 /// Runs a test on two workers.
 fn run(test: impl Future<Output = ()>) {
-    Runtime::builder()
-        .worker_threads(2)
-        .build()
-        .unwrap()
-        .block_on(test);
+    Runtime::builder().worker_threads(2).build().unwrap().block_on(test);
 }
 
 #[test]

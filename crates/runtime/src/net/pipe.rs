@@ -133,14 +133,9 @@ mod tests {
     fn more_than_the_buffer_goes_through() {
         with_driver(|| {
             let (reader, writer) = pipe().unwrap();
-            let sent: Vec<u8> = (0..1_000_000_u32)
-                .map(|number| number.to_le_bytes()[0])
-                .collect();
+            let sent: Vec<u8> = (0..1_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
             let mut received = vec![0; sent.len()];
-            let (wrote, read) = block_on(zip(
-                writer.write_all(&sent),
-                reader.read_exact(&mut received),
-            ));
+            let (wrote, read) = block_on(zip(writer.write_all(&sent), reader.read_exact(&mut received)));
             wrote.unwrap();
             read.unwrap();
             assert!(sent == received);

@@ -145,9 +145,7 @@ mod tests {
     fn bytes_go_both_ways_at_the_same_time() {
         with_driver(|| {
             let (left, right) = UnixStream::pair().unwrap();
-            let sent: Vec<u8> = (0..300_000_u32)
-                .map(|number| number.to_le_bytes()[1])
-                .collect();
+            let sent: Vec<u8> = (0..300_000_u32).map(|number| number.to_le_bytes()[1]).collect();
             let (mut at_left, mut at_right) = (vec![0; sent.len()], vec![0; sent.len()]);
             let there = zip(left.write_all(&sent), right.read_exact(&mut at_right));
             let back = zip(right.write_all(&sent), left.read_exact(&mut at_left));

@@ -25,8 +25,7 @@ pub(crate) fn nanos() -> u64 {
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     let now = now();
-    now.checked_add(duration)
-        .unwrap_or_else(|| now + FAR_FUTURE)
+    now.checked_add(duration).unwrap_or_else(|| now + FAR_FUTURE)
 }
 
 /// Longer than any process lives, short enough for every clock and system call.

@@ -27,11 +27,7 @@ impl Spawner {
     /// # Errors
     ///
     /// The system has no thread to give; `body` is dropped then.
-    pub(crate) fn spawn(
-        &self,
-        name: String,
-        body: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
+    pub(crate) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
         let on_start = self.on_start.clone();
         Builder::new().name(name).spawn(move || {
             if let Some(on_start) = on_start {
@@ -73,15 +69,10 @@ mod tests {
         let spawner = Spawner::new(move || hook.lock().unwrap().push(note("hook")));
         let body = Arc::clone(&log);
         let thread = spawner
-            .spawn("service".to_owned(), move || {
-                body.lock().unwrap().push(note("body"))
-            })
+            .spawn("service".to_owned(), move || body.lock().unwrap().push(note("body")))
             .unwrap();
         thread.join().unwrap();
         let name = Some("service".to_owned());
-        assert_eq!(
-            *log.lock().unwrap(),
-            [("hook", name.clone()), ("body", name)]
-        );
+        assert_eq!(*log.lock().unwrap(), [("hook", name.clone()), ("body", name)]);
     }
 }

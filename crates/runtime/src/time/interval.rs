@@ -36,10 +36,7 @@ pub fn interval(period: Duration) -> Interval {
 /// As [`interval`].
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    assert!(
-        !period.is_zero(),
-        "the period of an interval must not be zero"
-    );
+    assert!(!period.is_zero(), "the period of an interval must not be zero");
     Interval {
         sleep: sleep_until(start),
         period,
@@ -110,8 +107,7 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(coop::poll_progress(cx, |cx| self.sleep.entry().poll(cx)));
         let due = self.sleep.deadline();
-        self.sleep
-            .reset(self.missed.next(due, clock::now(), self.period));
+        self.sleep.reset(self.missed.next(due, clock::now(), self.period));
         Poll::Ready(due)
     }
 
@@ -181,10 +177,7 @@ mod tests {
     fn after_a_late_tick_each_behavior_goes_its_way() {
         for now_ms in 110..200 {
             assert_eq!(next_ms(MissedTickBehavior::Burst, now_ms), 110);
-            assert_eq!(
-                next_ms(MissedTickBehavior::Delay, now_ms),
-                u128::from(now_ms) + 10
-            );
+            assert_eq!(next_ms(MissedTickBehavior::Delay, now_ms), u128::from(now_ms) + 10);
             let multiple = (u128::from(now_ms) / 10 + 1) * 10;
             assert_eq!(next_ms(MissedTickBehavior::Skip, now_ms), multiple);
         }

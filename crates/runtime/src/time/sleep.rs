@@ -210,10 +210,7 @@ mod tests {
             assert!(poll(&mut moved, &waker).is_pending());
             let deadline = clock::now() + Duration::from_millis(2);
             moved.reset(deadline);
-            assert!(
-                calls.recv().unwrap() >= deadline,
-                "earlier, without another poll"
-            );
+            assert!(calls.recv().unwrap() >= deadline, "earlier, without another poll");
             assert!(poll(&mut moved, &waker).is_ready());
 
             let mut moved = sleep(Duration::from_millis(2));
@@ -222,11 +219,7 @@ mod tests {
             moved.reset(deadline);
             let at = calls.recv().unwrap();
             // A call for the first deadline may have been on its way: then the next is the one.
-            let at = if at < deadline {
-                calls.recv().unwrap()
-            } else {
-                at
-            };
+            let at = if at < deadline { calls.recv().unwrap() } else { at };
             assert!(at >= deadline);
         });
     }

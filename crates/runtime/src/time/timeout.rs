@@ -218,9 +218,7 @@ mod tests {
                 }
             });
             coop::start(10);
-            let outcome: Poll<()> = endless
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()));
+            let outcome: Poll<()> = endless.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             coop::stop();
             assert!(outcome.is_pending());
             assert_eq!(rounds.get(), 10);
