@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use quadrille_bench::cli::{Cli, Command};
-use quadrille_bench::commands::{Error, compare, hackbench, run_one};
+use quadrille_bench::commands::{Error, compare, hackbench, run_one, topology};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Hackbench(args) => hackbench::run(args, &mut out),
         Command::Compare(args) => compare::run(args, &mut out),
+        Command::Topology(args) => topology::run(args, &mut out),
         Command::RunOne { spec } => run_one::run(spec, &mut out),
     };
     match result {

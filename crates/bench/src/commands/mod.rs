@@ -5,6 +5,7 @@ use std::io;
 pub mod compare;
 pub mod hackbench;
 pub mod run_one;
+pub mod topology;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
