@@ -52,14 +52,18 @@ impl Launcher {
     }
 
     fn command(&self, spec: &Spec) -> Result<Command, String> {
+        let directory = self.executable.parent().unwrap_or(Path::new("."));
         let mut command = if spec.runtime.family() == Family::Go {
-            let directory = self.executable.parent().unwrap_or(Path::new("."));
             let program = self.go.get_or_init(|| go::program(directory)).clone()?;
             let mut command = Command::new(program);
             command.env("GOMAXPROCS", spec.workers.to_string());
             command
         } else {
-            let mut command = Command::new(&self.executable);
+            let mut command = Command::new(if spec.runtime.uses_mimalloc() {
+                program_with_mimalloc(directory)?
+            } else {
+                self.executable.clone()
+            });
             command.arg("run-one");
             command
         };
@@ -106,6 +110,18 @@ impl Launcher {
             .wait()
             .map_err(|error| format!("cannot wait for the run: {error}"))?;
         parse(&answer, status, &errors)
+    }
+}
+
+fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
+    let program = directory.join("quadrille-mimalloc");
+    if program.is_file() {
+        Ok(program)
+    } else {
+        Err(
+            "quadrille-mimalloc is not there; build quadrille-bench with `--features mimalloc`"
+                .to_owned(),
+        )
     }
 }
 
@@ -162,6 +178,7 @@ fn parse(answer: &str, status: ExitStatus, errors: &str) -> Result<Outcome, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{ChannelKind, RuntimeName, Workload};
 
     #[test]
     fn progress_is_a_fraction() {
@@ -183,5 +200,58 @@ mod tests {
             parse(r#"{"failed":"sum"}"#, status, ""),
             Ok(Outcome::Failed("sum".to_owned()))
         );
+    }
+
+    /// Runs a shell script in place of a run.
+    fn check_script(name: &str, script: &str, expected: &str) {
+        use std::os::unix::fs::PermissionsExt;
+
+        let path = std::env::temp_dir().join(format!("quadrille-{name}-{}", std::process::id()));
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let launcher = Launcher::new(path.clone(), Some(Duration::from_secs(1)));
+        let outcome = launcher.run(&SPEC, &mut |_| {});
+        std::fs::remove_file(&path).unwrap();
+        match outcome {
+            Outcome::Failed(message) => assert!(message.contains(expected), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const SPEC: Spec = Spec {
+        workload: Workload::SpawnJoin { tasks: 1, batch: 1 },
+        runtime: RuntimeName::Tokio,
+        channel: ChannelKind::None,
+        workers: 1,
+        progress: false,
+    };
+
+    #[test]
+    fn a_run_that_hangs_is_killed() {
+        check_script("hangs", "exec sleep 1000", "killed after 1 s");
+    }
+
+    #[test]
+    fn a_run_that_dies_is_a_failure_with_its_last_words() {
+        check_script(
+            "dies",
+            "echo stack overflow >&2; kill -9 $$",
+            "stack overflow",
+        );
+    }
+
+    #[test]
+    fn without_the_program_with_mimalloc_its_row_says_so() {
+        let launcher = Launcher::new(PathBuf::from("/nonexistent/quadrille"), None);
+        let spec = Spec {
+            runtime: RuntimeName::TokioMimalloc,
+            ..SPEC
+        };
+        match launcher.run(&spec, &mut |_| {}) {
+            Outcome::Unsupported(reason) => {
+                assert!(reason.contains("--features mimalloc"), "{reason}")
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

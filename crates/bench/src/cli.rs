@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use quadrille_topology::{GroupSize, Topology};
 
 use crate::catalogue::WorkloadName;
 use crate::run_one::CHANNEL_SIZES;
@@ -33,6 +34,8 @@ pub enum Command {
     Hackbench(HackbenchArgs),
     /// Repeat workloads on several runtimes, interleaved, and print medians and ratios to tokio.
     Compare(CompareArgs),
+    /// Show this machine, or a synthetic one, as the scheduler sees it: nodes, LLCs, groups, cores, hardware threads.
+    Topology(TopologyArgs),
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {
@@ -108,6 +111,26 @@ pub struct CompareArgs {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Flags of `topology`.
+#[derive(Debug, Args)]
+pub struct TopologyArgs {
+    /// A machine in words, such as "node:2 llc:4 core:8 pu:2", instead of this one
+    #[arg(long, value_name = "MACHINE", conflicts_with = "root")]
+    pub synthetic: Option<Topology>,
+    /// A copy of another machine's root directory (with /sys and /proc/self) instead of this one's
+    #[arg(long, value_name = "DIRECTORY")]
+    pub root: Option<PathBuf>,
+    /// Hardware threads in a group: `l2` (those that share one, at most 4), or a number for experiments
+    #[arg(long, value_name = "SIZE", default_value = "l2")]
+    pub group_size: GroupSize,
+    /// Put small neighbouring L2s of one LLC into one group, up to 4 hardware threads
+    #[arg(long)]
+    pub merge_small_l2: bool,
+    /// Also draw it into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 impl HackbenchArgs {
@@ -257,6 +280,8 @@ mod tests {
             &["compare", "hackbanch"],
             &["compare", "--runtimes", "tokio,nothing"],
             &["compare", "--reps", "many"],
+            &["topology", "--synthetic", "node:0"],
+            &["topology", "--group-size", "0"],
             &["dance"],
             &[],
         ] {

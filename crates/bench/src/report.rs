@@ -1,5 +1,8 @@
 //! From outcomes to what is printed and written: summaries, the table of a workload, the JSON of a comparison.
 
+use std::fs;
+
+use quadrille_topology::{Grouping, discover};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -273,14 +276,27 @@ fn cell(value: Option<f64>) -> String {
 /// What a reader must know about the machine and the build beside every table.
 #[must_use]
 pub fn conditions(workers: usize) -> String {
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let kernel = kernel.trim();
+    let found = discover();
+    let groups = found.topology.groups(Grouping::default()).len();
+    let quota = found.allowed.quota.map_or_else(String::new, |quota| {
+        format!(
+            ", quota of {}.{:03} CPUs",
+            quota.millicpus / 1000,
+            quota.millicpus % 1000
+        )
+    });
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let build = if cfg!(debug_assertions) {
-        ", DEBUG BUILD: figures mean nothing"
+        "; DEBUG BUILD: figures mean nothing"
     } else {
         ""
     };
-    format!("{workers} workers, nothing pinned from outside, kernel {kernel}{build}")
+    format!(
+        "{workers} workers on {} ({}, {groups} groups{quota}), kernel {}{build}",
+        found.topology,
+        found.source,
+        kernel.trim()
+    )
 }
 
 /// The name of a channel in a line of its own, empty if there is none to name.

@@ -18,12 +18,16 @@ pub enum RuntimeName {
     Quadrille1w,
     /// quadrille with every policy off: plain work stealing.
     QuadrilleBaseline,
+    /// quadrille in a program with mimalloc.
+    QuadrilleMimalloc,
     /// tokio's multi-threaded runtime; the base of every ratio.
     Tokio,
     /// tokio with one worker.
     #[serde(rename = "tokio-1w")]
     #[value(name = "tokio-1w")]
     Tokio1w,
+    /// tokio in a program with mimalloc.
+    TokioMimalloc,
     /// smol's executor (async-executor), run by one thread a worker.
     Smol,
     /// smol's executor, run by one thread.
@@ -60,8 +64,11 @@ impl RuntimeName {
     #[must_use]
     pub fn family(self) -> Family {
         match self {
-            Self::Quadrille | Self::Quadrille1w | Self::QuadrilleBaseline => Family::Quadrille,
-            Self::Tokio | Self::Tokio1w => Family::Tokio,
+            Self::Quadrille
+            | Self::Quadrille1w
+            | Self::QuadrilleBaseline
+            | Self::QuadrilleMimalloc => Family::Quadrille,
+            Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
             Self::Smol | Self::Smol1w => Family::Smol,
             Self::Go | Self::Go1w => Family::Go,
             Self::Threads => Family::Threads,
@@ -77,6 +84,12 @@ impl RuntimeName {
         }
     }
 
+    /// Whether it runs in the program with mimalloc.
+    #[must_use]
+    pub fn uses_mimalloc(self) -> bool {
+        matches!(self, Self::QuadrilleMimalloc | Self::TokioMimalloc)
+    }
+
     /// The name as it is typed.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -84,6 +97,8 @@ impl RuntimeName {
             Self::Quadrille => "quadrille",
             Self::Quadrille1w => "quadrille-1w",
             Self::QuadrilleBaseline => "quadrille-baseline",
+            Self::QuadrilleMimalloc => "quadrille-mimalloc",
+            Self::TokioMimalloc => "tokio-mimalloc",
             Self::Tokio => "tokio",
             Self::Tokio1w => "tokio-1w",
             Self::Smol => "smol",

@@ -38,6 +38,8 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["hackbench", "-g", "0"], "at least 1");
     check_usage_error(&["hackbench", "-s", "99"], "not 99");
     check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
+    check_usage_error(&["topology", "--synthetic", "node:2 cache:4"], "cache");
+    check_usage_error(&["topology", "--root", "/nonexistent"], "not a directory");
     check_usage_error(&["run-one", "{}"], "bad run description");
 }
 
@@ -166,4 +168,44 @@ fn a_go_that_does_not_build_is_named() {
     std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!(status, Some(1));
     assert!(stdout.contains("no compiler here"), "{stdout}");
+}
+
+#[test]
+fn topology_shows_this_machine_and_its_source() {
+    let (status, stdout, stderr) = output(&mut quadrille(&["topology"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    for expected in [
+        "machine: ",
+        "source: ",
+        "allowed CPUs: ",
+        "CPU quota: ",
+        "PU L#0",
+    ] {
+        assert!(
+            stdout.contains(expected),
+            "{expected} is missing in\n{stdout}"
+        );
+    }
+}
+
+#[test]
+fn topology_draws_a_synthetic_machine() {
+    let file = std::env::temp_dir().join(format!("quadrille-topology-{}.svg", std::process::id()));
+    let args = [
+        "topology",
+        "--synthetic",
+        "llc:2 core:4 pu:2",
+        "--group-size",
+        "2",
+        "--svg",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).arg(&file));
+    let picture = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(status, Some(0));
+    assert!(
+        stdout.contains("16 hardware threads, 8 cores, 8 groups, 2 LLCs, 1 node"),
+        "{stdout}"
+    );
+    assert!(picture.starts_with("<svg"), "{picture}");
 }

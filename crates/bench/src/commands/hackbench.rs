@@ -37,7 +37,12 @@ pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
             progress: true,
         };
         let outcome = run_with_progress(&launcher, &spec);
-        writeln!(out, "\n{} ({})", runtime.name(), channel_name(&spec))?;
+        writeln!(
+            out,
+            "\n{} ({})",
+            runtime.name(),
+            wire_name(&spec, params.transport)
+        )?;
         match outcome {
             Outcome::Measured(measured) => {
                 print(out, &measured)?;
@@ -64,6 +69,14 @@ fn channel(runtime: RuntimeName, transport: Transport, own: bool) -> ChannelKind
         (Transport::Channel, Family::Go) => ChannelKind::Own,
         (Transport::Channel, _) if own => ChannelKind::Own,
         (Transport::Channel, _) => ChannelKind::Shared,
+    }
+}
+
+fn wire_name(spec: &Spec, transport: Transport) -> &'static str {
+    match transport {
+        Transport::Channel => channel_name(spec),
+        Transport::Pipe => "pipes",
+        Transport::Socket => "AF_UNIX sockets",
     }
 }
 
@@ -122,12 +135,8 @@ fn print(out: &mut dyn Write, measured: &Measured) -> Result<(), Error> {
         "  switches      {} voluntary, {} involuntary",
         measured.vcsw, measured.ivcsw
     )?;
-    let width = measured
-        .counters
-        .keys()
-        .map(|name| name.len())
-        .max()
-        .unwrap_or(0);
+    let longest = measured.counters.keys().map(String::len).max();
+    let width = longest.unwrap_or(0).max("ns a message".len());
     for (name, count) in &measured.counters {
         writeln!(out, "  {name:width$}  {}", thousands(&count.to_string()))?;
     }

@@ -1,10 +1,16 @@
 //! The commands of `quadrille`.
 
-use std::io;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
 
 pub mod compare;
 pub mod hackbench;
 pub mod run_one;
+pub mod topology;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -21,4 +27,38 @@ impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
+}
+
+/// The whole program, from the command line to the exit status.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli.command, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Error::Failed) => ExitCode::FAILURE,
+        Err(Error::Usage(message)) => {
+            complain(&message);
+            ExitCode::from(2)
+        }
+        // Whoever read the output has seen enough.
+        Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(Error::Output(error)) => {
+            complain(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
+    match command {
+        Command::Hackbench(args) => hackbench::run(args, out),
+        Command::Compare(args) => compare::run(args, out),
+        Command::Topology(args) => topology::run(args, out),
+        Command::RunOne { spec } => run_one::run(spec, out),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "errors of a command go to stderr")]
+fn complain(message: &str) {
+    eprintln!("error: {message}");
 }

@@ -1,0 +1,12 @@
+//! The `quadrille` command with mimalloc instead of the system's allocator; `quadrille` starts it for rows that ask for it.
+
+use std::process::ExitCode;
+
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    quadrille_bench::commands::main()
+}
