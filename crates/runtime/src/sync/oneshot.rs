@@ -113,10 +113,9 @@ impl<T> Sender<T> {
         let Some(slot) = &self.slot else {
             return Poll::Ready(());
         };
-        if coop::poll_proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
-        poll_wait(slot, cx, |slot| slot.receiver_gone, |slot| &mut slot.sender_waker)
+        coop::poll_progress(cx, |cx| {
+            poll_wait(slot, cx, |slot| slot.receiver_gone, |slot| &mut slot.sender_waker)
+        })
     }
 
     /// Whether the receiver was closed or dropped, so that sending would fail.
