@@ -30,6 +30,8 @@ pub(crate) struct Rounds {
     polls: Vec<u64>,
     /// Workers that had work and finished nothing since the look before.
     stuck: Vec<bool>,
+    /// Where the next look of a busy worker begins.
+    cursor: usize,
     /// Groups whose queue was not empty at the last look.
     waiting: Vec<bool>,
     last: Nanos,
@@ -37,11 +39,62 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     pub(crate) fn new(workers: usize, groups: usize) -> Self {
-        Self { polls: vec![0; workers], stuck: vec![false; workers], waiting: vec![false; groups], last: Nanos(0) }
+        Self { polls: vec![0; workers], stuck: vec![false; workers], cursor: 0, waiting: vec![false; groups], last: Nanos(0) }
+    }
+}
+
+/// At most so many other workers are looked at by a busy one in one interval.
+const OBSERVED: usize = 8;
+
+/// How a worker has come on since the last look.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Tasks it has run.
+    advanced: u64,
+    /// Tasks in its deque.
+    queued: u64,
+    /// It has work and has finished nothing.
+    stuck: bool,
+}
+
+impl Rounds {
+    fn look_at(&mut self, shared: &super::Shared, index: usize) -> Progress {
+        let worker = &shared.workers[index];
+        let polls = worker.counters.polls.get();
+        let advanced = polls.wrapping_sub(std::mem::replace(&mut self.polls[index], polls));
+        let queued = worker.stealer.len() as u64;
+        let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
+        self.stuck[index] = stuck;
+        Progress { advanced, queued, stuck }
     }
 }
 
 impl Worker {
+    /// The observer's duty while nobody is idle, and so nobody is sentinel: once an interval, between two tasks, looks
+    /// whether one of a few other workers is stuck, and takes from it.
+    pub(super) fn observe(&mut self, now: Nanos) -> Option<Runnable> {
+        let shared = &*self.context.shared;
+        let workers = shared.worker_count();
+        if shared.sleepers.idle.count() > 0 || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
+            return None;
+        }
+        self.rounds.last = now;
+        for _ in 0..OBSERVED.min(workers) {
+            let index = self.rounds.cursor % workers;
+            self.rounds.cursor = index + 1;
+            if index == self.context.id.index() || !self.rounds.look_at(shared, index).stuck {
+                continue;
+            }
+            let victim = &shared.workers[index];
+            let found = victim.stealer.steal(&self.context.local, BATCH).or_else(|| victim.slot.take());
+            if found.is_some() {
+                self.context.me().counters.rescues.add(1);
+                return found;
+            }
+        }
+        None
+    }
+
     /// The queues that this worker shares with others: its group's, and its LLC's injector.
     pub(super) fn take_shared(&mut self) -> Option<Runnable> {
         let context = &self.context;
@@ -251,15 +304,11 @@ impl Host for Bed<'_> {
         self.rounds.last = now;
         let mut active = false;
         let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
-        for (index, worker) in shared.workers.iter().enumerate() {
-            let polls = worker.counters.polls.get();
-            let advanced = polls.wrapping_sub(std::mem::replace(&mut self.rounds.polls[index], polls));
-            let queued = worker.stealer.len() as u64;
-            let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
+        for index in 0..shared.worker_count() {
+            let Progress { advanced, queued, stuck } = self.rounds.look_at(shared, index);
             // Flowing, but so slowly that waking us is cheaper than the wait.
             let slow = advanced > 0 && queued * (interval / advanced) > shared.wake_cost().0;
             active |= advanced > 0;
-            self.rounds.stuck[index] = stuck;
             reason |= stuck || slow;
         }
         for (group, waiting) in shared.groups.iter().zip(&mut self.rounds.waiting) {

@@ -128,7 +128,7 @@ impl Worker {
         if context.local.len() > 0 {
             context.offer();
         }
-        Some(self.take_shared())
+        Some(self.take_shared().or_else(|| self.observe(now)))
     }
 
     /// Runs a task once.
