@@ -38,27 +38,27 @@ impl WorkloadName {
         match self {
             Self::Hackbench => [655, 64].into_iter().flat_map(hackbench_rows).collect(),
             Self::SpawnJoin => vec![Workload::SpawnJoin {
-                tasks: 3_000_000,
+                tasks: 800_000,
                 batch: 1000,
             }],
             Self::Yield => vec![Workload::Yield {
                 tasks: 1000,
                 yields: 1000,
-                rounds: 15,
+                rounds: 5,
             }],
             Self::PingPong => vec![
                 Workload::PingPong {
                     pairs: 1,
-                    round_trips: 1_500_000,
+                    round_trips: 400_000,
                 },
                 Workload::PingPong {
                     pairs: 1000,
-                    round_trips: 2400,
+                    round_trips: 1200,
                 },
             ],
             Self::SpawnRemote => vec![
                 Workload::SpawnRemote {
-                    tasks: 2_000_000,
+                    tasks: 600_000,
                     batch: 1000,
                 },
                 Workload::SpawnRemote {
@@ -95,7 +95,7 @@ impl WorkloadName {
 }
 
 fn hackbench_rows(capacity: usize) -> impl Iterator<Item = Workload> {
-    [(1, 14_000), (4, 6000), (10, 2400), (20, 1200)]
+    [(1, 8000), (4, 3500), (10, 1400), (20, 700)]
         .into_iter()
         .map(move |(groups, loops)| {
             Workload::Hackbench(Hackbench {
@@ -112,10 +112,9 @@ fn hackbench_rows(capacity: usize) -> impl Iterator<Item = Workload> {
 /// How many times slower operating-system threads are, roughly: they get as much less to do.
 fn slowness_of_threads(workload: &Workload) -> usize {
     match workload {
-        Workload::Hackbench(_) => 12,
-        Workload::SpawnRemote { batch: 1, .. } => 4,
-        Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } => 300,
-        Workload::Yield { .. } | Workload::PingPong { .. } => 30,
+        Workload::Hackbench(_) => 8,
+        Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } => 40,
+        Workload::Yield { .. } | Workload::PingPong { .. } => 10,
         Workload::Spin { .. } | Workload::Closed { .. } => 1,
     }
 }
@@ -135,7 +134,12 @@ pub fn channels(workload: &Workload, runtime: RuntimeName) -> Vec<ChannelKind> {
 
 /// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work.
 #[must_use]
-pub fn rows(workload: Workload, runtimes: &[RuntimeName], workers: usize, quick: bool) -> Vec<Spec> {
+pub fn rows(
+    workload: Workload,
+    runtimes: &[RuntimeName],
+    workers: usize,
+    quick: bool,
+) -> Vec<Spec> {
     let mut rows = Vec::new();
     for &runtime in runtimes {
         let mut divisor = if runtime == RuntimeName::Threads {
@@ -198,9 +202,9 @@ mod tests {
             Workload::SpawnJoin { tasks, .. } => tasks,
             other => panic!("{other:?}"),
         };
-        assert_eq!(tasks(RuntimeName::Tokio, false), 3_000_000);
-        assert_eq!(tasks(RuntimeName::Threads, false), 10_000);
-        assert_eq!(tasks(RuntimeName::Tokio, true), 500_000);
+        assert_eq!(tasks(RuntimeName::Tokio, false), 800_000);
+        assert_eq!(tasks(RuntimeName::Threads, false), 20_000);
+        assert_eq!(tasks(RuntimeName::Tokio, true), 133_333);
     }
 
     #[test]

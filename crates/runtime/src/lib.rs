@@ -66,6 +66,7 @@ mod pinning;
 mod primitives;
 mod runtime;
 mod sched;
+mod stress;
 pub mod sync;
 mod sys;
 pub mod task;

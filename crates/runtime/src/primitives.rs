@@ -17,6 +17,19 @@ mod imp {
         std::hint::spin_loop();
     }
 
+    /// Waits for a notification, at most `limit`.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn wait_on<'a, T>(
+        changed: &Condvar,
+        guard: std::sync::MutexGuard<'a, T>,
+        limit: Option<std::time::Duration>,
+    ) -> std::sync::MutexGuard<'a, T> {
+        match limit {
+            None => changed.wait(guard).unwrap(),
+            Some(limit) => changed.wait_timeout(guard, limit).unwrap().0,
+        }
+    }
+
     /// `std`'s cell in the shape of loom's: a pointer exists only inside a closure.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -65,6 +78,21 @@ mod imp {
         loom::thread::yield_now();
     }
 
+    /// Waits for a notification. Time does not pass in a model: a wait of zero length ends after the others had their
+    /// turn, any other one when notified.
+    pub(crate) fn wait_on<'a, T>(
+        changed: &Condvar,
+        guard: loom::sync::MutexGuard<'a, T>,
+        limit: Option<std::time::Duration>,
+    ) -> Option<loom::sync::MutexGuard<'a, T>> {
+        if limit == Some(std::time::Duration::ZERO) {
+            drop(guard);
+            loom::thread::yield_now();
+            return None;
+        }
+        Some(changed.wait(guard).unwrap())
+    }
+
     /// What stands in for a spin lock.
     #[derive(Debug)]
     pub(crate) struct Modelled(loom::sync::Mutex<()>);
@@ -92,3 +120,5 @@ mod imp {
 }
 
 pub(crate) use imp::*;
+/// For statics that only hand out numbers: they outlive every execution of a model, which loom's atomics may not.
+pub(crate) use std::sync::atomic::{AtomicU64 as StaticU64, AtomicUsize as StaticUsize};

@@ -3,11 +3,14 @@
 
 pub(crate) mod context;
 pub(crate) mod idle;
+#[cfg(all(test, quadrille_loom))]
+mod loom;
 pub(crate) mod park;
+mod publish;
 pub(crate) mod queue;
 mod schedule;
 mod search;
-mod shutdown;
+pub(crate) mod shutdown;
 pub(crate) mod stats;
 pub(crate) mod worker;
 
@@ -21,6 +24,7 @@ use self::queue::group::GroupQueue;
 use self::queue::injector::Injector;
 use self::queue::local::{Local, Stealer};
 use self::queue::slot::Slot;
+use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
 use crate::driver::Driver;
@@ -70,8 +74,7 @@ pub(crate) struct Shared {
     wake_cost: CachePadded<AtomicU64>,
     /// Workers whose loop has not ended yet.
     running: AtomicU32,
-    /// Every body has been dropped; nothing is accepted any more.
-    terminated: AtomicU32,
+    terminated: Terminated,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub(crate) pool: Pool,
     pub(crate) driver: Arc<Driver>,
@@ -116,7 +119,7 @@ impl Shared {
             foreign: ForeignCounters::default(),
             wake_cost: CachePadded::new(AtomicU64::new(10_000)),
             running: AtomicU32::new(u32::try_from(plan.workers.len()).expect("workers fit u16")),
-            terminated: AtomicU32::new(0),
+            terminated: Terminated::new(),
             threads: Mutex::new(Vec::new()),
             pool,
             driver,

@@ -7,6 +7,7 @@ use quadrille_policy::Plan;
 
 use super::idle::{Idle, Seat, Withdrawn};
 use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::stress;
 use crate::sys::futex::Futex;
 
 /// Its worker is awake, or about to look at the word.
@@ -126,6 +127,8 @@ pub(crate) struct Awake {
 pub(crate) struct Sleepers {
     pub(crate) idle: Idle,
     words: Box<[CachePadded<ParkWord>]>,
+    /// By group: the number of its members.
+    group_lens: Box<[u32]>,
     seats: Box<[Seat]>,
     /// Workers that search, and claimed ones that will.
     searching: CachePadded<AtomicU32>,
@@ -141,12 +144,23 @@ impl Sleepers {
         Self {
             idle: Idle::new(plan),
             words: plan.workers.iter().map(|_| CachePadded::new(ParkWord::new())).collect(),
+            group_lens: plan.groups.iter().map(|group| u32::try_from(group.members.len()).expect("at most 64")).collect(),
             seats: plan.workers.iter().map(|w| Seat { group: w.group.index(), member: w.member }).collect(),
             searching: CachePadded::new(AtomicU32::new(0)),
             sentinel: CachePadded::new(AtomicU32::new(0)),
             recent: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
         }
+    }
+
+    /// Number of workers.
+    pub(crate) fn worker_count(&self) -> u32 {
+        u32::try_from(self.words.len()).expect("workers fit u16")
+    }
+
+    /// Number of members of `group`.
+    pub(crate) fn group_len(&self, group: usize) -> u32 {
+        self.group_lens[group]
     }
 
     /// Number of workers that search.
@@ -196,7 +210,9 @@ impl Sleepers {
     /// Wakes the worker in `seat`, whose bit the caller has just cleared. It counts as a searcher from now on.
     /// True if it slept.
     pub(crate) fn wake(&self, worker: usize) -> bool {
+        stress::delay();
         self.start_search();
+        stress::delay();
         self.words[worker].unpark()
     }
 
@@ -218,13 +234,17 @@ impl Sleepers {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Steps 2-6 of parking: announces `worker` as idle, looks once more, sleeps until claimed, rescued or stopped.
-    pub(crate) fn sleep(&self, worker: usize, last_searcher: bool, host: &mut impl Host) -> Awake {
+    /// Steps 1-6 of parking, for a searcher: stops searching, announces `worker` as idle, looks once more, sleeps until
+    /// claimed, rescued or stopped.
+    pub(crate) fn sleep(&self, worker: usize, host: &mut impl Host) -> Awake {
         let seat = self.seats[worker];
         let word = &*self.words[worker];
         // Ordering: Relaxed; a hint.
         self.recent.store(u32::try_from(worker).expect("workers fit u16") + 1, Ordering::Relaxed);
+        let last_searcher = self.stop_search();
+        stress::delay();
         self.idle.announce(seat);
+        stress::delay();
         // Ordering: SeqCst; (W1 B) announcement before the final look.
         fence(Ordering::SeqCst);
         if self.is_stopping() || host.final_look(last_searcher) {
@@ -260,7 +280,7 @@ impl Sleepers {
     }
 
     /// Becomes sentinel if there is none. True if the worker is it.
-    fn take_duty(&self, worker: usize) -> bool {
+    pub(super) fn take_duty(&self, worker: usize) -> bool {
         let me = u32::try_from(worker).expect("workers fit u16") + 1;
         // Ordering: SeqCst; (O) one sentinel.
         match self.sentinel.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst) {
@@ -270,7 +290,7 @@ impl Sleepers {
     }
 
     /// Stops being sentinel if no worker is awake. False if one is, or was when we looked again.
-    fn resign_if_all_idle(&self, worker: usize) -> bool {
+    pub(super) fn resign_if_all_idle(&self, worker: usize) -> bool {
         if (self.idle.count() as usize) < self.words.len() {
             return false;
         }
@@ -282,7 +302,7 @@ impl Sleepers {
     }
 
     /// Stops being sentinel, if the worker is it.
-    fn resign(&self, worker: usize) {
+    pub(super) fn resign(&self, worker: usize) {
         let me = u32::try_from(worker).expect("workers fit u16") + 1;
         // Ordering: Relaxed; only its worker stores or removes this value.
         if self.sentinel.load(Ordering::Relaxed) == me {

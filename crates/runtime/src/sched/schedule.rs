@@ -4,11 +4,12 @@ use quadrille_policy::{Claim, LlcId, Nanos, Placement, SpawnView, TaskPolicy, Un
 
 use super::context::Context;
 use super::idle::Seat;
+use super::publish;
 use super::queue::group::Entry;
 use super::{Shared, stats::WorkerCounters};
 use std::sync::Arc;
 
-use crate::primitives::{Ordering, fence};
+use crate::primitives::Ordering;
 use crate::task::Runnable;
 use crate::task::meta::BLOCKING;
 
@@ -237,74 +238,59 @@ impl Shared {
     fn publish_injector(&self, runnable: Runnable, llc: LlcId, by: Option<&Context>) {
         let llc = LlcId(u16::try_from(llc.index().min(self.injectors.len() - 1)).unwrap_or(0));
         count(by, |counters| counters.wakes_injector.add(1));
-        self.injectors[llc.index()].push(runnable);
-        // Ordering: SeqCst; (W1 A) publish before reading who is idle.
-        fence(Ordering::SeqCst);
-        let idle = self.sleepers.idle.count();
-        // W1s: a searcher is a witness. It looks at every injector before it parks.
-        if idle == 0 || self.sleepers.searching() > 0 {
-            return;
-        }
-        let running = u32::try_from(self.worker_count()).unwrap_or(u32::MAX).saturating_sub(idle);
-        let view = UnparkView {
-            idle,
-            searching: 0,
-            sentinel: self.sleepers.has_sentinel(),
-            running,
-            queued: u32::try_from(self.injectors[llc.index()].len()).unwrap_or(u32::MAX),
-            average_run: self.average_run(),
-            wake_cost: self.wake_cost(),
+        let injector = &self.injectors[llc.index()];
+        let pays = |idle, running| {
+            self.policy.unpark(&UnparkView {
+                idle,
+                searching: 0,
+                sentinel: self.sleepers.has_sentinel(),
+                running,
+                queued: u32::try_from(injector.len()).unwrap_or(u32::MAX),
+                average_run: self.average_run(),
+                wake_cost: self.wake_cost(),
+            })
         };
-        // With nobody awake the unpark is owed, whatever the policy says (W4).
-        if running == 0 || self.policy.unpark(&view) {
+        if publish::to_anyone(|| injector.push(runnable), &self.sleepers, pays) {
             self.wake_any(llc, by);
         }
     }
 
     fn publish_group(&self, runnable: Runnable, group: usize, claim: Claim, by: Option<&Context>) {
         let group = group.min(self.groups.len() - 1);
-        self.push_group(runnable, group, by);
-        // Ordering: SeqCst; (W1 A) publish before reading who is idle.
-        fence(Ordering::SeqCst);
-        let idle = self.sleepers.idle.members(group);
-        if idle == 0 {
-            return;
-        }
-        let members = &self.policy.plan.groups[group].members;
-        let awake = members.len().saturating_sub(idle.count_ones() as usize);
-        // An awake member is a witness; with none the unpark is owed, whatever the policy says (W4).
-        if awake > 0 && !self.unpark_pays(group, idle, awake) {
-            return;
-        }
         let prefer = match claim {
-            Claim::Nobody if awake > 0 && self.sleepers.has_sentinel() => return,
             Claim::Nobody | Claim::Member => None,
-            Claim::Prefer(worker) => members.iter().position(|m| *m == worker).and_then(|i| u8::try_from(i).ok()),
+            Claim::Prefer(worker) => {
+                let members = &self.policy.plan.groups[group].members;
+                members.iter().position(|m| *m == worker).and_then(|i| u8::try_from(i).ok())
+            }
         };
-        let avoid = self.sleepers.sentinel_seat().filter(|seat| seat.group == group).map(|seat| seat.member);
-        if let Some(member) = self.sleepers.idle.claim_in_group(group, prefer, avoid) {
-            self.wake_claimed(Seat { group, member }, by);
+        let unobserved = claim != Claim::Nobody || !self.sleepers.has_sentinel();
+        let pays = |idle, awake| unobserved && self.unpark_pays(group, idle, awake);
+        let push = || self.push_group(runnable, group, by);
+        let seat = publish::to_group(push, &self.sleepers, group, prefer, pays);
+        if let Some(seat) = seat {
+            self.wake_claimed(seat, by);
         }
     }
 
     /// Whether an idle member of a group is woken although others of its members are awake.
-    fn unpark_pays(&self, group: usize, idle: u64, awake: usize) -> bool {
+    fn unpark_pays(&self, group: usize, idle: u32, awake: u32) -> bool {
         self.policy.unpark(&UnparkView {
-            idle: idle.count_ones(),
+            idle,
             // Searchers of other groups need not look here.
             searching: 0,
             sentinel: self.sleepers.has_sentinel(),
-            running: u32::try_from(awake).unwrap_or(u32::MAX),
+            running: awake,
             queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
             average_run: self.average_run(),
             wake_cost: self.wake_cost(),
         })
     }
 
+    /// (W1 a), and the last touch of the task (W3).
     fn push_group(&self, runnable: Runnable, group: usize, by: Option<&Context>) {
         let member = by.is_some_and(|context| self.group_of(context.id) == group);
         let now = by.map_or_else(crate::sys::clock::nanos, |context| context.now.get().0);
-        // (W1 a), and the last touch of the task (W3).
         match self.groups[group].push(runnable, member, now) {
             Entry::Direct => count(by, |counters| counters.wakes_direct.add(1)),
             Entry::Mailbox => count(by, |counters| counters.wakes_mailbox.add(1)),
@@ -334,7 +320,7 @@ impl Shared {
     }
 
     /// Posts the token that a claim owes.
-    fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
+    pub(super) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
         // Ordering: Relaxed; a measurement; the token publishes it.
         self.workers[worker].unparked_at.store(crate::sys::clock::nanos(), Ordering::Relaxed);

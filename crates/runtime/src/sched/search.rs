@@ -6,13 +6,12 @@ use quadrille_policy::{Level, LlcId, Nanos};
 
 use super::context::Context;
 use super::park::{Awake, Host, Look, ParkWord};
+use super::publish;
 use super::worker::Worker;
 use crate::primitives::{Ordering, spin_hint};
+use crate::stress::BATCH;
 use crate::sys::clock;
 use crate::task::Runnable;
-
-/// At most so many tasks move in one steal or one visit to an injector.
-const BATCH: usize = 32;
 
 /// How far a search goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,19 +212,28 @@ impl Worker {
             return None;
         }
         let now = Nanos(clock::nanos());
-        let mut queues = groups.iter().map(|group| &context.shared.groups[group.index()]);
-        queues.find(|queue| queue.age(now) > limit).and_then(|queue| queue.pop(0, now.0, drop))
+        let overdue = groups.iter().find(|group| context.shared.groups[group.index()].age(now) > limit)?;
+        self.rescue_from(overdue.index(), now)
+    }
+
+    /// Takes one task of another group, and wakes a member for what it leaves there.
+    fn rescue_from(&self, group: usize, now: Nanos) -> Option<Runnable> {
+        let shared = &self.context.shared;
+        let (found, claimed) = publish::rescue_from_group(&shared.groups[group], now.0, &shared.sleepers, group);
+        if let Some(seat) = claimed {
+            shared.wake_claimed(seat, Some(&self.context));
+        }
+        found
     }
 
     /// What only a rescue may take: other groups' queues and the slots of stuck workers.
     fn rescue(&mut self) -> Option<Runnable> {
         let context = &self.context;
-        for group in &context.shared.groups {
-            if !group.is_empty()
-                && let Some(runnable) = group.pop(0, context.now.get().0, drop)
-            {
-                return Some(runnable);
-            }
+        let own = context.shared.policy.plan.workers[context.id.index()].group.index();
+        // Its own group's queue was looked at first of all.
+        let others = (0..context.shared.groups.len()).filter(|group| *group != own);
+        if let Some(runnable) = others.into_iter().find_map(|group| self.rescue_from(group, context.now.get())) {
+            return Some(runnable);
         }
         let stuck = self.rounds.stuck.iter().enumerate().filter(|(_, stuck)| **stuck);
         stuck.map(|(worker, _)| worker).find_map(|worker| context.shared.workers[worker].slot.take())
@@ -236,11 +244,11 @@ impl Worker {
         look_at_shared(&self.context)
     }
 
-    /// Goes to sleep until there is a reason to search again.
-    pub(super) fn sleep(&mut self, last_searcher: bool) -> Awake {
+    /// Stops searching and goes to sleep until there is a reason to search again.
+    pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
         let mut bed = Bed { context: &self.context, rounds: &mut self.rounds };
-        let awake = self.context.shared.sleepers.sleep(worker, last_searcher, &mut bed);
+        let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
         if awake.slept {
             self.context.me().counters.parks.add(1);
         }

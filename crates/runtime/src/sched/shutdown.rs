@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use super::Shared;
 use super::worker::Worker;
-use crate::primitives::{Ordering, fence};
-use crate::task::Runnable;
+use crate::primitives::{AtomicBool, Ordering, fence};
+use crate::stress;
 
 impl Worker {
     /// Steps 3 to 6.
@@ -94,41 +94,63 @@ impl Shared {
                 std::thread::yield_now();
             }
         }
-        // Ordering: SeqCst; (T) flag before the last look, against push before flag in `refuse_if_terminated`.
-        self.terminated.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        self.drop_queued();
+        self.terminated.set(|| {
+            self.drop_queued();
+        });
     }
 
     /// After a push by a foreign thread: step 5's other half.
     pub(super) fn refuse_if_terminated(&self) {
-        // Ordering: SeqCst; (T) push before flag.
-        fence(Ordering::SeqCst);
-        if self.terminated.load(Ordering::Relaxed) != 0 {
+        self.terminated.refuse(|| {
             self.drop_queued();
-        }
+        });
     }
 
     /// Drops what is in the shared queues. True if there was anything.
     fn drop_queued(&self) -> bool {
         let mut any = false;
-        while let Some(runnable) = self.pop_anything() {
-            drop(runnable);
-            any = true;
+        for group in &self.groups {
+            let taken = group.take_all();
+            any |= !taken.is_empty();
+            drop(taken);
+        }
+        for injector in &self.injectors {
+            while let Some(runnable) = injector.pop_one() {
+                drop(runnable);
+                any = true;
+            }
         }
         any
     }
+}
 
-    fn pop_anything(&self) -> Option<Runnable> {
-        let mut groups = self.groups.iter();
-        let mut injectors = self.injectors.iter();
-        groups
-            .find_map(|group| {
-                let mut rest = Vec::new();
-                let first = group.pop(usize::MAX, 0, |runnable| rest.push(runnable));
-                rest.into_iter().for_each(drop);
-                first
-            })
-            .or_else(|| injectors.find_map(|injector| injector.pop_one()))
+/// Whether every body has been dropped, so that nothing is accepted any more.
+#[derive(Debug)]
+pub(crate) struct Terminated(AtomicBool);
+
+impl Terminated {
+    pub(crate) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Step 5: sets the flag, then calls `empty` for the last time.
+    pub(crate) fn set(&self, empty: impl FnOnce()) {
+        // Ordering: Relaxed; the fence decides.
+        self.0.store(true, Ordering::Relaxed);
+        stress::delay();
+        // Ordering: SeqCst; (T) flag before the last look, against push before flag in `refuse`.
+        fence(Ordering::SeqCst);
+        empty();
+    }
+
+    /// After a push that no worker may see any more: calls `empty` if the flag is set.
+    pub(crate) fn refuse(&self, empty: impl FnOnce()) {
+        stress::delay();
+        // Ordering: SeqCst; (T) push before flag, against flag before the last look in `set`.
+        fence(Ordering::SeqCst);
+        // Ordering: Relaxed; the fence decides.
+        if self.0.load(Ordering::Relaxed) {
+            empty();
+        }
     }
 }

@@ -200,10 +200,10 @@ impl Worker {
             }
             let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
             let found = self.search(scope);
-            let last = self.context.shared.sleepers.stop_search();
             self.context.now.set(Nanos(clock::nanos()));
             self.countdown = self.interval;
             if let Some(runnable) = found {
+                let last = self.context.shared.sleepers.stop_search();
                 if awake.rescue {
                     self.context.me().counters.rescues.add(1);
                 }
@@ -216,7 +216,7 @@ impl Worker {
             if awake.claimed {
                 self.context.me().counters.useless_unparks.add(1);
             }
-            awake = self.sleep(last);
+            awake = self.sleep();
         }
     }
 

@@ -1,7 +1,8 @@
 //! A word to sleep on.
 //!
 //! Linux: the futex system call, private to the process. Elsewhere, and under the model checker: a mutex and a
-//! condition variable beside the word.
+//! condition variable beside the word. In a model, which has no clock, a wait of zero length may end at once, and any
+//! other only when woken.
 
 use crate::primitives::{AtomicU32, Ordering};
 
@@ -37,7 +38,7 @@ mod imp {
     use std::time::Duration;
 
     use super::{AtomicU32, Ordering};
-    use crate::primitives::{Condvar, Mutex};
+    use crate::primitives::{Condvar, Mutex, wait_on};
 
     #[derive(Debug)]
     pub(super) struct Bed {
@@ -58,10 +59,7 @@ mod imp {
             if word.load(Ordering::Relaxed) != expected {
                 return;
             }
-            match timeout {
-                None => drop(self.changed.wait(guard)),
-                Some(limit) => drop(self.changed.wait_timeout(guard, limit)),
-            }
+            drop(wait_on(&self.changed, guard, timeout));
         }
 
         pub(super) fn rouse(&self, _word: &AtomicU32) {

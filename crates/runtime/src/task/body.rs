@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use super::Meta;
 use super::join::Cancelled;
 use super::meta::FUTURE_DROPPED;
-use crate::primitives::{Ordering, fence};
+use crate::primitives::Ordering;
 
 /// What a body leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
@@ -56,11 +56,7 @@ impl<F> Body<F> {
         // SAFETY: rule 4 of `task`: the scheduler outlives every body.
         let shared = unsafe { &*meta.scheduler() };
         let key = shared.registry.insert(cx.waker().clone());
-        // Ordering: Relaxed; the fences here and in `JoinHandle::abort_handle` decide who sees whose store.
-        meta.key.store(key, Ordering::Relaxed);
-        // Ordering: SeqCst; (E b) key before cell, against cell before key in `abort_handle`.
-        fence(Ordering::SeqCst);
-        meta.extras().and_then(|extras| extras.abort.get()).is_some_and(|cell| cell.registered(key))
+        meta.registered(key)
     }
 
     fn aborted(&self) -> bool {
@@ -114,7 +110,7 @@ impl<F> Drop for Body<F> {
         let _ = self.drop_future();
         let meta = self.meta();
         if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
-            cell.finished();
+            cell.finish();
         }
         // Ordering: Relaxed; whoever drops the body got it from the runner that wrote the key.
         let key = meta.key.load(Ordering::Relaxed);

@@ -10,12 +10,12 @@ use std::task::{Context, Poll};
 use async_task::FallibleTask;
 
 use super::Meta;
+use super::abort::AbortCell;
 use super::body::Outcome;
 use super::meta::Id;
 use crate::error::JoinError;
 use std::sync::Arc;
 
-use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sched::Shared;
 
 /// The payload of a task that was aborted, in place of a panic's.
@@ -75,18 +75,7 @@ impl<T> JoinHandle<T> {
     /// A handle that can only abort the task; any number of clones.
     #[must_use]
     pub fn abort_handle(&self) -> AbortHandle {
-        let meta = self.meta();
-        let cell = meta.extras_or_new().abort.get_or_init(|| {
-            Arc::new(AbortCell::new(meta.id, meta.scheduler(), self.is_finished()))
-        });
-        // Ordering: SeqCst; (E b) cell before key, against key before cell in `Body::enter_registry`.
-        fence(Ordering::SeqCst);
-        // Ordering: Relaxed; the fence decides.
-        let key = meta.key.load(Ordering::Relaxed);
-        if key != 0 {
-            cell.key.store(key, Ordering::Relaxed);
-        }
-        AbortHandle { cell: cell.clone() }
+        AbortHandle { cell: self.meta().abort_cell(|| self.is_finished()) }
     }
 
     /// Whether the task has finished, in whatever way.
@@ -153,17 +142,8 @@ pub struct AbortHandle {
 impl AbortHandle {
     /// Asks the task to stop at its next suspension point. Does nothing if it has finished.
     pub fn abort(&self) {
-        // Ordering: SeqCst RMW; (E c) aborted before key, against key before aborted in `registered`.
-        if self.cell.aborted.swap(true, Ordering::SeqCst) || self.is_finished() {
-            return;
-        }
-        fence(Ordering::SeqCst);
-        // Ordering: Relaxed; the fence decides.
-        let key = self.cell.key.load(Ordering::Relaxed);
-        // Key zero: the task has never been pending. It is in a queue, or running, and looks at `aborted` when it is
-        // next polled or when it registers.
-        if key != 0
-            && let Some(shared) = Shared::find(self.cell.scheduler)
+        if let Some(key) = self.cell.abort()
+            && let Some(shared) = Shared::find(self.cell.scheduler())
             && let Some(waker) = shared.registry.waker(key)
         {
             waker.wake();
@@ -173,59 +153,18 @@ impl AbortHandle {
     /// Whether the task has finished, in whatever way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        // Ordering: Acquire; pairs with the Release in `finished` (E d).
-        self.cell.finished.load(Ordering::Acquire)
+        self.cell.is_finished()
     }
 
     /// The task's id.
     #[must_use]
     pub fn id(&self) -> Id {
-        self.cell.id
+        self.cell.id()
     }
 }
 
 impl fmt::Debug for AbortHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AbortHandle").field("id", &self.id()).field("finished", &self.is_finished()).finish()
-    }
-}
-
-/// What abort handles and the body share.
-#[derive(Debug)]
-pub(crate) struct AbortCell {
-    id: Id,
-    /// Address of the scheduler, never dereferenced: the handle may outlive it. Looked up among the live ones.
-    scheduler: usize,
-    /// The task's key in the registry, zero until it was first pending.
-    key: AtomicU32,
-    aborted: AtomicBool,
-    finished: AtomicBool,
-}
-
-impl AbortCell {
-    fn new(id: Id, scheduler: *const Shared, finished: bool) -> Self {
-        Self { id, scheduler: scheduler.addr(), key: AtomicU32::new(0), aborted: AtomicBool::new(false), finished: AtomicBool::new(finished) }
-    }
-
-    /// Whether somebody asked the task to stop.
-    #[inline]
-    pub(super) fn is_aborted(&self) -> bool {
-        // Ordering: Relaxed; a wake follows the store, and its read-modify-write of the task's state orders the two.
-        self.aborted.load(Ordering::Relaxed)
-    }
-
-    /// The body has entered the registry. True if the task was aborted before.
-    pub(super) fn registered(&self, key: u32) -> bool {
-        // Ordering: Relaxed; the fences here and in `abort` decide who sees whose store.
-        self.key.store(key, Ordering::Relaxed);
-        // Ordering: SeqCst; (E c) key before aborted.
-        fence(Ordering::SeqCst);
-        self.aborted.load(Ordering::Relaxed)
-    }
-
-    /// The body is being dropped.
-    pub(super) fn finished(&self) {
-        // Ordering: Release; (E d) pairs with the Acquire in `AbortHandle::is_finished`.
-        self.finished.store(true, Ordering::Release);
     }
 }

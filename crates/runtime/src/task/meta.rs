@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use quadrille_policy::TaskPolicy;
 
-use super::join::AbortCell;
-use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use super::abort::AbortCell;
+use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
 use crate::sched::Shared;
 
 /// Identifies a task within its process; never reused.
@@ -20,12 +20,12 @@ impl Id {
         thread_local! {
             static NEXT: Cell<u64> = const { Cell::new(0) };
         }
-        static BLOCKS: OnceLock<AtomicU64> = OnceLock::new();
+        static BLOCKS: StaticU64 = StaticU64::new(BLOCK);
         NEXT.with(|next| {
             let mut id = next.get();
             if id.is_multiple_of(BLOCK) {
                 // Ordering: Relaxed; only uniqueness is asked of it.
-                id = BLOCKS.get_or_init(|| AtomicU64::new(BLOCK)).fetch_add(BLOCK, Ordering::Relaxed);
+                id = BLOCKS.fetch_add(BLOCK, Ordering::Relaxed);
             }
             next.set(id + 1);
             Self(id)
@@ -139,6 +139,29 @@ impl Meta {
                 unsafe { &*other }
             }
         }
+    }
+
+    /// The task has entered the registry under `key`. True if it was aborted before.
+    pub(crate) fn registered(&self, key: u32) -> bool {
+        // Ordering: Relaxed; the fences here and in `abort_cell` decide who sees whose store.
+        self.key.store(key, Ordering::Relaxed);
+        // Ordering: SeqCst; (E b) key before cell, against cell before key in `abort_cell`.
+        fence(Ordering::SeqCst);
+        self.extras().and_then(|extras| extras.abort.get()).is_some_and(|cell| cell.registered(key))
+    }
+
+    /// What abort handles refer to, made if need be.
+    pub(crate) fn abort_cell(&self, is_finished: impl FnOnce() -> bool) -> Arc<AbortCell> {
+        let new = || Arc::new(AbortCell::new(self.id, self.scheduler, is_finished()));
+        let cell = self.extras_or_new().abort.get_or_init(new);
+        // Ordering: SeqCst; (E b) cell before key, against key before cell in `registered`.
+        fence(Ordering::SeqCst);
+        // Ordering: Relaxed; the fence decides.
+        let key = self.key.load(Ordering::Relaxed);
+        if key != 0 {
+            cell.set_key(key);
+        }
+        cell.clone()
     }
 
     /// The policy fields.

@@ -35,6 +35,7 @@
 //! 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to
 //!    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).
 
+pub(crate) mod abort;
 pub(crate) mod body;
 pub(crate) mod join;
 pub(crate) mod meta;

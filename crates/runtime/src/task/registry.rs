@@ -11,7 +11,7 @@ use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
 
-use crate::primitives::{AtomicUsize, Mutex, Ordering};
+use crate::primitives::{Mutex, Ordering, StaticUsize};
 
 const SHARDS: usize = 8;
 
@@ -122,11 +122,11 @@ fn home_shard() -> usize {
     thread_local! {
         static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    static NEXT: std::sync::OnceLock<AtomicUsize> = std::sync::OnceLock::new();
+    static NEXT: StaticUsize = StaticUsize::new(0);
     SHARD.with(|shard| {
         if shard.get() == usize::MAX {
             // Ordering: Relaxed; any distribution will do.
-            shard.set(NEXT.get_or_init(|| AtomicUsize::new(0)).fetch_add(1, Ordering::Relaxed) % SHARDS);
+            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
         }
         shard.get()
     })

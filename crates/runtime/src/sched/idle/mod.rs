@@ -9,6 +9,7 @@ use crossbeam_utils::CachePadded;
 use quadrille_policy::Plan;
 
 use crate::primitives::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::stress;
 
 /// A worker's place in the masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ impl Idle {
         // Ordering: SeqCst; (W1 b).
         let old = self.groups[seat.group].fetch_or(1 << seat.member, Ordering::SeqCst);
         if old == 0 {
+            stress::delay();
             self.set_summary(seat.group);
         }
     }
@@ -135,6 +137,7 @@ impl Idle {
         }
         self.count.fetch_sub(1, Ordering::SeqCst);
         if old == bit {
+            stress::delay();
             self.clear_summary(group);
         }
         true
@@ -150,6 +153,7 @@ impl Idle {
         let (llc, index) = self.place[group];
         // Ordering: SeqCst; (I b) before the re-read.
         self.llcs[llc][index / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        stress::delay();
         // Ordering: SeqCst; (I b) a member that announced itself since has set the summary before us, so we repeat it.
         fence(Ordering::SeqCst);
         if self.groups[group].load(Ordering::Relaxed) != 0 {

@@ -11,6 +11,7 @@ use quadrille_policy::Nanos;
 use super::Linked;
 use super::mailbox::Mailbox;
 use crate::primitives::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::stress;
 
 #[derive(Debug)]
 pub(crate) struct GroupQueue<T: Linked> {
@@ -65,6 +66,7 @@ impl<T: Linked> GroupQueue<T> {
         let mut fifo = self.fifo.try_lock().ok()?;
         // W2: the mailbox is emptied under the FIFO's lock, so batches keep their order.
         fifo.extend(self.mailbox.drain());
+        stress::delay();
         let first = fifo.pop_front();
         for _ in 0..max.min(fifo.len() / 2) {
             fifo.pop_front().into_iter().for_each(&mut sink);
@@ -73,6 +75,16 @@ impl<T: Linked> GroupQueue<T> {
         // Ordering: Relaxed; a hint.
         self.since.store(now_ns, Ordering::Relaxed);
         first
+    }
+
+    /// Takes everything, and waits for whoever is at it: a caller that must not leave anything can't give way to one
+    /// that has looked already.
+    pub(crate) fn take_all(&self) -> VecDeque<T> {
+        let mut fifo = self.fifo.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        fifo.extend(self.mailbox.drain());
+        let all = std::mem::take(&mut *fifo);
+        self.publish_len(&fifo);
+        all
     }
 
     fn publish_len(&self, fifo: &VecDeque<T>) {

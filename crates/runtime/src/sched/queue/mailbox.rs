@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 
 use super::Linked;
 use crate::primitives::{AtomicPtr, Ordering};
+use crate::stress;
 
 #[derive(Debug)]
 pub(crate) struct Mailbox<T: Linked> {
@@ -34,6 +35,7 @@ impl<T: Linked> Mailbox<T> {
         loop {
             // SAFETY: `raw` is ours until the exchange succeeds.
             unsafe { T::link(raw) }.store(head, Ordering::Relaxed);
+            stress::delay();
             // Ordering: Release; (W1 a) publishes the task and its link to the Acquire swap in `drain`.
             match self.head.compare_exchange_weak(head, raw.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -1,6 +1,5 @@
 //! The lock around the state, and the steps of one operation.
 
-use std::mem::MaybeUninit;
 use std::task::{Context, Poll, Waker};
 
 use crossbeam_utils::CachePadded;
@@ -25,36 +24,19 @@ pub(super) struct Shared<T> {
 }
 
 /// A waiter and whether the list may know it. What a future holds for its whole life.
-///
-/// The waiter is made when it is first needed. Most operations never wait, and an empty waiter is mostly padding: moving
-/// one into place read back in one piece what had been written in several, and that stall was half of an operation.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// Initialised once `made`. Its waker is gone whenever it is not `waiting`, so there is nothing to drop.
-    waiter: MaybeUninit<Waiter>,
-    made: bool,
+    waiter: Waiter,
     /// False only if the waiter's place is `Out`. Touched by the future's owner alone.
     waiting: bool,
 }
 
 impl Seat {
-    #[inline(always)]
     pub(super) fn new() -> Self {
         Self {
-            waiter: MaybeUninit::uninit(),
-            made: false,
+            waiter: Waiter::new(),
             waiting: false,
         }
-    }
-
-    /// The waiter, made if need be.
-    fn waiter(&mut self) -> &Waiter {
-        if !self.made {
-            self.waiter.write(Waiter::new());
-            self.made = true;
-        }
-        // SAFETY: `made`, so it was written.
-        unsafe { self.waiter.assume_init_ref() }
     }
 }
 
@@ -118,12 +100,12 @@ impl<T> Shared<T> {
                 let outcome = attempt(state);
                 if outcome == Outcome::NotNow {
                     // SAFETY: A1, inside the lock; A2 and A3, the caller's.
-                    let wait = unsafe { state.wait(side, seat.waiter(), cx.waker(), &mut fresh) };
+                    let wait = unsafe { state.wait(side, &seat.waiter, cx.waker(), &mut fresh) };
                     return Step::Wait(wait);
                 }
                 let stale = if seat.waiting {
                     // SAFETY: as above.
-                    unsafe { state.leave(side, seat.waiter()) }
+                    unsafe { state.leave(side, &seat.waiter) }
                 } else {
                     None
                 };
@@ -157,7 +139,7 @@ impl<T> Shared<T> {
     fn cancel_waiting(&self, side: Side, seat: &mut Seat) {
         let (notices, _stale) = self.state.with(|state| {
             // SAFETY: A1, inside the lock; A3, `waiting` was set by `poll_op` with this side.
-            let stale = unsafe { state.leave(side, seat.waiter()) };
+            let stale = unsafe { state.leave(side, &seat.waiter) };
             // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
             (unsafe { state.settle() }, stale)
         });

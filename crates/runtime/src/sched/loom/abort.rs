@@ -1,0 +1,45 @@
+//! (E b), (E c): of an abort and a task that becomes pending for the first time, one notices the other.
+
+use std::sync::Arc;
+
+use loom::thread::spawn;
+
+use super::{check, one_group};
+use crate::task::Meta;
+
+const KEY: u32 = 7;
+
+/// Metadata of a task that nobody will run: its scheduler is never looked at.
+fn meta() -> Arc<Meta> {
+    let policy = quadrille_policy::Policy::new(quadrille_policy::Config::default(), one_group(1));
+    Arc::new(Meta::new(std::ptr::null(), policy.new_task(None, 0), 0, None))
+}
+
+/// The handle is made and used while the task registers.
+#[test]
+fn e_abort_is_noticed() {
+    check(3, || {
+        let meta = meta();
+        let body = meta.clone();
+        let thread = spawn(move || body.registered(KEY));
+        let woken = meta.abort_cell(|| false).abort();
+        let stopped = thread.join().unwrap();
+        assert!(stopped || woken == Some(KEY), "aborted, pending, and nobody knows");
+    });
+}
+
+/// The handle is made by one thread and used by another.
+#[test]
+fn e_abort_by_another_is_noticed() {
+    check(3, || {
+        let meta = meta();
+        let cell = meta.abort_cell(|| false);
+        let body = meta.clone();
+        let thread = spawn(move || body.registered(KEY));
+        let user = spawn(move || cell.abort());
+        let second = meta.abort_cell(|| false).abort();
+        let stopped = thread.join().unwrap();
+        let woken = user.join().unwrap().or(second);
+        assert!(stopped || woken == Some(KEY), "aborted, pending, and nobody knows");
+    });
+}

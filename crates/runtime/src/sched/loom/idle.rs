@@ -1,0 +1,59 @@
+//! The two levels of idle bits: at rest a group with an idle member has its bit in the summary.
+//!
+//! The reverse is not promised: a summary bit over an empty word costs one look and misleads nobody.
+
+use loom::thread::spawn;
+
+use super::{Machine, check, one_group};
+use crate::sched::idle::{Seat, Withdrawn};
+
+/// One member is claimed or withdraws while the other announces itself.
+#[test]
+fn two_level_idle_mask() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        let idle = &machine.sleepers.idle;
+        idle.announce(Seat { group: 0, member: 0 });
+        let (claimer, member) = (machine.clone(), machine.clone());
+        let claiming = spawn(move || claimer.sleepers.idle.claim_in_llc(0, &[0], 0, None).is_some());
+        let announcing = spawn(move || member.sleepers.idle.announce(Seat { group: 0, member: 1 }));
+        let free = idle.withdraw(Seat { group: 0, member: 0 }) == Withdrawn::Free;
+        announcing.join().unwrap();
+        let claims = u32::from(claiming.join().unwrap()) + u32::from(free);
+        at_rest(&machine, 2 - claims);
+    });
+}
+
+/// Both members come and go.
+#[test]
+fn two_level_idle_mask_two_rounds() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        let other = machine.clone();
+        let round = |machine: &Machine, member| {
+            let seat = Seat { group: 0, member };
+            machine.sleepers.idle.announce(seat);
+            let first = machine.sleepers.idle.withdraw(seat);
+            machine.sleepers.idle.announce(seat);
+            assert_eq!(first, Withdrawn::Free, "nobody claims here");
+        };
+        let thread = spawn(move || round(&other, 1));
+        round(&machine, 0);
+        thread.join().unwrap();
+        at_rest(&machine, 2);
+    });
+}
+
+/// `count` members are idle and can all be found through the summary.
+fn at_rest(machine: &Machine, count: u32) {
+    let idle = &machine.sleepers.idle;
+    assert_eq!(idle.members(0).count_ones(), count);
+    assert_eq!(idle.count(), count);
+    for _ in 0..count {
+        assert!(idle.any_in_llc(0), "a set group bit with a clear summary bit");
+        assert!(idle.claim_in_llc(0, &[0], 0, None).is_some(), "an idle member that no pusher finds");
+    }
+    assert_eq!(idle.count(), 0);
+}

@@ -1,0 +1,217 @@
+//! Every interleaving, up to a number of preemptions, of small uses of the scheduler's own types.
+//!
+//! One file a theorem of the README beside `sched/mod.rs`. Only the things in the queues are stand-ins: cells of an
+//! [`Arena`] in place of tasks. A lost wake-up shows as a deadlock, a touch after the push as a race.
+
+mod abort;
+mod idle;
+mod park;
+mod sentinel;
+mod terminated;
+mod w1;
+mod w1s;
+mod w2;
+mod w3;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quadrille_policy::{GroupId, Plan, PlanOptions, WorkerId};
+use quadrille_topology::Topology;
+
+use super::idle::Seat;
+use super::park::{Awake, Host, Look, ParkWord, Sleepers};
+use super::publish;
+use super::queue::Linked;
+use super::queue::group::GroupQueue;
+use super::queue::mailbox::Mailbox;
+use crate::primitives::{AtomicPtr, UnsafeCell};
+
+/// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.
+fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions_max);
+    builder.check(f);
+}
+
+/// A plan of one group: in models groups are of the size that the theorem needs, whatever a topology would give.
+fn one_group(workers: u16) -> Plan {
+    let options = PlanOptions { workers: Some(workers), ..PlanOptions::default() };
+    let mut plan = Plan::compile(&Topology::flat(workers), &options).expect("a flat machine has a plan");
+    plan.groups.truncate(1);
+    plan.groups[0].members = (0..workers).map(WorkerId).collect();
+    plan.llcs.iter_mut().for_each(|llc| llc.groups = vec![GroupId(0)]);
+    for (worker, member) in plan.workers.iter_mut().zip(0..) {
+        worker.group = GroupId(0);
+        worker.member = member;
+    }
+    plan
+}
+
+/// What stands for a task's allocation. Loom watches both fields: the payload for races of its readers and writers, the
+/// link for uses after the end of the task.
+#[derive(Debug)]
+struct Cell {
+    link: AtomicPtr<()>,
+    payload: UnsafeCell<usize>,
+}
+
+/// The memory that tasks of a model live in. It outlasts them, so that a use after their end is seen and not undefined.
+#[derive(Debug)]
+struct Arena(Box<[Cell]>);
+
+impl Arena {
+    fn new(count: usize) -> Self {
+        let cell = |_| Cell { link: AtomicPtr::new(std::ptr::null_mut()), payload: UnsafeCell::new(0) };
+        Self((0..count).map(cell).collect())
+    }
+
+    /// The item of cell `index`, once: as with a `Runnable`, there is one at a time.
+    fn item(&self, index: usize) -> Item {
+        let cell = &self.0[index];
+        // SAFETY: the item is the only one of its cell.
+        cell.payload.with_mut(|payload| unsafe { *payload = index });
+        Item(std::ptr::NonNull::from(cell))
+    }
+}
+
+/// The right to use a cell of the arena.
+#[derive(Debug)]
+struct Item(std::ptr::NonNull<Cell>);
+
+// SAFETY: an item is the only one of its cell, and the arena is shared by every thread of the model.
+unsafe impl Send for Item {}
+
+impl Item {
+    /// Ends the item as a task's allocation is ended: nobody else may use any part of it from now on. Its number.
+    fn finish(self) -> usize {
+        let cell = self.0.as_ptr();
+        // SAFETY: the arena lives as long as the model; the item is the only one of the cell.
+        unsafe { (*cell).link.with_mut(|_| ()) };
+        // SAFETY: as above.
+        unsafe { (*cell).payload.with_mut(|payload| *payload) }
+    }
+}
+
+// SAFETY: the word is the cell's address; the link is a field of the cell.
+unsafe impl Linked for Item {
+    fn into_raw(self) -> std::ptr::NonNull<()> {
+        self.0.cast()
+    }
+
+    unsafe fn from_raw(raw: std::ptr::NonNull<()>) -> Self {
+        Self(raw.cast())
+    }
+
+    unsafe fn link<'a>(raw: std::ptr::NonNull<()>) -> &'a AtomicPtr<()> {
+        // SAFETY: the address of a cell of the arena, which lives as long as the model.
+        unsafe { &(*raw.cast::<Cell>().as_ptr()).link }
+    }
+}
+
+/// A scheduler of one group and one queue for anyone: a mailbox stands in for the injector, whose code is crossbeam's.
+struct Machine {
+    arena: Arena,
+    sleepers: Sleepers,
+    group: GroupQueue<Item>,
+    injector: Mailbox<Item>,
+    /// Items that are to come. Not the model's business, hence not loom's type.
+    left: AtomicUsize,
+}
+
+impl Machine {
+    fn new(plan: &Plan, items: usize) -> Arc<Self> {
+        Arc::new(Self {
+            arena: Arena::new(items),
+            sleepers: Sleepers::new(plan),
+            group: GroupQueue::new(),
+            injector: Mailbox::new(),
+            left: AtomicUsize::new(items),
+        })
+    }
+
+    /// Pushes an item into the group's queue, as the scheduler does.
+    fn push_to_group(&self, index: usize, member: bool) {
+        let item = self.arena.item(index);
+        let push = || drop(self.group.push(item, member, 0));
+        self.wake(publish::to_group(push, &self.sleepers, 0, None, |_, _| true));
+    }
+
+    /// Pushes an item for anyone, as the scheduler does; the policy would rather wake nobody.
+    fn push_to_anyone(&self, index: usize) {
+        let item = self.arena.item(index);
+        if publish::to_anyone(|| self.injector.push(item), &self.sleepers, |_, _| false) {
+            self.wake(self.sleepers.idle.claim_in_llc(0, &[0], 0, self.sleepers.sentinel_seat()));
+        }
+    }
+
+    fn wake(&self, seat: Option<Seat>) {
+        if let Some(seat) = seat {
+            self.sleepers.wake(usize::from(seat.member));
+        }
+    }
+
+    /// Ends one item that was taken out of a queue; the last one ends the machine.
+    fn finish(&self, item: Item) {
+        item.finish();
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.sleepers.stop();
+        }
+    }
+
+    /// One look of a member at the shared queues. True if it found something.
+    fn search(&self) -> bool {
+        let found = self.group.pop(1, 0, |item| self.finish(item)).map(|item| self.finish(item)).is_some();
+        self.injector.drain().map(|item| self.finish(item)).count() > 0 || found
+    }
+
+    /// A worker: searches when dry and sleeps when there is nothing, until the machine stops.
+    fn work(&self, worker: usize) {
+        self.work_on(worker, false);
+    }
+
+    /// The same from a search on: `claimed` if it was a claimer who has counted the searcher.
+    fn work_on(&self, worker: usize, mut claimed: bool) {
+        while !self.sleepers.is_stopping() {
+            if !claimed {
+                self.sleepers.start_search();
+            }
+            if self.search() {
+                self.sleepers.stop_search();
+                claimed = false;
+                continue;
+            }
+            let awake: Awake = self.sleepers.sleep(worker, &mut Bed(self));
+            // Only its worker sets a bit, so an awake worker has none.
+            assert_eq!(self.sleepers.idle.members(0) & (1 << worker), 0, "awake, and its idle bit is set");
+            claimed = awake.claimed;
+            if !awake.slept {
+                // Something is there, and may be in the hands of another member: let it go on.
+                loom::thread::yield_now();
+            }
+        }
+        if claimed {
+            self.sleepers.stop_search();
+        }
+    }
+}
+
+/// Looks at the queues as a worker does, and never wakes by itself.
+struct Bed<'a>(&'a Machine);
+
+impl Host for Bed<'_> {
+    fn final_look(&mut self, _everything: bool) -> bool {
+        !self.0.group.is_empty() || !self.0.injector.is_empty()
+    }
+
+    fn spin(&mut self, _word: &ParkWord) {}
+
+    fn sentinel_look(&mut self) -> Look {
+        Look::Active
+    }
+
+    fn interval(&mut self) -> Duration {
+        Duration::MAX
+    }
+}

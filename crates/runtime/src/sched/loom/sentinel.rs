@@ -1,0 +1,70 @@
+//! (O): while somebody is awake, one of those who are idle is the sentinel.
+
+use loom::thread::spawn;
+
+use super::{Machine, check, one_group};
+use crate::sched::idle::Seat;
+
+fn seat(worker: usize) -> Seat {
+    Seat { group: 0, member: u8::try_from(worker).unwrap() }
+}
+
+/// Two workers park while a third stays awake: exactly one of them watches.
+#[test]
+fn o_one_of_two_watches() {
+    let plan = one_group(3);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        let duty = |machine: &Machine, worker| {
+            machine.sleepers.idle.announce(seat(worker));
+            machine.sleepers.take_duty(worker)
+        };
+        let other = machine.clone();
+        let thread = spawn(move || duty(&other, 1));
+        let mine = duty(&machine, 0);
+        let theirs = thread.join().unwrap();
+        assert!(mine != theirs, "one sentinel");
+        assert!(machine.sleepers.has_sentinel());
+    });
+}
+
+/// The sentinel of an idle house resigns while another worker is claimed: its answer says whether it still is one.
+#[test]
+fn o_last_sentinel_knows_whether_it_is_one() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        [0, 1].map(|worker| machine.sleepers.idle.announce(seat(worker)));
+        assert!(machine.sleepers.take_duty(0));
+        let other = machine.clone();
+        let thread = spawn(move || {
+            assert_eq!(other.sleepers.idle.claim_in_group(0, None, Some(0)), Some(1), "the sentinel comes last");
+        });
+        let resigned = machine.sleepers.resign_if_all_idle(0);
+        thread.join().unwrap();
+        assert_eq!(machine.sleepers.has_sentinel(), !resigned);
+        assert!(!machine.sleepers.resign_if_all_idle(0), "somebody is awake");
+    });
+}
+
+/// The sentinel is claimed: it gives its duty back, and the next one to park takes it.
+#[test]
+fn o_duty_is_passed_on() {
+    let plan = one_group(3);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        machine.sleepers.idle.announce(seat(0));
+        assert!(machine.sleepers.take_duty(0));
+        let other = machine.clone();
+        let thread = spawn(move || {
+            other.sleepers.resign(0);
+            other.sleepers.idle.withdraw(seat(0))
+        });
+        machine.sleepers.idle.announce(seat(1));
+        let before = machine.sleepers.take_duty(1);
+        let _ = thread.join().unwrap();
+        // Whoever looked while the sentinel was on its way out is found by a waker: it sees that nobody watches.
+        assert_eq!(before, machine.sleepers.has_sentinel());
+        assert!(machine.sleepers.take_duty(1));
+    });
+}

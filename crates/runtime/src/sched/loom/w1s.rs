@@ -1,0 +1,76 @@
+//! W1s: the unpark may be skipped while a searcher is the witness.
+
+use loom::thread::spawn;
+
+use super::{Machine, check, one_group};
+use crate::sched::idle::Seat;
+
+/// The pusher skips the claim while it sees a searcher, and the policy would skip it always.
+#[test]
+fn w1s_last_searcher() {
+    let plan = one_group(1);
+    check(3, move || {
+        let machine = Machine::new(&plan, 1);
+        let pusher = machine.clone();
+        let thread = spawn(move || pusher.push_to_anyone(0));
+        machine.work(0);
+        thread.join().unwrap();
+        assert_eq!(machine.sleepers.idle.count(), 0);
+        assert_eq!(machine.sleepers.searching(), 0);
+    });
+}
+
+#[test]
+fn w1s_last_searcher_two_pushers() {
+    let plan = one_group(1);
+    check(2, move || {
+        let machine = Machine::new(&plan, 2);
+        let threads = [0, 1].map(|index| {
+            let pusher = machine.clone();
+            spawn(move || pusher.push_to_anyone(index))
+        });
+        machine.work(0);
+        threads.map(|thread| thread.join().unwrap());
+        assert_eq!(machine.sleepers.searching(), 0);
+    });
+}
+
+/// Two searchers that give up together, and one push.
+#[test]
+fn w1s_last_of_two_searchers() {
+    let plan = one_group(2);
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let threads = [0, 1].map(|member| {
+            let worker = machine.clone();
+            spawn(move || worker.work(member))
+        });
+        machine.push_to_anyone(0);
+        threads.map(|thread| thread.join().unwrap());
+        assert_eq!(machine.sleepers.searching(), 0);
+    });
+}
+
+/// A claim empties the group's word while another member announces itself: for a moment the summary hides that member
+/// from the pusher. The claimed worker is the witness then: it searches after its token, which comes later.
+#[test]
+fn w1s_hidden_member_has_a_witness() {
+    let plan = one_group(2);
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        machine.sleepers.idle.announce(Seat { group: 0, member: 0 });
+        let (claimer, other) = (machine.clone(), machine.clone());
+        let threads = [
+            spawn(move || {
+                // One thread for the claimer and, once the token is there, for the worker that it claims.
+                let claimed = claimer.sleepers.idle.claim_in_group(0, None, Some(1));
+                claimer.wake(claimed.map(|member| Seat { group: 0, member }));
+                // Claimed by us, or, if it was gone already, by the pusher.
+                claimer.work_on(0, true);
+            }),
+            spawn(move || other.work(1)),
+        ];
+        machine.push_to_anyone(0);
+        threads.map(|thread| thread.join().unwrap());
+    });
+}

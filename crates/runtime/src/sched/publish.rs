@@ -1,0 +1,91 @@
+//! Publish, fence, claim: the pusher's side of W1, for each kind of queue that its pusher won't drain.
+//!
+//! These functions know neither tasks nor policies, so that the model checker runs the very code of a wake-up.
+
+use super::idle::Seat;
+use super::park::Sleepers;
+use super::queue::Linked;
+use super::queue::group::GroupQueue;
+use crate::primitives::{Ordering, fence};
+use crate::stress;
+
+/// Pushes into the queue of `group` by calling `push`: (a), (A), and the claim of step 6.
+///
+/// `prefer` is claimed if it is idle. `pays` is asked with the number of idle members and of awake ones whether an unpark
+/// pays; its answer counts only beside an awake member.
+#[must_use = "the claimed worker is owed a token"]
+pub(crate) fn to_group(
+    push: impl FnOnce(),
+    sleepers: &Sleepers,
+    group: usize,
+    prefer: Option<u8>,
+    pays: impl FnOnce(u32, u32) -> bool,
+) -> Option<Seat> {
+    // (W1 a), and the last touch of the task (W3).
+    push();
+    announce(sleepers, group, prefer, pays)
+}
+
+/// Takes one item from the queue of a group that the caller is no member of.
+///
+/// What it leaves behind went through its hands: while it moved the mailbox into the FIFO, a member's final look could
+/// see neither. So it announces the rest like a pusher.
+#[must_use = "the claimed worker is owed a token"]
+pub(crate) fn rescue_from_group<T: Linked>(
+    queue: &GroupQueue<T>,
+    now_ns: u64,
+    sleepers: &Sleepers,
+    group: usize,
+) -> (Option<T>, Option<Seat>) {
+    if queue.is_empty() {
+        return (None, None);
+    }
+    let item = queue.pop(0, now_ns, drop);
+    let rest = !queue.is_empty();
+    (item, if rest { announce(sleepers, group, None, |_, _| true) } else { None })
+}
+
+/// Pushes into an injector by calling `push`: (a), (A), and whether step 6 owes an unpark.
+///
+/// `pays` is asked with the number of idle workers and of awake ones whether an unpark pays; its answer counts only
+/// beside somebody awake.
+#[must_use = "an unpark may be owed"]
+pub(crate) fn to_anyone(push: impl FnOnce(), sleepers: &Sleepers, pays: impl FnOnce(u32, u32) -> bool) -> bool {
+    // (W1 a), and the last touch of the task (W3).
+    push();
+    stress::delay();
+    // Ordering: SeqCst; (W1 A) publish before reading who is idle.
+    fence(Ordering::SeqCst);
+    let idle = sleepers.idle.count();
+    // W1s: a searcher is a witness. It looks at every injector before it parks.
+    if idle == 0 || sleepers.searching() > 0 {
+        return false;
+    }
+    let awake = sleepers.worker_count().saturating_sub(idle);
+    // With nobody awake the unpark is owed, whatever the policy says (W4).
+    awake == 0 || pays(idle, awake)
+}
+
+/// (A) and the claim of step 6, after something was put into the queue of `group`.
+fn announce(
+    sleepers: &Sleepers,
+    group: usize,
+    prefer: Option<u8>,
+    pays: impl FnOnce(u32, u32) -> bool,
+) -> Option<Seat> {
+    stress::delay();
+    // Ordering: SeqCst; (W1 A) publish before reading who is idle.
+    fence(Ordering::SeqCst);
+    let idle = sleepers.idle.members(group);
+    if idle == 0 {
+        return None;
+    }
+    let awake = sleepers.group_len(group).saturating_sub(idle.count_ones());
+    // An awake member is a witness; with none the unpark is owed, whatever the policy says (W4).
+    if awake > 0 && !pays(idle.count_ones(), awake) {
+        return None;
+    }
+    let avoid = sleepers.sentinel_seat().filter(|seat| seat.group == group).map(|seat| seat.member);
+    let member = sleepers.idle.claim_in_group(group, prefer, avoid)?;
+    Some(Seat { group, member })
+}
