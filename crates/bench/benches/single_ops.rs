@@ -5,9 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use criterion::{
-    BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
-};
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
 use quadrille_bench::adapters::async_channel::AsyncChannel;
 use quadrille_bench::adapters::quadrille::{Mpmc, Quadrille};
 use quadrille_bench::adapters::tokio::{Tokio, TokioMpsc};
@@ -17,11 +15,7 @@ use quadrille_bench::spec::RuntimeName;
 
 const WORKERS: usize = 2;
 
-fn bench(
-    group: &mut BenchmarkGroup<'_, WallTime>,
-    name: &str,
-    mut timed: impl FnMut(u64) -> Result<Duration, Stop>,
-) {
+fn bench(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, mut timed: impl FnMut(u64) -> Result<Duration, Stop>) {
     group.bench_function(name, |bencher| {
         bencher.iter_custom(|count| timed(count).expect("the operation succeeds"));
     });
@@ -88,9 +82,7 @@ fn send_and_receive<R: Runtime, C: Channel>(runtime: R, count: u64) -> Result<Du
 
 fn tasks(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     let mut group = criterion.benchmark_group("spawn_join");
-    bench(&mut group, "quadrille", |count| {
-        spawn_join(quadrille, count)
-    });
+    bench(&mut group, "quadrille", |count| spawn_join(quadrille, count));
     bench(&mut group, "tokio", |count| spawn_join(tokio, count));
     group.finish();
 
@@ -108,9 +100,7 @@ fn channels(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     bench(&mut group, "quadrille, own channel", |count| {
         ping_pong::<_, Mpmc>(quadrille, count)
     });
-    bench(&mut group, "tokio", |count| {
-        ping_pong::<_, AsyncChannel>(tokio, count)
-    });
+    bench(&mut group, "tokio", |count| ping_pong::<_, AsyncChannel>(tokio, count));
     bench(&mut group, "tokio, own channel", |count| {
         ping_pong::<_, TokioMpsc>(tokio, count)
     });

@@ -134,12 +134,7 @@ pub fn channels(workload: &Workload, runtime: RuntimeName) -> Vec<ChannelKind> {
 
 /// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work.
 #[must_use]
-pub fn rows(
-    workload: Workload,
-    runtimes: &[RuntimeName],
-    workers: usize,
-    quick: bool,
-) -> Vec<Spec> {
+pub fn rows(workload: Workload, runtimes: &[RuntimeName], workers: usize, quick: bool) -> Vec<Spec> {
     let mut rows = Vec::new();
     for &runtime in runtimes {
         let mut divisor = if runtime == RuntimeName::Threads {

@@ -44,9 +44,7 @@ impl Launcher {
     /// Does one run. `on_progress` is told the fraction done, if the description asks for it.
     pub fn run(&self, spec: &Spec, on_progress: &mut dyn FnMut(f64)) -> Outcome {
         match self.command(spec) {
-            Ok(command) => self
-                .wait_for(command, on_progress)
-                .unwrap_or_else(Outcome::Failed),
+            Ok(command) => self.wait_for(command, on_progress).unwrap_or_else(Outcome::Failed),
             Err(reason) => Outcome::Unsupported(reason),
         }
     }
@@ -67,8 +65,7 @@ impl Launcher {
             command.arg("run-one");
             command
         };
-        let json = serde_json::to_string(spec)
-            .map_err(|error| format!("cannot describe the run: {error}"))?;
+        let json = serde_json::to_string(spec).map_err(|error| format!("cannot describe the run: {error}"))?;
         command
             .arg(json)
             .stdin(Stdio::null())
@@ -77,11 +74,7 @@ impl Launcher {
         Ok(command)
     }
 
-    fn wait_for(
-        &self,
-        mut command: Command,
-        on_progress: &mut dyn FnMut(f64),
-    ) -> Result<Outcome, String> {
+    fn wait_for(&self, mut command: Command, on_progress: &mut dyn FnMut(f64)) -> Result<Outcome, String> {
         let mut child = command
             .spawn()
             .map_err(|error| format!("cannot start the run: {error}"))?;
@@ -118,10 +111,7 @@ fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
     if program.is_file() {
         Ok(program)
     } else {
-        Err(
-            "quadrille-mimalloc is not there; build quadrille-bench with `--features mimalloc`"
-                .to_owned(),
-        )
+        Err("quadrille-mimalloc is not there; build quadrille-bench with `--features mimalloc`".to_owned())
     }
 }
 
@@ -147,11 +137,7 @@ fn listen(child: &mut Child) -> Receiver<Event> {
     events
 }
 
-fn read_lines(
-    stream: impl Read + Send + 'static,
-    sender: Sender<Event>,
-    event: fn(String) -> Event,
-) {
+fn read_lines(stream: impl Read + Send + 'static, sender: Sender<Event>, event: fn(String) -> Event) {
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             if sender.send(event(line)).is_err() {
@@ -233,11 +219,7 @@ mod tests {
 
     #[test]
     fn a_run_that_dies_is_a_failure_with_its_last_words() {
-        check_script(
-            "dies",
-            "echo stack overflow >&2; kill -9 $$",
-            "stack overflow",
-        );
+        check_script("dies", "echo stack overflow >&2; kill -9 $$", "stack overflow");
     }
 
     #[test]

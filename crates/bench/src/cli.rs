@@ -153,19 +153,14 @@ impl HackbenchArgs {
             ..
         } = *self;
         if transport != Transport::Channel && (self.capacity.is_some() || self.own_channel) {
-            return Err(
-                "--capacity and --own-channel are about channels: they exclude --pipe and --socket"
-                    .to_owned(),
-            );
+            return Err("--capacity and --own-channel are about channels: they exclude --pipe and --socket".to_owned());
         }
         if transport == Transport::Channel && !CHANNEL_SIZES.contains(&size) {
             return Err(format!(
                 "messages over channels have 4, 16, 64, 100, 256, 1024 or 4096 bytes, not {size}"
             ));
         }
-        let receivers = groups
-            .checked_mul(fds)
-            .filter(|receivers| *receivers <= TASKS_MAX / 2);
+        let receivers = groups.checked_mul(fds).filter(|receivers| *receivers <= TASKS_MAX / 2);
         let Some(receivers) = receivers else {
             return Err(format!(
                 "{groups} groups of {fds} senders and receivers are more than {TASKS_MAX} tasks"
@@ -256,10 +251,7 @@ mod tests {
     fn impossible_sizes_are_refused_in_one_line() {
         check_refused(&["-s", "99"], "not 99");
         check_refused(&["-g", "100000", "-f", "100000"], "tasks");
-        check_refused(
-            &["-l", "18446744073709551615"],
-            "messages than can be counted",
-        );
+        check_refused(&["-l", "18446744073709551615"], "messages than can be counted");
         check_refused(&["--capacity", "1000000000"], "8 GiB");
         check_refused(&["--pipe", "--capacity", "3"], "exclude --pipe");
     }

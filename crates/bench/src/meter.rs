@@ -76,10 +76,7 @@ mod tests {
 
     #[test]
     fn times_subtract_across_a_second() {
-        assert_eq!(
-            nanos_between(TimeVal::new(1, 999_999), TimeVal::new(2, 1)),
-            2000
-        );
+        assert_eq!(nanos_between(TimeVal::new(1, 999_999), TimeVal::new(2, 1)), 2000);
     }
 
     #[test]

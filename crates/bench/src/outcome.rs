@@ -122,14 +122,10 @@ mod tests {
 
     #[test]
     fn go_may_leave_out_what_it_does_not_count() {
-        let line =
-            r#"{"measured":{"ops":1,"wall_ns":2,"user_ns":3,"sys_ns":4,"vcsw":5,"ivcsw":6}}"#;
+        let line = r#"{"measured":{"ops":1,"wall_ns":2,"user_ns":3,"sys_ns":4,"vcsw":5,"ivcsw":6}}"#;
         let Outcome::Measured(measured) = serde_json::from_str(line).unwrap() else {
             panic!("not measured")
         };
-        assert_eq!(
-            (measured.ops, measured.ivcsw, measured.longest_wait_ns),
-            (1, 6, None)
-        );
+        assert_eq!((measured.ops, measured.ivcsw, measured.longest_wait_ns), (1, 6, None));
     }
 }

@@ -23,10 +23,7 @@ pub struct Row {
 impl Row {
     /// The figures of each repetition; `None` where there are none.
     fn figures(&self) -> Vec<Option<f64>> {
-        self.outcomes
-            .iter()
-            .map(|outcome| self.figure(outcome))
-            .collect()
+        self.outcomes.iter().map(|outcome| self.figure(outcome)).collect()
     }
 
     fn figure(&self, outcome: &Outcome) -> Option<f64> {
@@ -76,9 +73,7 @@ impl Row {
             .outcomes
             .iter()
             .filter_map(|outcome| match outcome {
-                Outcome::Measured(measured) => {
-                    self.figure(outcome).map(|figure| (figure, measured))
-                }
+                Outcome::Measured(measured) => self.figure(outcome).map(|figure| (figure, measured)),
                 _ => None,
             })
             .collect();
@@ -129,9 +124,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
         .iter()
         .find(|row| row.spec.runtime == RuntimeName::Tokio)
         .map(Row::figures);
-    rows.iter()
-        .map(|row| summary(row, base.as_deref()))
-        .collect()
+    rows.iter().map(|row| summary(row, base.as_deref())).collect()
 }
 
 fn summary(row: &Row, base: Option<&[Option<f64>]>) -> Summary {
@@ -199,11 +192,7 @@ pub fn title(workload: &Workload) -> String {
             ..
         } => format!(
             "fairness, closed: {tasks} tasks, {work_us} us of work, then {}; the longest wait, in ns",
-            if via_channel {
-                "ask a messenger"
-            } else {
-                "yield"
-            }
+            if via_channel { "ask a messenger" } else { "yield" }
         ),
     }
 }
@@ -221,9 +210,7 @@ fn hackbench_title(h: &Hackbench) -> String {
         Transport::Pipe => "pipes".to_owned(),
         Transport::Socket => "AF_UNIX sockets".to_owned(),
     };
-    format!(
-        "hackbench: groups {groups}, {fds} x {fds} tasks each, {size} bytes, {wire}; ns a message"
-    )
+    format!("hackbench: groups {groups}, {fds} x {fds} tasks each, {size} bytes, {wire}; ns a message")
 }
 
 /// The table of one workload.
@@ -260,10 +247,7 @@ pub fn table(summaries: &[Summary]) -> Table {
                 );
                 table.push(cells);
             }
-            (remark, _) => table.push_remark(
-                names,
-                remark.clone().unwrap_or_else(|| "no figures".to_owned()),
-            ),
+            (remark, _) => table.push_remark(names, remark.clone().unwrap_or_else(|| "no figures".to_owned())),
         }
     }
     table
@@ -312,10 +296,7 @@ mod tests {
     use crate::spec::ChannelKind;
 
     fn row(runtime: RuntimeName, ns_per_op: &[u64]) -> Row {
-        let workload = Workload::SpawnJoin {
-            tasks: 10,
-            batch: 10,
-        };
+        let workload = Workload::SpawnJoin { tasks: 10, batch: 10 };
         let spec = Spec {
             workload,
             runtime,
@@ -355,10 +336,7 @@ mod tests {
 
     #[test]
     fn without_tokio_there_is_no_ratio() {
-        assert_eq!(
-            summaries(&[row(RuntimeName::Smol, &[1])])[0].ratio_to_tokio,
-            None
-        );
+        assert_eq!(summaries(&[row(RuntimeName::Smol, &[1])])[0].ratio_to_tokio, None);
     }
 
     #[test]
@@ -389,9 +367,6 @@ mod tests {
             .push(Outcome::Failed("3 messages received, 4 sent".to_owned()));
         assert!(failed.has_failed());
         let text = table(&summaries(&[failed])).to_string();
-        assert!(
-            text.contains("FAILED: 3 messages received, 4 sent"),
-            "{text}"
-        );
+        assert!(text.contains("FAILED: 3 messages received, 4 sent"), "{text}");
     }
 }

@@ -30,9 +30,7 @@ pub fn run(spec: &Spec) -> Outcome {
 fn run_family(spec: &Spec) -> Result<Measured, Stop> {
     match spec.runtime.family() {
         Family::Tokio => on::<_, TokioMpsc>(Tokio::start(spec.workers)?, spec),
-        Family::Smol if uses_streams(spec) => {
-            on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec)
-        }
+        Family::Smol if uses_streams(spec) => on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec),
         Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
         Family::Threads => on::<_, SyncChannel>(Threads, spec),
         Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
@@ -46,9 +44,7 @@ fn uses_streams(spec: &Spec) -> bool {
 
 fn on<R: Streams, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     match spec.channel {
-        ChannelKind::None | ChannelKind::Shared => {
-            warm_and_measure::<R, AsyncChannel>(runtime, spec)
-        }
+        ChannelKind::None | ChannelKind::Shared => warm_and_measure::<R, AsyncChannel>(runtime, spec),
         ChannelKind::Own => warm_and_measure::<R, Own>(runtime, spec),
     }
 }
@@ -58,11 +54,7 @@ fn warm_and_measure<R: Streams, C: Channel>(runtime: R, spec: &Spec) -> Result<M
     workload::<R, C>(runtime, spec.workload, spec.progress)
 }
 
-fn workload<R: Streams, C: Channel>(
-    runtime: R,
-    workload: Workload,
-    progress: bool,
-) -> Result<Measured, Stop> {
+fn workload<R: Streams, C: Channel>(runtime: R, workload: Workload, progress: bool) -> Result<Measured, Stop> {
     match workload {
         Workload::Hackbench(params) if params.transport == Transport::Channel => {
             hackbench_by_channel::<R, C>(runtime, params, progress)
@@ -75,14 +67,8 @@ fn workload<R: Streams, C: Channel>(
         )),
         Workload::SpawnJoin { tasks, batch } => runtime.run(spawn_join::run(runtime, tasks, batch)),
         Workload::SpawnRemote { tasks, batch } => spawn_remote::run(runtime, tasks, batch),
-        Workload::Yield {
-            tasks,
-            yields,
-            rounds,
-        } => runtime.run(yields::run(runtime, tasks, yields, rounds)),
-        Workload::PingPong { pairs, round_trips } => {
-            runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips))
-        }
+        Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, tasks, yields, rounds)),
+        Workload::PingPong { pairs, round_trips } => runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips)),
         Workload::Spin {
             spin_us,
             woken,
@@ -107,9 +93,7 @@ fn workload<R: Streams, C: Channel>(
             via_channel: true,
         } => {
             let work = Duration::from_micros(work_us);
-            runtime.run(fairness::closed_by_channel::<R, C>(
-                runtime, tasks, work, turns,
-            ))
+            runtime.run(fairness::closed_by_channel::<R, C>(runtime, tasks, work, turns))
         }
     }
 }

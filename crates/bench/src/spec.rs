@@ -64,10 +64,9 @@ impl RuntimeName {
     #[must_use]
     pub fn family(self) -> Family {
         match self {
-            Self::Quadrille
-            | Self::Quadrille1w
-            | Self::QuadrilleBaseline
-            | Self::QuadrilleMimalloc => Family::Quadrille,
+            Self::Quadrille | Self::Quadrille1w | Self::QuadrilleBaseline | Self::QuadrilleMimalloc => {
+                Family::Quadrille
+            }
             Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
             Self::Smol | Self::Smol1w => Family::Smol,
             Self::Go | Self::Go1w => Family::Go,
@@ -285,20 +284,12 @@ impl Workload {
                 tasks: part(tasks).max(batch),
                 batch,
             },
-            Self::Yield {
-                tasks,
-                yields,
-                rounds,
-            } if rounds >= divisor => Self::Yield {
+            Self::Yield { tasks, yields, rounds } if rounds >= divisor => Self::Yield {
                 tasks,
                 yields,
                 rounds: part(rounds),
             },
-            Self::Yield {
-                tasks,
-                yields,
-                rounds,
-            } => Self::Yield {
+            Self::Yield { tasks, yields, rounds } => Self::Yield {
                 tasks,
                 yields: (yields * rounds / divisor).max(1),
                 rounds: 1,
@@ -398,10 +389,7 @@ mod tests {
     fn spec_round_trips_through_json() {
         for workload in [
             Workload::Hackbench(HACKBENCH),
-            Workload::SpawnRemote {
-                tasks: 10,
-                batch: 1,
-            },
+            Workload::SpawnRemote { tasks: 10, batch: 1 },
             Workload::Closed {
                 tasks: 16,
                 work_us: 20,
@@ -420,10 +408,7 @@ mod tests {
                 let json = serde_json::to_string(&spec).unwrap();
                 assert!(json.contains(&format!("\"{}\"", runtime.name())), "{json}");
                 assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec);
-                assert_eq!(
-                    runtime.to_possible_value().unwrap().get_name(),
-                    runtime.name()
-                );
+                assert_eq!(runtime.to_possible_value().unwrap().get_name(), runtime.name());
             }
         }
     }

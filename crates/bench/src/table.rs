@@ -40,11 +40,7 @@ impl Table {
     }
 
     fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self
-            .header
-            .iter()
-            .map(|cell| cell.chars().count())
-            .collect();
+        let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.chars().count()).collect();
         for row in &self.rows {
             let (Row::Cells(cells) | Row::Remark(cells, _)) = row;
             for (width, cell) in widths.iter_mut().zip(cells) {
@@ -54,13 +50,7 @@ impl Table {
         widths
     }
 
-    fn write(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        cells: &[String],
-        widths: &[usize],
-        remark: &str,
-    ) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize], remark: &str) -> fmt::Result {
         let mut line = String::new();
         for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
             line.push_str("  ");

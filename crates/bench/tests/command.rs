@@ -11,11 +11,7 @@ fn quadrille(args: &[&str]) -> Command {
 }
 
 fn output(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
@@ -66,10 +62,7 @@ fn hackbench_prints_time_rate_and_counters() {
         "useless_unparks",
         "ratio to tokio",
     ] {
-        assert!(
-            stdout.contains(expected),
-            "{expected} is missing in\n{stdout}"
-        );
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
     }
 }
 
@@ -126,15 +119,7 @@ fn compare_writes_what_it_prints() {
 
 #[test]
 fn without_go_its_row_says_so() {
-    let args = [
-        "compare",
-        "yield",
-        "--runtimes",
-        "tokio,go",
-        "--reps",
-        "1",
-        "--quick",
-    ];
+    let args = ["compare", "yield", "--runtimes", "tokio,go", "--reps", "1", "--quick"];
     let (status, stdout, _) = output(quadrille(&args).env("PATH", "/nonexistent"));
     assert_eq!(
         status,
@@ -153,17 +138,7 @@ fn a_go_that_does_not_build_is_named() {
     let mut permissions = std::fs::metadata(&fake).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     std::fs::set_permissions(&fake, permissions).unwrap();
-    let args = [
-        "hackbench",
-        "-g",
-        "1",
-        "-f",
-        "1",
-        "-l",
-        "1",
-        "--runtime",
-        "go",
-    ];
+    let args = ["hackbench", "-g", "1", "-f", "1", "-l", "1", "--runtime", "go"];
     let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
     std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!(status, Some(1));
@@ -174,17 +149,8 @@ fn a_go_that_does_not_build_is_named() {
 fn topology_shows_this_machine_and_its_source() {
     let (status, stdout, stderr) = output(&mut quadrille(&["topology"]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
-    for expected in [
-        "machine: ",
-        "source: ",
-        "allowed CPUs: ",
-        "CPU quota: ",
-        "PU L#0",
-    ] {
-        assert!(
-            stdout.contains(expected),
-            "{expected} is missing in\n{stdout}"
-        );
+    for expected in ["machine: ", "source: ", "allowed CPUs: ", "CPU quota: ", "PU L#0"] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
     }
 }
 

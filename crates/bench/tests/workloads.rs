@@ -49,10 +49,7 @@ fn check(workload: Workload, ops: u64) {
                     assert_eq!(measured.ops, ops, "{workload:?} on {}", runtime.name());
                     assert!(measured.wall_ns > 0, "{workload:?} on {}", runtime.name());
                 }
-                other => panic!(
-                    "{workload:?} on {} with {channel:?}: {other:?}",
-                    runtime.name()
-                ),
+                other => panic!("{workload:?} on {} with {channel:?}: {other:?}", runtime.name()),
             }
         }
     }
@@ -61,10 +58,7 @@ fn check(workload: Workload, ops: u64) {
 #[test]
 fn hackbench_by_channel() {
     for capacity in [1, 655] {
-        check(
-            Workload::Hackbench(hackbench(Transport::Channel, capacity, 100)),
-            720,
-        );
+        check(Workload::Hackbench(hackbench(Transport::Channel, capacity, 100)), 720);
     }
 }
 
@@ -86,31 +80,13 @@ fn hackbench_by_stream() {
 
 #[test]
 fn spawn_join() {
-    check(
-        Workload::SpawnJoin {
-            tasks: 100,
-            batch: 10,
-        },
-        100,
-    );
+    check(Workload::SpawnJoin { tasks: 100, batch: 10 }, 100);
 }
 
 #[test]
 fn spawn_remote() {
-    check(
-        Workload::SpawnRemote {
-            tasks: 100,
-            batch: 10,
-        },
-        100,
-    );
-    check(
-        Workload::SpawnRemote {
-            tasks: 20,
-            batch: 1,
-        },
-        20,
-    );
+    check(Workload::SpawnRemote { tasks: 100, batch: 10 }, 100);
+    check(Workload::SpawnRemote { tasks: 20, batch: 1 }, 20);
 }
 
 #[test]
@@ -173,11 +149,7 @@ fn fairness_finds_a_longest_wait() {
         for runtime in RUNTIMES {
             match run(workload, runtime, ChannelKind::Shared) {
                 Outcome::Measured(measured) => {
-                    assert!(
-                        measured.longest_wait_ns > Some(0),
-                        "{workload:?} on {}",
-                        runtime.name()
-                    );
+                    assert!(measured.longest_wait_ns > Some(0), "{workload:?} on {}", runtime.name());
                 }
                 other => panic!("{workload:?} on {}: {other:?}", runtime.name()),
             }
@@ -220,10 +192,7 @@ impl Channel for Lossy {
         (LossySender { inner }, receiver)
     }
 
-    fn send<T: Send + 'static>(
-        sender: &LossySender<T>,
-        value: T,
-    ) -> impl Future<Output: Sent> + Send {
+    fn send<T: Send + 'static>(sender: &LossySender<T>, value: T) -> impl Future<Output: Sent> + Send {
         async move {
             if SENT.fetch_add(1, Ordering::Relaxed) == 6 {
                 return Ok(());
@@ -235,9 +204,7 @@ impl Channel for Lossy {
         }
     }
 
-    fn recv<T: Send + 'static>(
-        receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output: Received<T>> + Send {
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         AsyncChannel::recv(receiver)
     }
 }

@@ -2,17 +2,10 @@
 
 use quadrille_topology::LlcId;
 
-use crate::{
-    Adversary, Claim, GroupId, Placement, Plan, Policy, Rng, TaskPolicy, WorkerId, place::pick,
-};
+use crate::{Adversary, Claim, GroupId, Placement, Plan, Policy, Rng, TaskPolicy, WorkerId, place::pick};
 
 /// Where an adversary puts a task, woken or spawned by `worker` (`None`: from outside).
-pub(crate) fn place(
-    policy: &Policy,
-    worker: Option<WorkerId>,
-    task: &TaskPolicy,
-    rng: &mut Rng,
-) -> Placement {
+pub(crate) fn place(policy: &Policy, worker: Option<WorkerId>, task: &TaskPolicy, rng: &mut Rng) -> Placement {
     match policy.config.adversary {
         Adversary::Random => random(&policy.plan, worker.is_some(), rng),
         Adversary::Farthest => Placement::Group {
@@ -45,10 +38,7 @@ fn random(plan: &Plan, inside: bool, rng: &mut Rng) -> Placement {
             group,
             claim: Claim::Prefer(worker),
         },
-        3 => Placement::IdleInLlc {
-            llc,
-            fallback: group,
-        },
+        3 => Placement::IdleInLlc { llc, fallback: group },
         4 => Placement::Injector { llc },
         5 => Placement::Deque,
         _ => Placement::Slot,
@@ -62,11 +52,7 @@ fn farthest(plan: &Plan, home: GroupId) -> GroupId {
     };
     let own = &plan.llcs[group.llc.index()];
     match own.others.last() {
-        Some(llc) => plan.llcs[llc.index()]
-            .groups
-            .last()
-            .copied()
-            .unwrap_or(home),
+        Some(llc) => plan.llcs[llc.index()].groups.last().copied().unwrap_or(home),
         None => {
             let opposite = usize::from(group.index_in_llc) + own.groups.len() / 2;
             own.groups[opposite % own.groups.len()]
@@ -79,9 +65,7 @@ mod tests {
     use super::*;
     use crate::{
         NodeId, SpawnView,
-        testing::{
-            LARGE, NODES, ONE, PAIR, SIBLINGS, UNEVEN, VIEW, drawn, policy, random_view, task,
-        },
+        testing::{LARGE, NODES, ONE, PAIR, SIBLINGS, UNEVEN, VIEW, drawn, policy, random_view, task},
     };
     use alloc::format;
 
@@ -92,19 +76,13 @@ mod tests {
         match placement {
             Placement::Slot | Placement::Deque => assert!(inside, "{context}"),
             Placement::Group { group, claim } => {
-                assert!(
-                    policy.groups_on() && group.index() < plan.groups.len(),
-                    "{context}"
-                );
+                assert!(policy.groups_on() && group.index() < plan.groups.len(), "{context}");
                 if let Claim::Prefer(worker) = claim {
                     assert!(worker.index() < plan.workers.len(), "{context}");
                 }
             }
             Placement::IdleInLlc { llc, fallback } => {
-                assert!(
-                    policy.groups_on() && llc.index() < plan.llcs.len(),
-                    "{context}"
-                );
+                assert!(policy.groups_on() && llc.index() < plan.llcs.len(), "{context}");
                 assert!(fallback.index() < plan.groups.len(), "{context}");
             }
             Placement::Injector { llc } => assert!(llc.index() < plan.llcs.len(), "{context}"),
@@ -131,22 +109,10 @@ mod tests {
                     let view = random_view(&mut rng, workers);
                     let mut task = task(&policy, u16::try_from(rng.below(workers)).unwrap());
                     let inside = view.waker.is_some();
-                    check_sound(
-                        &policy,
-                        inside,
-                        policy.place_wake(&view, &mut task, &mut rng),
-                    );
-                    check_sound(
-                        &policy,
-                        inside,
-                        policy.place_handover(&view, &mut task, &mut rng),
-                    );
+                    check_sound(&policy, inside, policy.place_wake(&view, &mut task, &mut rng));
+                    check_sound(&policy, inside, policy.place_handover(&view, &mut task, &mut rng));
                     task.home = GroupId(u16::MAX);
-                    check_sound(
-                        &policy,
-                        inside,
-                        policy.place_wake(&view, &mut task, &mut rng),
-                    );
+                    check_sound(&policy, inside, policy.place_wake(&view, &mut task, &mut rng));
                 }
             }
         }
@@ -162,15 +128,9 @@ mod tests {
             drawn(policy.place_handover(&VIEW, &mut task, &mut rng))
         };
         assert_eq!(ask(&zero, 9), "group 0 (worker 0)");
-        assert_eq!(
-            (ask(&far, 0), ask(&far, 31)),
-            ("group 7".into(), "group 1".into())
-        );
+        assert_eq!((ask(&far, 0), ask(&far, 31)), ("group 7".into(), "group 1".into()));
         let far = policy(SIBLINGS, "adversary=farthest");
-        assert_eq!(
-            (ask(&far, 0), ask(&far, 4)),
-            ("group 1".into(), "group 0".into())
-        );
+        assert_eq!((ask(&far, 0), ask(&far, 4)), ("group 1".into(), "group 0".into()));
         assert_eq!(ask(&policy(ONE, "adversary=farthest"), 0), "group 0");
 
         let random = policy(NODES, "adversary=random");
@@ -189,12 +149,10 @@ mod tests {
                 Placement::Injector { .. } => 2,
                 Placement::IdleInLlc { .. } => 3,
                 Placement::Group {
-                    claim: Claim::Nobody,
-                    ..
+                    claim: Claim::Nobody, ..
                 } => 4,
                 Placement::Group {
-                    claim: Claim::Member,
-                    ..
+                    claim: Claim::Member, ..
                 } => 5,
                 Placement::Group {
                     claim: Claim::Prefer(_),

@@ -43,8 +43,7 @@ impl SetPolicy {
     }
 
     fn preference(&self, config: &Aggregation, view: &SetView<'_>) -> Option<LlcId> {
-        let too_large =
-            u64::from(view.tasks) * 1024 >= u64::from(view.llc_workers) * u64::from(config.max_set);
+        let too_large = u64::from(view.tasks) * 1024 >= u64::from(view.llc_workers) * u64::from(config.max_set);
         let idle = view.now.since(view.last_run) >= config.ttl;
         if view.tasks < 2 || too_large || idle {
             return None;

@@ -185,10 +185,7 @@ mod tests {
         for seed in 1..=8 {
             for found in [256, 512, 768] {
                 let share = share(found, seed);
-                assert!(
-                    share.abs_diff(found) < 128,
-                    "seed {seed}: {share} for {found}"
-                );
+                assert!(share.abs_diff(found) < 128, "seed {seed}: {share} for {found}");
             }
             assert!(share(1024, seed) > 1000, "seed {seed}");
             // Never less than once in 9 searches.

@@ -102,11 +102,7 @@ mod tests {
         let filter = IdleFilter::default();
         for (percent, depth_112, depth_16) in PUBLISHED {
             let chance = u32::from(search_chance(&filter, of_1024(percent)));
-            assert_eq!(
-                112 * chance / 1024,
-                u32::from(depth_112),
-                "{percent} % of 112"
-            );
+            assert_eq!(112 * chance / 1024, u32::from(depth_112), "{percent} % of 112");
             assert_eq!(16 * chance / 1024, u32::from(depth_16), "{percent} % of 16");
         }
     }
@@ -123,10 +119,7 @@ mod tests {
                 let chance = search_chance(&filter, util);
                 assert!(chance <= last, "margin {margin}, utilisation {util}");
                 let cut_off = u32::from(util.min(ONE)) * u32::from(margin) >= 102_400;
-                assert!(
-                    !cut_off || chance == 0,
-                    "margin {margin}, utilisation {util}"
-                );
+                assert!(!cut_off || chance == 0, "margin {margin}, utilisation {util}");
                 last = chance;
             }
         }

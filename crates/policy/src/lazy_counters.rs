@@ -139,11 +139,7 @@ mod tests {
         assert_eq!(counter.flush(Nanos(7)), published);
         counter.add(delta);
         let now = Nanos(7 + after.0);
-        assert_eq!(
-            counter.due(now, rule),
-            due,
-            "{published} {delta:+} after {after}"
-        );
+        assert_eq!(counter.due(now, rule), due, "{published} {delta:+} after {after}");
         // What was due is due once.
         assert!(due.is_none() || counter.due(now, rule).is_none());
     }

@@ -70,8 +70,8 @@ mod worker_set;
 
 pub use aggregation::{SetPolicy, SetView};
 pub use config::{
-    Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap,
-    Mode, Numa, OnContention, Skip, Steal, WakeCost, WakeGroups,
+    Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
+    OnContention, Skip, Steal, WakeCost, WakeGroups,
 };
 pub use gate::{Gates, Level};
 pub use idle_filter::Utilisation;

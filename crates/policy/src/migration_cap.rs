@@ -200,14 +200,8 @@ mod tests {
             };
             let cap = Cap::new(&config);
             for i in [0, 1, 2, 1_000, 1_000_000] {
-                assert_eq!(
-                    cap.window(Nanos(i * window + 1)),
-                    Tick(u32::try_from(i).unwrap())
-                );
-                assert_eq!(
-                    cap.window(Nanos((i + 1) * window - 1)),
-                    Tick(u32::try_from(i).unwrap())
-                );
+                assert_eq!(cap.window(Nanos(i * window + 1)), Tick(u32::try_from(i).unwrap()));
+                assert_eq!(cap.window(Nanos((i + 1) * window - 1)), Tick(u32::try_from(i).unwrap()));
             }
         }
     }

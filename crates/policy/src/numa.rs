@@ -31,12 +31,7 @@ pub(crate) fn stays(numa: &Numa, tolerance: u32, view: &SpawnView) -> bool {
 /// It has looked on its own node for long enough, and the other one runs more than it tolerates or has tasks queue up.
 /// Once a task has waited for too long, anybody may have it.
 #[inline]
-pub(crate) fn remote_steal(
-    numa: &Numa,
-    skip: &Skip,
-    node: &NodePlan,
-    view: &RemoteStealView,
-) -> u32 {
+pub(crate) fn remote_steal(numa: &Numa, skip: &Skip, node: &NodePlan, view: &RemoteStealView) -> u32 {
     let workers = u32::try_from(node.workers.len()).unwrap_or(u32::MAX);
     let queues_up = view.queued >= workers.saturating_mul(2);
     let unbalanced = view.running > node.tolerance || queues_up;
@@ -100,13 +95,7 @@ mod tests {
         check_steal(VIEW, 5);
         check_steal(RemoteStealView { queued: 1, ..VIEW }, 1);
         check_steal(RemoteStealView { queued: 0, ..VIEW }, 0);
-        check_steal(
-            RemoteStealView {
-                queued: 100,
-                ..VIEW
-            },
-            50,
-        );
+        check_steal(RemoteStealView { queued: 100, ..VIEW }, 50);
         let early = RemoteStealView {
             dry_for: Nanos(49_999),
             ..VIEW

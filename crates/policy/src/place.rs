@@ -20,8 +20,8 @@
 use quadrille_topology::LlcId;
 
 use crate::{
-    Adversary, GroupId, GroupMask, GroupPlan, Policy, Rng, SpawnView, TaskPolicy, WakeView,
-    WorkerId, adversary, idle_filter, numa,
+    Adversary, GroupId, GroupMask, GroupPlan, Policy, Rng, SpawnView, TaskPolicy, WakeView, WorkerId, adversary,
+    idle_filter, numa,
 };
 
 /// Where a task is queued.
@@ -82,12 +82,7 @@ impl Policy {
     /// As [`Policy::place_wake`], for a waker that is about to wait for the task: it says so, or the two have been seen to
     /// alternate. The task may then take the waker's place although its home is another group of the same cache.
     #[inline]
-    pub fn place_handover(
-        &self,
-        view: &WakeView,
-        task: &mut TaskPolicy,
-        rng: &mut Rng,
-    ) -> Placement {
+    pub fn place_handover(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
         let takes_the_place = match view.waker {
             Some(waker) => view.slot_empty && !view.yielded && self.shares_llc(waker, task),
             None => false,
@@ -165,8 +160,7 @@ impl Policy {
         if is_idle(&task.home_worker).is_some() {
             return Claim::Prefer(task.home_worker);
         }
-        let on_idle_core =
-            |worker: &&WorkerId| is_idle(worker).is_some_and(|plan| idle.has_all(plan.siblings));
+        let on_idle_core = |worker: &&WorkerId| is_idle(worker).is_some_and(|plan| idle.has_all(plan.siblings));
         match home.members.iter().find(on_idle_core) {
             Some(&worker) => Claim::Prefer(worker),
             None => Claim::Member,
@@ -175,13 +169,7 @@ impl Policy {
 
     /// Steps 6 and 7: whether an idle worker is looked for in other groups of home's cache, which has one.
     #[inline]
-    fn searches(
-        &self,
-        view: &WakeView,
-        task: &TaskPolicy,
-        home: &GroupPlan,
-        rng: &mut Rng,
-    ) -> bool {
+    fn searches(&self, view: &WakeView, task: &TaskPolicy, home: &GroupPlan, rng: &mut Rng) -> bool {
         // Whatever is skipped, it is not skipped while somebody has waited for too long.
         if view.home_queued > 0 && view.home_oldest >= self.config.skip.max_age {
             return true;
@@ -190,8 +178,7 @@ impl Policy {
         if binds && (self.fits(view, home) || self.is_capped(task, view.now)) {
             return false;
         }
-        !self.active().idle_filter
-            || idle_filter::searches(&self.config.idle_filter, view.llc_util, rng)
+        !self.active().idle_filter || idle_filter::searches(&self.config.idle_filter, view.llc_util, rng)
     }
 
     /// Whether none of the cap's escapes applies: the load is light, home's queue is long, or it does not move.
@@ -248,9 +235,7 @@ impl Policy {
 
     fn llc_on_most_idle_node(&self, view: &SpawnView, rng: &mut Rng) -> Option<LlcId> {
         let node = self.plan.nodes.get(view.most_idle.0.index())?;
-        node.llcs
-            .get(usize::from(pick(node.llcs.len(), rng)))
-            .copied()
+        node.llcs.get(usize::from(pick(node.llcs.len(), rng))).copied()
     }
 }
 

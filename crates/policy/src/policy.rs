@@ -1,8 +1,8 @@
 //! Configuration and plan together, and what a task's policy fields are told.
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, RemoteStealView, TaskPolicy,
-    Tick, UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, RemoteStealView, TaskPolicy, Tick, UnparkView,
+    WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -43,10 +43,7 @@ pub struct Active {
 impl Active {
     fn new(config: &Config, plan: &Plan) -> Self {
         let many = plan.workers.len() > 4;
-        let wake_groups = config
-            .wake_groups
-            .mode
-            .resolve(many && plan.groups.len() > 1);
+        let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1);
         Self {
             wake_groups,
             idle_filter: config.idle_filter.mode.resolve(wake_groups),
@@ -103,9 +100,7 @@ impl Policy {
     #[must_use]
     pub fn new_task(&self, spawner: Option<WorkerId>, set: u32) -> TaskPolicy {
         let home_worker = spawner.unwrap_or_default();
-        let home = self
-            .worker(home_worker)
-            .map_or(GroupId(0), |worker| worker.group);
+        let home = self.worker(home_worker).map_or(GroupId(0), |worker| worker.group);
         TaskPolicy {
             home,
             home_worker,
@@ -189,9 +184,7 @@ impl Policy {
     #[must_use]
     pub fn steal_remote(&self, view: &RemoteStealView) -> u32 {
         match self.plan.nodes.get(view.node.index()) {
-            Some(node) if self.active.numa => {
-                numa::remote_steal(&self.config.numa, &self.config.skip, node, view)
-            }
+            Some(node) if self.active.numa => numa::remote_steal(&self.config.numa, &self.config.skip, node, view),
             _ => view.queued,
         }
     }
@@ -265,8 +258,7 @@ mod tests {
     #[test]
     fn modes_override_auto() {
         check_active("node:2 llc:2 core:8", "baseline", "--------");
-        let all =
-            "groups=on,filter=on,aggregation=on,cap=fixed,lazy=on,numa=on,gates=on,wake-cost=on";
+        let all = "groups=on,filter=on,aggregation=on,cap=fixed,lazy=on,numa=on,gates=on,wake-cost=on";
         check_active("pu:1", all, "++++++++");
         check_active("node:2 llc:2 core:8", "groups=off", "--+-++++");
         assert!(policy("pu:1", "adversary=zero").groups_on());
@@ -286,10 +278,7 @@ mod tests {
     fn the_first_run_gives_a_task_its_home() {
         let policy = policy(MACHINE, "default");
         let mut task = policy.new_task(Some(WorkerId(5)), 7);
-        assert_eq!(
-            (task.home, task.home_worker, task.set),
-            (GroupId(1), WorkerId(5), 7)
-        );
+        assert_eq!((task.home, task.home_worker, task.set), (GroupId(1), WorkerId(5), 7));
         policy.stolen(&mut task, WorkerId(31), Nanos(0));
         policy.ran(&mut task, WorkerId(31));
         assert_eq!((task.home, task.home_worker), (GroupId(7), WorkerId(31)));
@@ -307,16 +296,10 @@ mod tests {
         let now = Nanos::from_millis(9);
         let mut task = task(&policy, 1);
         policy.moved(&mut task, WorkerId(3), now);
-        assert_eq!(
-            (task.home, task.home_worker, task.used),
-            (GroupId(0), WorkerId(3), 0)
-        );
+        assert_eq!((task.home, task.home_worker, task.used), (GroupId(0), WorkerId(3), 0));
         for (worker, group, used) in [(4, 1, 1), (0, 0, 2), (30, 7, 3)] {
             policy.moved(&mut task, WorkerId(worker), now);
-            assert_eq!(
-                (task.home, task.home_worker),
-                (GroupId(group), WorkerId(worker))
-            );
+            assert_eq!((task.home, task.home_worker), (GroupId(group), WorkerId(worker)));
             assert_eq!(task.used, used);
         }
     }
@@ -366,8 +349,7 @@ mod tests {
     fn what_workers_get_follows_the_modes() {
         let mut rng = crate::Rng::new(1);
         let mut looks = |policy: &Policy| {
-            let attempts =
-                (0..100).map(|_| policy.new_gates().attempt(crate::Level::Llc, &mut rng));
+            let attempts = (0..100).map(|_| policy.new_gates().attempt(crate::Level::Llc, &mut rng));
             attempts.filter(|&attempt| attempt).count()
         };
         let baseline = policy(MACHINE, "baseline");

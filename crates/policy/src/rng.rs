@@ -8,11 +8,7 @@ impl Rng {
     /// A generator from `seed`; zero, which the recurrence can't leave, is replaced.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(if seed == 0 {
-            0x9E37_79B9_7F4A_7C15
-        } else {
-            seed
-        })
+        Self(if seed == 0 { 0x9E37_79B9_7F4A_7C15 } else { seed })
     }
 
     /// The next 32 bits.
@@ -56,8 +52,7 @@ mod tests {
             seen[rng.below(7) as usize] += 1;
         }
         assert!(
-            seen.iter()
-                .all(|&count: &i32| (800..1_200).contains(&count)),
+            seen.iter().all(|&count: &i32| (800..1_200).contains(&count)),
             "{seen:?}"
         );
     }

@@ -4,9 +4,7 @@ use alloc::{format, string::String};
 
 use quadrille_topology::Topology;
 
-use crate::{
-    Claim, Config, GroupMask, Nanos, Placement, Plan, Policy, Rng, TaskPolicy, WakeView, WorkerId,
-};
+use crate::{Claim, Config, GroupMask, Nanos, Placement, Plan, Policy, Rng, TaskPolicy, WakeView, WorkerId};
 
 /// One worker.
 pub(crate) const ONE: &str = "pu:1";
@@ -69,8 +67,7 @@ pub(crate) fn drawn(placement: Placement) -> String {
 /// Any view at all.
 pub(crate) fn random_view(rng: &mut Rng, workers: u32) -> WakeView {
     let mut flip = || rng.below(2) == 0;
-    let (inside, yielded, slot_empty, llc_has_idle, idle) =
-        (flip(), flip(), flip(), flip(), flip());
+    let (inside, yielded, slot_empty, llc_has_idle, idle) = (flip(), flip(), flip(), flip(), flip());
     let mut number = |bound: u32| rng.below(bound);
     WakeView {
         waker: inside.then(|| WorkerId(u16::try_from(number(workers)).unwrap())),

@@ -31,18 +31,11 @@ impl Nanos {
 }
 
 /// Largest first; `ns` divides everything.
-const UNITS: [(&str, u64); 4] = [
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
+const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exact = UNITS
-            .iter()
-            .find(|(_, len)| self.0 != 0 && self.0.is_multiple_of(*len));
+        let exact = UNITS.iter().find(|(_, len)| self.0 != 0 && self.0.is_multiple_of(*len));
         let (unit, len) = exact.unwrap_or(&("ns", 1));
         write!(f, "{}{unit}", self.0 / len)
     }

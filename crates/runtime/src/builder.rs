@@ -121,14 +121,20 @@ impl Builder {
             Some(topology) => Machine { topology, found: None },
             None => {
                 let found = discover();
-                Machine { topology: found.topology.clone(), found: Some(found) }
+                Machine {
+                    topology: found.topology.clone(),
+                    found: Some(found),
+                }
             }
         };
         let workers = self.worker_count(&machine)?;
         let policy = self.policy(&machine, workers)?;
         let pinned = self.pin(&machine, &policy.plan)?;
         let spawner = spawner(&pinned, &machine);
-        let hardware = machine.found.as_ref().map_or_else(hardware_threads, |found| found.topology.pus().len());
+        let hardware = machine
+            .found
+            .as_ref()
+            .map_or_else(hardware_threads, |found| found.topology.pus().len());
         let mut report = String::new();
         let _ = write!(report, "{workers} workers on {} ({})", machine.topology, pinned.reason);
         for warning in machine.found.iter().flat_map(|found| &found.warnings) {
@@ -151,7 +157,9 @@ impl Builder {
         let count = match (self.workers, from_env("QUADRILLE_WORKERS")) {
             (Some(count), _) => count,
             (None, Some(text)) if !text.trim().eq_ignore_ascii_case("auto") => text.trim().parse().map_err(|_| {
-                BuildError::new(format!("QUADRILLE_WORKERS is {text:?}, expected auto or 1 to {WORKERS_MAX}"))
+                BuildError::new(format!(
+                    "QUADRILLE_WORKERS is {text:?}, expected auto or 1 to {WORKERS_MAX}"
+                ))
             })?,
             _ => {
                 let allowed = machine.topology.pus().len();
@@ -161,7 +169,9 @@ impl Builder {
             }
         };
         if !(1..=WORKERS_MAX).contains(&count) {
-            return Err(BuildError::new(format!("the number of workers is {count}, expected 1 to {WORKERS_MAX}")));
+            return Err(BuildError::new(format!(
+                "the number of workers is {count}, expected 1 to {WORKERS_MAX}"
+            )));
         }
         Ok(count)
     }
@@ -174,7 +184,9 @@ impl Builder {
                 .map_err(|error| BuildError::with_source("QUADRILLE_POLICY can't be read".to_owned(), error))?,
             (None, None) => Config::default(),
         };
-        config.validate().map_err(|error| BuildError::with_source("the policies can't be used".to_owned(), error))?;
+        config
+            .validate()
+            .map_err(|error| BuildError::with_source("the policies can't be used".to_owned(), error))?;
         let count = u16::try_from(workers).expect("at most WORKERS_MAX");
         let plan = Plan::compile(&machine.topology, &config.plan_options(Some(count)))
             .map_err(|error| BuildError::with_source("the workers can't be planned".to_owned(), error))?;
@@ -191,7 +203,10 @@ impl Builder {
         };
         let Some(found) = &machine.found else {
             let reason = "not pinned: the machine is synthetic".to_owned();
-            return Ok(Resolved { masks: vec![None; plan.workers.len()], reason });
+            return Ok(Resolved {
+                masks: vec![None; plan.workers.len()],
+                reason,
+            });
         };
         let quota = found.allowed.quota.as_ref().map(|quota| quota.millicpus);
         resolve(pinning, &found.topology, plan, quota).map_err(BuildError::new)
@@ -241,11 +256,17 @@ fn start(parts: Parts, masks: Vec<Option<PuSet>>) -> Result<Runtime, BuildError>
             }
             Worker::new(its_shared, id, local).run();
         };
-        match std::thread::Builder::new().name(format!("{}-{index}", shared.name)).spawn(body) {
+        match std::thread::Builder::new()
+            .name(format!("{}-{index}", shared.name))
+            .spawn(body)
+        {
             Ok(thread) => shared.adopt(thread),
             Err(error) => {
                 shared.never_started(workers - index);
-                return Err(BuildError::with_source(format!("worker {index} of {workers} can't be started"), error));
+                return Err(BuildError::with_source(
+                    format!("worker {index} of {workers} can't be started"),
+                    error,
+                ));
             }
         }
     }

@@ -18,7 +18,10 @@ impl JoinError {
     }
 
     pub(crate) fn panicked(id: Id, payload: Box<dyn Any + Send>) -> Self {
-        Self { id, payload: Some(std::sync::Mutex::new(payload)) }
+        Self {
+            id,
+            payload: Some(std::sync::Mutex::new(payload)),
+        }
     }
 
     /// Whether the task was aborted, or dropped because its runtime shut down.
@@ -40,7 +43,8 @@ impl JoinError {
     #[must_use]
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
-        self.try_into_panic().unwrap_or_else(|error| panic!("task {} was cancelled, it did not panic", error.id))
+        self.try_into_panic()
+            .unwrap_or_else(|error| panic!("task {} was cancelled, it did not panic", error.id))
     }
 
     /// The payload of the task's panic.
@@ -104,7 +108,10 @@ impl BuildError {
     }
 
     pub(crate) fn with_source(message: String, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self { message, source: Some(Box::new(source)) }
+        Self {
+            message,
+            source: Some(Box::new(source)),
+        }
     }
 }
 

@@ -50,7 +50,6 @@
 //!
 //! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc.
 
-
 #[cfg(all(doctest, feature = "macros"))]
 mod attributes;
 mod blocking;
@@ -75,8 +74,8 @@ mod trace;
 
 pub use builder::Builder;
 pub use error::BuildError;
-pub use pinning::{Pinning, PinningError};
 pub use join_set::JoinSet;
+pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{EnterGuard, Handle, Runtime, spawn, spawn_blocking};

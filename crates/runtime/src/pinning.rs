@@ -84,17 +84,31 @@ pub(crate) fn resolve(
     let quota = quota_millicpus.filter(|millis| *millis < pus as u64 * 1000);
     let (own, reason) = match pinning {
         Pinning::None => {
-            return Ok(Resolved { masks: vec![None; workers], reason: "not pinned: none was asked for".to_owned() });
+            return Ok(Resolved {
+                masks: vec![None; workers],
+                reason: "not pinned: none was asked for".to_owned(),
+            });
         }
         Pinning::Strict if workers > pus => {
-            return Err(format!("strict pinning of {workers} workers to {pus} hardware threads, expected no more workers"));
+            return Err(format!(
+                "strict pinning of {workers} workers to {pus} hardware threads, expected no more workers"
+            ));
         }
         Pinning::Strict => (true, "pinned one to one: strict was asked for".to_owned()),
         Pinning::Llc => (false, "bound to LLCs: llc was asked for".to_owned()),
         Pinning::Auto => match quota {
-            Some(millis) => (false, format!("bound to LLCs: a quota of {millis} thousandths of a CPU")),
-            None if workers == pus => (true, format!("pinned one to one: {workers} workers, as many hardware threads")),
-            None => (false, format!("bound to LLCs: {workers} workers, {pus} hardware threads")),
+            Some(millis) => (
+                false,
+                format!("bound to LLCs: a quota of {millis} thousandths of a CPU"),
+            ),
+            None if workers == pus => (
+                true,
+                format!("pinned one to one: {workers} workers, as many hardware threads"),
+            ),
+            None => (
+                false,
+                format!("bound to LLCs: {workers} workers, {pus} hardware threads"),
+            ),
         },
     };
     let masks = plan.workers.iter().map(|worker| {
@@ -102,11 +116,19 @@ pub(crate) fn resolve(
             [worker.os_cpu].into_iter().collect()
         } else {
             let llc = topology.pus()[worker.pu.index()].llc;
-            topology.pus().iter().filter(|pu| pu.llc == llc).map(|pu| pu.os_index).collect()
+            topology
+                .pus()
+                .iter()
+                .filter(|pu| pu.llc == llc)
+                .map(|pu| pu.os_index)
+                .collect()
         };
         Some(mask)
     });
-    Ok(Resolved { masks: masks.collect(), reason })
+    Ok(Resolved {
+        masks: masks.collect(),
+        reason,
+    })
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
@@ -117,10 +139,17 @@ mod tests {
 
     fn check(pinning: Pinning, workers: u16, quota: Option<u64>, masks: &[Option<&str>], reason: &str) {
         let topology: Topology = "llc:2 core:2".parse().unwrap();
-        let options = PlanOptions { workers: Some(workers), ..PlanOptions::default() };
+        let options = PlanOptions {
+            workers: Some(workers),
+            ..PlanOptions::default()
+        };
         let plan = Plan::compile(&topology, &options).unwrap();
         let resolved = resolve(pinning, &topology, &plan, quota).unwrap();
-        let texts: Vec<_> = resolved.masks.iter().map(|mask| mask.as_ref().map(ToString::to_string)).collect();
+        let texts: Vec<_> = resolved
+            .masks
+            .iter()
+            .map(|mask| mask.as_ref().map(ToString::to_string))
+            .collect();
         let texts: Vec<_> = texts.iter().map(Option::as_deref).collect();
         assert_eq!(texts, masks);
         assert!(resolved.reason.contains(reason), "{}", resolved.reason);
@@ -128,23 +157,60 @@ mod tests {
 
     #[test]
     fn auto_pins_only_a_machine_of_its_own() {
-        check(Pinning::Auto, 4, None, &[Some("0"), Some("1"), Some("2"), Some("3")], "one to one");
-        check(Pinning::Auto, 4, Some(9000), &[Some("0"), Some("1"), Some("2"), Some("3")], "one to one");
-        check(Pinning::Auto, 4, Some(2500), &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")], "quota of 2500");
-        check(Pinning::Auto, 2, None, &[Some("0-1"), Some("0-1")], "2 workers, 4 hardware threads");
+        check(
+            Pinning::Auto,
+            4,
+            None,
+            &[Some("0"), Some("1"), Some("2"), Some("3")],
+            "one to one",
+        );
+        check(
+            Pinning::Auto,
+            4,
+            Some(9000),
+            &[Some("0"), Some("1"), Some("2"), Some("3")],
+            "one to one",
+        );
+        check(
+            Pinning::Auto,
+            4,
+            Some(2500),
+            &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")],
+            "quota of 2500",
+        );
+        check(
+            Pinning::Auto,
+            2,
+            None,
+            &[Some("0-1"), Some("0-1")],
+            "2 workers, 4 hardware threads",
+        );
     }
 
     #[test]
     fn the_other_settings_do_as_they_say() {
         check(Pinning::Strict, 2, Some(500), &[Some("0"), Some("1")], "strict");
-        check(Pinning::Llc, 4, None, &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")], "llc");
+        check(
+            Pinning::Llc,
+            4,
+            None,
+            &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")],
+            "llc",
+        );
         check(Pinning::None, 2, None, &[None, None], "none");
     }
 
     #[test]
     fn strict_refuses_more_workers_than_hardware_threads() {
         let topology = Topology::flat(1);
-        let plan = Plan::compile(&topology, &PlanOptions { workers: Some(2), ..PlanOptions::default() }).unwrap();
+        let plan = Plan::compile(
+            &topology,
+            &PlanOptions {
+                workers: Some(2),
+                ..PlanOptions::default()
+            },
+        )
+        .unwrap();
         let error = resolve(Pinning::Strict, &topology, &plan, None).unwrap_err();
         assert!(error.contains("2 workers to 1"), "{error}");
     }

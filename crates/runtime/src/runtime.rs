@@ -14,9 +14,9 @@ use crate::metrics::Metrics;
 use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::sched::park::{ParkWord, Wait};
+use crate::task::JoinHandle;
 use crate::task::meta::BLOCKING;
 use crate::task::spawn::{Options, allocate};
-use crate::task::JoinHandle;
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
@@ -51,7 +51,11 @@ impl Runtime {
     }
 
     pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        Self { handle: Handle { shared }, trace: None, stopped: false }
+        Self {
+            handle: Handle { shared },
+            trace: None,
+            stopped: false,
+        }
     }
 
     /// A handle to this runtime.
@@ -131,7 +135,9 @@ impl Drop for Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("workers", &self.handle.worker_count()).finish_non_exhaustive()
+        f.debug_struct("Runtime")
+            .field("workers", &self.handle.worker_count())
+            .finish_non_exhaustive()
     }
 }
 
@@ -163,15 +169,21 @@ impl Handle {
     /// The current runtime, if there is one.
     #[must_use]
     pub fn try_current() -> Option<Self> {
-        Context::with(|context| context.map(|context| Self { shared: context.shared.clone() }))
-            .or_else(|| ENTERED.with(|entered| entered.borrow().last().cloned()))
+        Context::with(|context| {
+            context.map(|context| Self {
+                shared: context.shared.clone(),
+            })
+        })
+        .or_else(|| ENTERED.with(|entered| entered.borrow().last().cloned()))
     }
 
     /// Makes this the current runtime of the calling thread until the guard is dropped.
     #[must_use = "the runtime is current only while the guard lives"]
     pub fn enter(&self) -> EnterGuard {
         ENTERED.with(|entered| entered.borrow_mut().push(self.clone()));
-        EnterGuard { _not_send: std::marker::PhantomData }
+        EnterGuard {
+            _not_send: std::marker::PhantomData,
+        }
     }
 
     /// Spawns a task. It starts at once, whether or not the handle is awaited; dropping the handle detaches it.
@@ -210,7 +222,10 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let options = Options { name: None, flags: BLOCKING };
+        let options = Options {
+            name: None,
+            flags: BLOCKING,
+        };
         let (runnable, handle) = allocate(&self.shared, self.shared.new_policy(None), options, Blocking(Some(f)));
         self.shared.submit_blocking(runnable);
         handle
@@ -251,7 +266,9 @@ impl Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("workers", &self.worker_count()).finish_non_exhaustive()
+        f.debug_struct("Handle")
+            .field("workers", &self.worker_count())
+            .finish_non_exhaustive()
     }
 }
 
@@ -280,9 +297,7 @@ where
 {
     // Two branches, each with the future moved once.
     if Context::with(|context| context.is_some()) {
-        return Context::with(|context| {
-            spawn_here(context.expect("asked just above"), Options::default(), future)
-        });
+        return Context::with(|context| spawn_here(context.expect("asked just above"), Options::default(), future));
     }
     Handle::current().spawn(future)
 }
@@ -348,6 +363,8 @@ fn block_on_here<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
             return output;
         }
-        let Wait::Token = thread.0.wait(None) else { unreachable!("an untimed wait ends with a token") };
+        let Wait::Token = thread.0.wait(None) else {
+            unreachable!("an untimed wait ends with a token")
+        };
     }
 }

@@ -9,8 +9,7 @@ use crate::{PuSet, TopologyError, sys};
 /// # Errors
 /// [`TopologyError::is_unsupported`] where the system has no CPU masks, [`TopologyError::is_io`] if it refuses.
 pub fn current_affinity() -> Result<PuSet, TopologyError> {
-    sys::affinity()
-        .map_err(|e| TopologyError::io(format!("reading the affinity mask of this thread: {e}"), e))
+    sys::affinity().map_err(|e| TopologyError::io(format!("reading the affinity mask of this thread: {e}"), e))
 }
 
 /// Allows the calling thread these CPUs and no other. Threads that it starts later inherit that.
@@ -29,9 +28,7 @@ pub fn current_affinity() -> Result<PuSet, TopologyError> {
 /// cpuset. The message names the CPUs.
 pub fn set_current_affinity(cpus: &PuSet) -> Result<(), TopologyError> {
     if cpus.is_empty() {
-        return Err(TopologyError::invalid(
-            "empty affinity mask: expected at least one CPU",
-        ));
+        return Err(TopologyError::invalid("empty affinity mask: expected at least one CPU"));
     }
     sys::set_affinity(cpus).map_err(|e| {
         let many = if cpus.len() == 1 { "" } else { "s" };

@@ -69,11 +69,9 @@ pub(crate) fn read(roots: &Roots, warnings: &mut Warnings) -> Limits {
             }
         }
         if hierarchy.controls("cpuset") {
-            limits.cpusets.extend(
-                folders
-                    .iter()
-                    .filter_map(|folder| cpuset(&hierarchy, folder, warnings)),
-            );
+            limits
+                .cpusets
+                .extend(folders.iter().filter_map(|folder| cpuset(&hierarchy, folder, warnings)));
         }
     }
     limits
@@ -116,11 +114,7 @@ fn mount(line: &str) -> Option<Mount> {
         "cgroup" => Hierarchy::V1(of_system.nth(1)?.split(',').map(str::to_owned).collect()),
         _ => return None,
     };
-    Some(Mount {
-        hierarchy,
-        root,
-        point,
-    })
+    Some(Mount { hierarchy, root, point })
 }
 
 /// The kernel writes a blank as `\040`, and tab, newline and backslash likewise.
@@ -128,10 +122,7 @@ fn unescape(text: &str) -> String {
     let mut rest = text.split('\\');
     let mut plain = rest.next().unwrap_or_default().to_owned();
     for part in rest {
-        match part
-            .get(..3)
-            .and_then(|octal| u8::from_str_radix(octal, 8).ok())
-        {
+        match part.get(..3).and_then(|octal| u8::from_str_radix(octal, 8).ok()) {
             Some(byte) => {
                 plain.push(char::from(byte));
                 plain += &part[3..];
@@ -150,9 +141,7 @@ fn folders(mounts: &[Mount], hierarchy: &Hierarchy, group: &str, prefix: &Path) 
     let is_of = |mount: &&Mount| match (&mount.hierarchy, hierarchy) {
         (Hierarchy::V2, Hierarchy::V2) => true,
         // The mount lists options too, such as `rw` and `name=systemd`.
-        (Hierarchy::V1(options), Hierarchy::V1(controllers)) => {
-            controllers.iter().all(|c| options.contains(c))
-        }
+        (Hierarchy::V1(options), Hierarchy::V1(controllers)) => controllers.iter().all(|c| options.contains(c)),
         _ => false,
     };
     // A mount of an outer group shows more ancestors.
@@ -161,8 +150,7 @@ fn folders(mounts: &[Mount], hierarchy: &Hierarchy, group: &str, prefix: &Path) 
     let best = inside.min_by_key(|(mount, _)| mount.root.len());
     // A group outside of every mount happens in containers without a cgroup namespace, where a mount shows the group
     // under another name: its root is the best guess for ours.
-    let Some((mount, relative)) = best.or_else(|| Some((of_hierarchy().next()?, PathBuf::new())))
-    else {
+    let Some((mount, relative)) = best.or_else(|| Some((of_hierarchy().next()?, PathBuf::new()))) else {
         return Vec::new();
     };
     let point = prefix.join(mount.point.trim_start_matches('/'));
@@ -179,16 +167,13 @@ fn folders(mounts: &[Mount], hierarchy: &Hierarchy, group: &str, prefix: &Path) 
 fn below(group: &str, root: &str) -> Option<PathBuf> {
     let relative = Path::new(group).strip_prefix(root).ok()?;
     // `/../x` is a group outside of the cgroup namespace.
-    let normal = relative
-        .components()
-        .all(|c| matches!(c, Component::Normal(_)));
+    let normal = relative.components().all(|c| matches!(c, Component::Normal(_)));
     normal.then(|| relative.to_owned())
 }
 
 /// The quota of one group, if it has one.
 fn quota(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Option<CpuQuota> {
-    const MAX: &str =
-        "expected `max` or a quota, and a period, in microseconds; no quota is applied";
+    const MAX: &str = "expected `max` or a quota, and a period, in microseconds; no quota is applied";
     const CFS: &str = "expected a quota in microseconds or -1; no quota is applied";
     const PERIOD: &str = "expected a period in microseconds; 100000 is taken";
     let (file, quota_us, period_us) = if *hierarchy == Hierarchy::V2 {
@@ -220,9 +205,7 @@ fn quota(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Optio
         };
         let period_file = folder.join("cpu.cfs_period_us");
         let period = contents(&period_file, PERIOD, warnings);
-        let period_us = period
-            .as_ref()
-            .map_or(Some(PERIOD_US), |text| text.parse().ok());
+        let period_us = period.as_ref().map_or(Some(PERIOD_US), |text| text.parse().ok());
         if period_us.is_none() {
             warnings.push(&period_file, &quoted(&period.unwrap_or_default()), PERIOD);
         }
@@ -243,21 +226,12 @@ fn quota(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Optio
 const PERIOD_US: u64 = 100_000;
 
 /// The CPUs of one group, if it says so.
-fn cpuset(
-    hierarchy: &Hierarchy,
-    folder: &Path,
-    warnings: &mut Warnings,
-) -> Option<(PathBuf, PuSet)> {
+fn cpuset(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Option<(PathBuf, PuSet)> {
     const EXPECTED: &str = "expected a CPU list; this cpuset is not applied";
     let names: &[&str] = match hierarchy {
         Hierarchy::V2 => &["cpuset.cpus.effective"],
         // With the mount option `noprefix` (Android) the names are bare.
-        Hierarchy::V1(_) => &[
-            "cpuset.effective_cpus",
-            "cpuset.cpus",
-            "effective_cpus",
-            "cpus",
-        ],
+        Hierarchy::V1(_) => &["cpuset.effective_cpus", "cpuset.cpus", "effective_cpus", "cpus"],
     };
     for name in names {
         let file = folder.join(name);
@@ -279,14 +253,7 @@ fn cpuset(
 fn contents(file: &Path, expected: &'static str, warnings: &mut Warnings) -> Option<String> {
     match fs::read(file) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).trim().to_owned()),
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            None
-        }
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
         Err(e) => {
             warnings.push(file, &e.to_string(), expected);
             None
@@ -323,11 +290,7 @@ mod tests {
             ("/", "/a", None),
             ("/../x", "/", None),
         ] {
-            assert_eq!(
-                below(group, root),
-                relative.map(PathBuf::from),
-                "{group} below {root}"
-            );
+            assert_eq!(below(group, root), relative.map(PathBuf::from), "{group} below {root}");
         }
     }
 }

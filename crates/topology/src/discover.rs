@@ -101,9 +101,7 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
         // An affinity mask that a caller made up may be empty.
         discovery.topology = Topology::flat(1);
     }
-    discovery
-        .warnings
-        .extend(discovery.allowed.warnings.iter().cloned());
+    discovery.warnings.extend(discovery.allowed.warnings.iter().cloned());
     discovery
 }
 

@@ -23,14 +23,7 @@ pub enum Distance {
 
 impl Distance {
     /// Every distance, near before far: `ALL[d as usize] == d`.
-    pub const ALL: [Self; 6] = [
-        Self::Same,
-        Self::Core,
-        Self::Group,
-        Self::Llc,
-        Self::Node,
-        Self::Remote,
-    ];
+    pub const ALL: [Self; 6] = [Self::Same, Self::Core, Self::Group, Self::Llc, Self::Node, Self::Remote];
 
     /// One lower-case word, as metrics and tables print it.
     #[must_use]

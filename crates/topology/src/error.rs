@@ -96,10 +96,7 @@ impl TopologyError {
 
 #[cfg(feature = "hwloc")]
 impl TopologyError {
-    pub(crate) fn hwloc(
-        message: impl Into<String>,
-        source: impl Error + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn hwloc(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
         Self {
             kind: Kind::Hwloc,
             message: message.into(),

@@ -200,9 +200,7 @@ fn merged(topology: &Topology, l2s: &[L2]) -> Vec<Vec<PuId>> {
     let mut groups: Vec<Vec<PuId>> = Vec::new();
     for l2 in l2s {
         match groups.last_mut() {
-            Some(last) if last.len() + l2.pus.len() <= L2_GROUP_LEN_MAX => {
-                last.extend(l2.pus.iter())
-            }
+            Some(last) if last.len() + l2.pus.len() <= L2_GROUP_LEN_MAX => last.extend(l2.pus.iter()),
             _ => groups.extend(split(topology, l2)),
         }
     }
@@ -244,10 +242,7 @@ fn packed(units: &[Vec<PuId>], count: usize) -> Vec<Vec<PuId>> {
     order.sort_by_key(|unit| core::cmp::Reverse(unit.len()));
     let mut groups = vec![Vec::new(); count];
     for unit in order {
-        if let Some(emptiest) = groups
-            .iter_mut()
-            .min_by_key(|group: &&mut Vec<PuId>| group.len())
-        {
+        if let Some(emptiest) = groups.iter_mut().min_by_key(|group: &&mut Vec<PuId>| group.len()) {
             emptiest.extend_from_slice(unit);
         }
     }

@@ -9,9 +9,7 @@
 use std::{fs, path::Path};
 
 use hwlocality::{
-    object::{
-        TopologyObject, attributes::ObjectAttributes, distance::DistancesKind, types::ObjectType,
-    },
+    object::{TopologyObject, attributes::ObjectAttributes, distance::DistancesKind, types::ObjectType},
     topology::{Topology as Tree, builder::TopologyBuilder},
 };
 
@@ -22,8 +20,7 @@ use crate::{PuSet, Topology, TopologyError, topology::Place};
 /// # Errors
 /// [`TopologyError::is_hwloc`] if hwloc cannot read it.
 pub fn this_machine() -> Result<Topology, TopologyError> {
-    let tree = Tree::new()
-        .map_err(|e| TopologyError::hwloc(format!("reading this machine through hwloc: {e}"), e))?;
+    let tree = Tree::new().map_err(|e| TopologyError::hwloc(format!("reading this machine through hwloc: {e}"), e))?;
     convert(&tree)
 }
 
@@ -35,8 +32,7 @@ pub fn this_machine() -> Result<Topology, TopologyError> {
 pub fn from_xml_file(file: &Path) -> Result<Topology, TopologyError> {
     let expected = format!("{}: expected an XML file of hwloc", file.display());
     // Not `from_xml_file` of the builder, which panics if there is no such file.
-    let xml =
-        fs::read_to_string(file).map_err(|e| TopologyError::io(format!("{expected}: {e}"), e))?;
+    let xml = fs::read_to_string(file).map_err(|e| TopologyError::io(format!("{expected}: {e}"), e))?;
     let builder = TopologyBuilder::new()
         .from_xml(&xml)
         .map_err(|e| TopologyError::hwloc(format!("{expected}: {e}"), e))?;
@@ -77,15 +73,10 @@ fn convert(tree: &Tree) -> Result<Topology, TopologyError> {
             Topology::PU_COUNT_MAX
         )));
     }
-    let places = pus
-        .iter()
-        .map(|pu| place(pu))
-        .collect::<Result<Vec<_>, _>>()?;
+    let places = pus.iter().map(|pu| place(pu)).collect::<Result<Vec<_>, _>>()?;
     let mut machine = Topology::build(places);
     let size = |os_index: u32, cache: fn(&TopologyObject) -> Option<&TopologyObject>| {
-        let pu = pus
-            .iter()
-            .find(|pu| pu.os_index() == usize::try_from(os_index).ok())?;
+        let pu = pus.iter().find(|pu| pu.os_index() == usize::try_from(os_index).ok())?;
         match cache(pu)?.attributes()? {
             ObjectAttributes::Cache(cache) => cache.size().map(u64::from),
             _ => None,
@@ -98,10 +89,7 @@ fn convert(tree: &Tree) -> Result<Topology, TopologyError> {
     machine.set_distances(|from, to| {
         let (from_os, to_os) = (numbers[from.index()], numbers[to.index()]);
         let known = latencies.iter().find(|(pair, _)| *pair == (from_os, to_os));
-        known.map_or_else(
-            || Topology::default_distance(from, to),
-            |(_, distance)| *distance,
-        )
+        known.map_or_else(|| Topology::default_distance(from, to), |(_, distance)| *distance)
     });
     Ok(machine)
 }
@@ -110,8 +98,7 @@ fn convert(tree: &Tree) -> Result<Topology, TopologyError> {
 fn place(pu: &TopologyObject) -> Result<Place, TopologyError> {
     /// Marks the index of something that stands in for a missing level, so that it meets no index of that level.
     const STAND_IN: u32 = 1 << 31;
-    let logical =
-        |object: &TopologyObject| u32::try_from(object.logical_index()).unwrap_or(STAND_IN - 1);
+    let logical = |object: &TopologyObject| u32::try_from(object.logical_index()).unwrap_or(STAND_IN - 1);
     let os_index = pu
         .os_index()
         .and_then(|n| u32::try_from(n).ok())
@@ -126,14 +113,9 @@ fn place(pu: &TopologyObject) -> Result<Place, TopologyError> {
     let core = pu
         .first_ancestor_with_type(ObjectType::Core)
         .map_or(STAND_IN | os_index, logical);
-    let package = pu
-        .first_ancestor_with_type(ObjectType::Package)
-        .map_or(0, logical);
+    let package = pu.first_ancestor_with_type(ObjectType::Package).map_or(0, logical);
     // The nodes that are local to the hardware thread: of several (DRAM and HBM) the first.
-    let node = pu
-        .nodeset()
-        .and_then(|nodes| nodes.first_set())
-        .map(usize::from);
+    let node = pu.nodeset().and_then(|nodes| nodes.first_set()).map(usize::from);
     Ok(Place {
         os_index,
         node: node.and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
@@ -161,9 +143,7 @@ fn l2(pu: &TopologyObject) -> Option<&TopologyObject> {
 /// The outermost data cache from level 2 up.
 fn llc(pu: &TopologyObject) -> Option<&TopologyObject> {
     let is_cache = |ty: ObjectType| ty.is_cpu_data_cache() && ty != ObjectType::L1Cache;
-    pu.ancestors()
-        .filter(|object| is_cache(object.object_type()))
-        .last()
+    pu.ancestors().filter(|object| is_cache(object.object_type())).last()
 }
 
 /// Distances between nodes by their numbers of the operating system.

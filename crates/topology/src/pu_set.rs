@@ -43,11 +43,7 @@ impl PuSet {
     /// If `os_index` is not below [`PuSet::LIMIT`].
     #[track_caller]
     pub fn insert(&mut self, os_index: u32) -> bool {
-        assert!(
-            os_index < Self::LIMIT,
-            "CPU {os_index} is not below {}",
-            Self::LIMIT
-        );
+        assert!(os_index < Self::LIMIT, "CPU {os_index} is not below {}", Self::LIMIT);
         let (word, bit) = Self::place(os_index);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
@@ -160,12 +156,7 @@ impl BitAnd for &PuSet {
 
     /// The members of both.
     fn bitand(self, other: Self) -> PuSet {
-        let words = self
-            .words
-            .iter()
-            .zip(&other.words)
-            .map(|(a, b)| a & b)
-            .collect();
+        let words = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
         let mut set = PuSet { words };
         set.trim();
         set
@@ -278,10 +269,7 @@ mod tests {
     fn every_set_of_ten_cpus_round_trips() {
         // 60 and up, so that a word boundary lies inside.
         for bits in 0_u32..1 << 10 {
-            let set: PuSet = (0..10)
-                .filter(|b| bits & (1 << b) != 0)
-                .map(|b| b + 60)
-                .collect();
+            let set: PuSet = (0..10).filter(|b| bits & (1 << b) != 0).map(|b| b + 60).collect();
             assert_eq!(set.to_string().parse::<PuSet>().unwrap(), set);
             assert_eq!(set.len(), bits.count_ones() as usize);
         }
@@ -300,17 +288,11 @@ mod tests {
             ("0x3", "`0x3`"),
         ] {
             let e = text.parse::<PuSet>().unwrap_err();
-            assert!(
-                e.is_syntax() && e.to_string().contains(token),
-                "{text}: {e}"
-            );
+            assert!(e.is_syntax() && e.to_string().contains(token), "{text}: {e}");
         }
         for text in ["1048576", "0-4294967295", "99999999999999999999"] {
             let e = text.parse::<PuSet>().unwrap_err();
-            assert!(
-                e.is_too_large() && e.to_string().contains(text),
-                "{text}: {e}"
-            );
+            assert!(e.is_too_large() && e.to_string().contains(text), "{text}: {e}");
         }
     }
 

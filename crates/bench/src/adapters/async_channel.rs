@@ -16,16 +16,11 @@ impl Channel for AsyncChannel {
         async_channel::bounded(capacity)
     }
 
-    fn send<T: Send + 'static>(
-        sender: &Self::Sender<T>,
-        value: T,
-    ) -> impl Future<Output: Sent> + Send {
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> impl Future<Output: Sent> + Send {
         sender.send(value)
     }
 
-    fn recv<T: Send + 'static>(
-        receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output: Received<T>> + Send {
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         receiver.recv()
     }
 }

@@ -33,8 +33,7 @@ pub fn program(directory: &Path) -> Result<PathBuf, String> {
     if program.is_file() {
         return Ok(program);
     }
-    write_source(&home)
-        .map_err(|error| format!("cannot write the Go program to {}: {error}", home.display()))?;
+    write_source(&home).map_err(|error| format!("cannot write the Go program to {}: {error}", home.display()))?;
     build(&home, &program)?;
     Ok(program)
 }
@@ -50,10 +49,7 @@ fn version() -> Result<String, String> {
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
-        Err(format!(
-            "`go env GOVERSION` failed: {}",
-            first_line(&output)
-        ))
+        Err(format!("`go env GOVERSION` failed: {}", first_line(&output)))
     }
 }
 
@@ -92,8 +88,7 @@ fn build(home: &Path, program: &Path) -> Result<(), String> {
             first_line(&output)
         ));
     }
-    fs::rename(&unfinished, program)
-        .map_err(|error| format!("cannot rename the Go program: {error}"))
+    fs::rename(&unfinished, program).map_err(|error| format!("cannot rename the Go program: {error}"))
 }
 
 fn first_line(output: &Output) -> String {

@@ -114,15 +114,10 @@ pub trait Channel: Send + Sync + 'static {
     fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>);
 
     /// Sends, waiting while the channel is full; fails if the receiver is gone.
-    fn send<T: Send + 'static>(
-        sender: &Self::Sender<T>,
-        value: T,
-    ) -> impl Future<Output: Sent> + Send;
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> impl Future<Output: Sent> + Send;
 
     /// Receives, waiting while the channel is empty.
-    fn recv<T: Send + 'static>(
-        receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output: Received<T>> + Send;
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send;
 }
 
 /// Pipes and stream sockets through the runtime's own input and output.
@@ -139,16 +134,10 @@ pub trait Streams: Runtime {
     fn open(self, transport: Transport) -> Result<(Self::Writer, Self::Reader), Stop>;
 
     /// Writes all of `bytes`.
-    fn write_all(
-        writer: &Self::Writer,
-        bytes: &[u8],
-    ) -> impl Future<Output = io::Result<()>> + Send;
+    fn write_all(writer: &Self::Writer, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Fills `bytes`; the end of the stream before that is an error.
-    fn read_exact(
-        reader: &mut Self::Reader,
-        bytes: &mut [u8],
-    ) -> impl Future<Output = io::Result<()>> + Send;
+    fn read_exact(reader: &mut Self::Reader, bytes: &mut [u8]) -> impl Future<Output = io::Result<()>> + Send;
 }
 
 /// The failure of opening or using a stream.

@@ -99,16 +99,11 @@ impl Channel for Mpmc {
         mpmc::bounded(capacity)
     }
 
-    fn send<T: Send + 'static>(
-        sender: &Self::Sender<T>,
-        value: T,
-    ) -> impl Future<Output: Sent> + Send {
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> impl Future<Output: Sent> + Send {
         sender.send(value)
     }
 
-    fn recv<T: Send + 'static>(
-        receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output: Received<T>> + Send {
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         receiver.recv()
     }
 }
@@ -140,8 +135,7 @@ impl Streams for Quadrille {
         if transport == Transport::Pipe {
             pipe().map(|(reader, writer)| (Writer::Pipe(writer), Reader::Pipe(reader)))
         } else {
-            UnixStream::pair()
-                .map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
+            UnixStream::pair().map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
         }
         .map_err(|error| stream_failed(&error))
     }

@@ -33,9 +33,7 @@ impl Smol {
     /// # Errors
     /// As [`Smol::start`].
     pub fn start_with_reactor(workers: usize) -> Result<Self, Stop> {
-        Self::start_with(workers, |executor| {
-            async_io::block_on(executor.run(future::pending()))
-        })
+        Self::start_with(workers, |executor| async_io::block_on(executor.run(future::pending())))
     }
 
     fn start_with(workers: usize, run: fn(&'static StaticExecutor)) -> Result<Self, Stop> {
@@ -44,9 +42,7 @@ impl Smol {
             thread::Builder::new()
                 .name(format!("smol-{index}"))
                 .spawn(move || run(executor))
-                .map_err(|error| {
-                    Stop::failed(format!("cannot start a thread for smol: {error}"))
-                })?;
+                .map_err(|error| Stop::failed(format!("cannot start a thread for smol: {error}")))?;
         }
         Ok(Self(executor))
     }
@@ -96,16 +92,10 @@ pub enum Reader {
 fn open(transport: Transport) -> io::Result<(Writer, Reader)> {
     if transport == Transport::Pipe {
         let (reader, writer) = io::pipe()?;
-        Ok((
-            Writer::Pipe(Async::new(writer)?),
-            Reader::Pipe(Async::new(reader)?),
-        ))
+        Ok((Writer::Pipe(Async::new(writer)?), Reader::Pipe(Async::new(reader)?)))
     } else {
         let (writer, reader) = UnixStream::pair()?;
-        Ok((
-            Writer::Socket(Async::new(writer)?),
-            Reader::Socket(Async::new(reader)?),
-        ))
+        Ok((Writer::Socket(Async::new(writer)?), Reader::Socket(Async::new(reader)?)))
     }
 }
 
@@ -121,9 +111,7 @@ impl Streams for Smol {
         while !bytes.is_empty() {
             let written = match writer {
                 Writer::Pipe(pipe) => pipe.write_with(|mut pipe| pipe.write(bytes)).await?,
-                Writer::Socket(socket) => {
-                    socket.write_with(|mut socket| socket.write(bytes)).await?
-                }
+                Writer::Socket(socket) => socket.write_with(|mut socket| socket.write(bytes)).await?,
             };
             bytes = &bytes[written..];
         }

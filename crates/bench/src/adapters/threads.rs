@@ -70,16 +70,11 @@ impl Channel for SyncChannel {
         mpsc::sync_channel(capacity)
     }
 
-    fn send<T: Send + 'static>(
-        sender: &Self::Sender<T>,
-        value: T,
-    ) -> impl Future<Output: Sent> + Send {
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> impl Future<Output: Sent> + Send {
         future::ready(sender.send(value))
     }
 
-    fn recv<T: Send + 'static>(
-        receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output: Received<T>> + Send {
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         future::ready(receiver.recv())
     }
 }
@@ -110,8 +105,7 @@ impl Streams for Threads {
         if transport == Transport::Pipe {
             io::pipe().map(|(reader, writer)| (Writer::Pipe(writer), Reader::Pipe(reader)))
         } else {
-            UnixStream::pair()
-                .map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
+            UnixStream::pair().map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
         }
         .map_err(|error| stream_failed(&error))
     }
@@ -123,10 +117,7 @@ impl Streams for Threads {
         })
     }
 
-    fn read_exact(
-        reader: &mut Reader,
-        bytes: &mut [u8],
-    ) -> impl Future<Output = io::Result<()>> + Send {
+    fn read_exact(reader: &mut Reader, bytes: &mut [u8]) -> impl Future<Output = io::Result<()>> + Send {
         future::ready(match reader {
             Reader::Pipe(pipe) => pipe.read_exact(bytes),
             Reader::Socket(socket) => socket.read_exact(bytes),

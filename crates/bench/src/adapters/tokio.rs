@@ -83,16 +83,11 @@ impl Channel for TokioMpsc {
         mpsc::channel(capacity)
     }
 
-    fn send<T: Send + 'static>(
-        sender: &Self::Sender<T>,
-        value: T,
-    ) -> impl Future<Output: Sent> + Send {
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> impl Future<Output: Sent> + Send {
         sender.send(value)
     }
 
-    fn recv<T: Send + 'static>(
-        receiver: &mut Self::Receiver<T>,
-    ) -> impl Future<Output: Received<T>> + Send {
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         receiver.recv()
     }
 }
@@ -140,8 +135,7 @@ impl Streams for Tokio {
         if transport == Transport::Pipe {
             pipe::pipe().map(|(writer, reader)| (Writer::Pipe(writer), Reader::Pipe(reader)))
         } else {
-            UnixStream::pair()
-                .map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
+            UnixStream::pair().map(|(writer, reader)| (Writer::Socket(writer), Reader::Socket(reader)))
         }
         .map_err(|error| stream_failed(&error))
     }
@@ -150,9 +144,7 @@ impl Streams for Tokio {
         while !bytes.is_empty() {
             match writer.try_write(bytes) {
                 Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    writer.writable().await?
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => writer.writable().await?,
                 Err(error) => return Err(error),
             }
         }

@@ -41,11 +41,7 @@ impl Block {
                 outcomes: Vec::new(),
             })
             .collect();
-        Self {
-            workload,
-            rows,
-            reps,
-        }
+        Self { workload, rows, reps }
     }
 }
 
@@ -71,10 +67,7 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
         .collect();
 
     writeln!(out, "{}", conditions(workers))?;
-    let runs = blocks
-        .iter()
-        .map(|block| block.rows.len() * block.reps)
-        .sum::<usize>();
+    let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
     let bar = progress_bar(runs as u64);
     let mut all: Vec<Summary> = Vec::new();
     for block in &mut blocks {
@@ -82,12 +75,7 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
         let reduced = summaries(&block.rows);
         let (title, table) = (title(&block.workload), table(&reduced));
         bar.suspend(|| {
-            write!(
-                out,
-                "\n{title} ({} runs each, interleaved)\n{table}",
-                block.reps
-            )
-            .and_then(|()| out.flush())
+            write!(out, "\n{title} ({} runs each, interleaved)\n{table}", block.reps).and_then(|()| out.flush())
         })?;
         all.extend(reduced);
         // Rewritten after each block, so that an interrupted comparison leaves what it has.
@@ -96,11 +84,7 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
         }
     }
     bar.finish_and_clear();
-    if blocks
-        .iter()
-        .flat_map(|block| &block.rows)
-        .any(Row::has_failed)
-    {
+    if blocks.iter().flat_map(|block| &block.rows).any(Row::has_failed) {
         Err(Error::Failed)
     } else {
         Ok(())
@@ -139,8 +123,7 @@ fn progress_bar(runs: u64) -> ProgressBar {
 }
 
 fn create(path: &Path) -> Result<File, Error> {
-    File::create(path)
-        .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
+    File::create(path).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
 }
 
 fn write_json(file: &mut File, all: &[Summary]) -> io::Result<()> {

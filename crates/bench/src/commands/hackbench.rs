@@ -37,12 +37,7 @@ pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
             progress: true,
         };
         let outcome = run_with_progress(&launcher, &spec);
-        writeln!(
-            out,
-            "\n{} ({})",
-            runtime.name(),
-            wire_name(&spec, params.transport)
-        )?;
+        writeln!(out, "\n{} ({})", runtime.name(), wire_name(&spec, params.transport))?;
         match outcome {
             Outcome::Measured(measured) => {
                 print(out, &measured)?;
@@ -82,9 +77,7 @@ fn wire_name(spec: &Spec, transport: Transport) -> &'static str {
 
 fn run_with_progress(launcher: &Launcher, spec: &Spec) -> Outcome {
     let bar = ProgressBar::new(STEPS);
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left") {
         bar.set_style(style);
     }
     bar.set_message(spec.runtime.name());
@@ -108,19 +101,12 @@ fn steps(fraction: f64) -> u64 {
     (fraction * STEPS as f64) as u64
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "nanoseconds of a run stay far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a run stay far below 2^53")]
 fn print(out: &mut dyn Write, measured: &Measured) -> Result<(), Error> {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let rate = 1e9 / measured.ns_per_op();
     writeln!(out, "  time          {:.3} s", seconds(measured.wall_ns))?;
-    writeln!(
-        out,
-        "  messages      {}",
-        thousands(&measured.ops.to_string())
-    )?;
+    writeln!(out, "  messages      {}", thousands(&measured.ops.to_string()))?;
     writeln!(out, "  messages/s    {}", thousands(&format!("{rate:.0}")))?;
     writeln!(out, "  ns a message  {}", figure(measured.ns_per_op()))?;
     writeln!(

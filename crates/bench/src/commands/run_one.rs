@@ -17,8 +17,8 @@ const OTHER_FDS: u64 = 64;
 /// # Errors
 /// [`Error::Usage`] if it is none.
 pub fn run(json: &str, out: &mut dyn Write) -> Result<(), Error> {
-    let spec: Spec = serde_json::from_str(json)
-        .map_err(|error| Error::Usage(format!("bad run description: {error}")))?;
+    let spec: Spec =
+        serde_json::from_str(json).map_err(|error| Error::Usage(format!("bad run description: {error}")))?;
     let outcome = match allow_descriptors(&spec) {
         Ok(()) => run_one::run(&spec),
         Err(message) => Outcome::Failed(message),
@@ -37,8 +37,8 @@ fn allow_descriptors(spec: &Spec) -> Result<(), String> {
         return Ok(());
     }
     let needed = 2 * (params.groups * params.fds) as u64 + OTHER_FDS;
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)
-        .map_err(|error| format!("cannot read the limit on open files: {error}"))?;
+    let (soft, hard) =
+        getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| format!("cannot read the limit on open files: {error}"))?;
     if needed <= soft {
         return Ok(());
     }

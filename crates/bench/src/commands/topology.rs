@@ -3,9 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 
-use quadrille_topology::{
-    DiscoverOptions, Discovery, Grouping, Roots, Topology, discover_with, render,
-};
+use quadrille_topology::{DiscoverOptions, Discovery, Grouping, Roots, Topology, discover_with, render};
 
 use super::Error;
 use crate::cli::TopologyArgs;
@@ -26,8 +24,7 @@ pub fn run(args: &TopologyArgs, out: &mut dyn Write) -> Result<(), Error> {
     write!(out, "{}", render::text(&machine, &groups))?;
     if let Some(path) = &args.svg {
         let picture = render::svg(&machine, &groups, &machine.to_string());
-        fs::write(path, picture)
-            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))?;
+        fs::write(path, picture).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))?;
     }
     Ok(())
 }
@@ -36,10 +33,7 @@ fn discovered(args: &TopologyArgs, out: &mut dyn Write) -> Result<Topology, Erro
     let mut options = DiscoverOptions::default();
     if let Some(root) = &args.root {
         if !root.is_dir() {
-            return Err(Error::Usage(format!(
-                "{} is not a directory",
-                root.display()
-            )));
+            return Err(Error::Usage(format!("{} is not a directory", root.display())));
         }
         options.roots = Roots::under(root);
     }

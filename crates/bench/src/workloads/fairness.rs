@@ -96,10 +96,9 @@ pub async fn spin<R: Runtime, C: Channel>(
     measured
         .counters
         .insert("longest_wait_woken_ns".to_owned(), of_woken.longest_ns());
-    measured.counters.insert(
-        "longest_wait_yielders_ns".to_owned(),
-        of_yielders.longest_ns(),
-    );
+    measured
+        .counters
+        .insert("longest_wait_yielders_ns".to_owned(), of_yielders.longest_ns());
     measured.longest_wait_ns = Some(of_woken.longest_ns().max(of_yielders.longest_ns()));
     Ok(measured)
 }
@@ -200,14 +199,7 @@ pub async fn closed_by_channel<R: Runtime, C: Channel>(
     for index in 0..tasks {
         let (answer, receiver) = C::bounded::<Instant>(1);
         answers.push(answer);
-        let worker = posting_worker::<C>(
-            index,
-            posts.clone(),
-            receiver,
-            work_time,
-            turns,
-            gate.clone(),
-        );
+        let worker = posting_worker::<C>(index, posts.clone(), receiver, work_time, turns, gate.clone());
         joins.push(runtime.spawn(worker));
     }
     drop(posts);
@@ -236,11 +228,7 @@ async fn posting_worker<C: Channel>(
     let mut waits = Waits::default();
     for _ in 0..turns {
         work(work_time);
-        if C::send(&posts, (index, Instant::now()))
-            .await
-            .sent()
-            .is_err()
-        {
+        if C::send(&posts, (index, Instant::now())).await.sent().is_err() {
             return waits;
         }
         match C::recv(&mut answers).await.value() {
@@ -251,18 +239,11 @@ async fn posting_worker<C: Channel>(
     waits
 }
 
-async fn messenger<C: Channel>(
-    mut posts: C::Receiver<(usize, Instant)>,
-    answers: Vec<C::Sender<Instant>>,
-) -> Waits {
+async fn messenger<C: Channel>(mut posts: C::Receiver<(usize, Instant)>, answers: Vec<C::Sender<Instant>>) -> Waits {
     let mut waits = Waits::default();
     while let Some((index, since)) = C::recv(&mut posts).await.value() {
         waits.add(since);
-        if C::send(&answers[index], Instant::now())
-            .await
-            .sent()
-            .is_err()
-        {
+        if C::send(&answers[index], Instant::now()).await.sent().is_err() {
             break;
         }
     }

@@ -103,21 +103,14 @@ async fn send<W: Wire>(
     Ok(())
 }
 
-async fn receive<W: Wire>(
-    mut receiver: W::Receiver,
-    params: Hackbench,
-    gate: Gate,
-) -> Result<u64, Stop> {
+async fn receive<W: Wire>(mut receiver: W::Receiver, params: Hackbench, gate: Gate) -> Result<u64, Stop> {
     gate.pass().await;
     let count = params.messages_per_receiver();
     let mut sum = 0;
     for _ in 0..count {
         sum += u64::from(W::receive(&mut receiver).await?);
     }
-    let expected = (0..params.loops)
-        .map(|index| u64::from(stamp(index)))
-        .sum::<u64>()
-        * params.fds as u64;
+    let expected = (0..params.loops).map(|index| u64::from(stamp(index))).sum::<u64>() * params.fds as u64;
     let torn = params.transport != Transport::Channel && params.size > PIPE_BUF;
     if sum == expected || torn {
         Ok(count)

@@ -12,11 +12,7 @@ use crate::workloads::gate::{Gate, gate};
 ///
 /// # Errors
 /// [`Stop::Failed`] if a number came back wrong, or not at all.
-pub async fn run<R: Runtime, C: Channel>(
-    runtime: R,
-    pairs: usize,
-    round_trips: usize,
-) -> Result<Measured, Stop> {
+pub async fn run<R: Runtime, C: Channel>(runtime: R, pairs: usize, round_trips: usize) -> Result<Measured, Stop> {
     let (opener, gate) = gate();
     let mut joins = Vec::with_capacity(pairs * 2);
     for _ in 0..pairs {
@@ -51,9 +47,7 @@ async fn ping<C: Channel>(
         number = match C::recv(&mut back).await.value() {
             Some(answer) if answer == trip + 1 => answer,
             answer => {
-                return Err(Stop::failed(format!(
-                    "round trip {trip} answered {answer:?}"
-                )));
+                return Err(Stop::failed(format!("round trip {trip} answered {answer:?}")));
             }
         };
     }
@@ -69,9 +63,7 @@ async fn pong<C: Channel>(
     gate.pass().await;
     for trip in 0..round_trips {
         let Some(number) = C::recv(&mut there).await.value() else {
-            return Err(Stop::failed(format!(
-                "the asker left after {trip} round trips"
-            )));
+            return Err(Stop::failed(format!("the asker left after {trip} round trips")));
         };
         C::send(&back, number + 1).await.sent()?;
     }

@@ -73,9 +73,7 @@ impl<C: Channel, const SIZE: usize> Wire for ChannelWire<C, SIZE> {
     async fn receive(receiver: &mut Self::Receiver) -> Result<u8, Stop> {
         match C::recv(receiver).await.value() {
             Some(message) => Ok(black_box(&message)[0]),
-            None => Err(Stop::failed(
-                "the senders were gone before the last message",
-            )),
+            None => Err(Stop::failed("the senders were gone before the last message")),
         }
     }
 }

@@ -15,12 +15,7 @@ use crate::workloads::gate::{Gate, gate};
 ///
 /// # Errors
 /// [`Stop::Failed`] if the number of yields is wrong.
-pub async fn run<R: Runtime>(
-    runtime: R,
-    tasks: usize,
-    yields: usize,
-    rounds: usize,
-) -> Result<Measured, Stop> {
+pub async fn run<R: Runtime>(runtime: R, tasks: usize, yields: usize, rounds: usize) -> Result<Measured, Stop> {
     let mut total = Measured::default();
     let mut first_done = 1000;
     for _ in 0..rounds {
@@ -28,17 +23,11 @@ pub async fn run<R: Runtime>(
         first_done = first_done.min(permille);
         add(&mut total, measured);
     }
-    total
-        .counters
-        .insert("first_done_permille".to_owned(), first_done);
+    total.counters.insert("first_done_permille".to_owned(), first_done);
     Ok(total)
 }
 
-async fn round<R: Runtime>(
-    runtime: R,
-    tasks: usize,
-    yields: usize,
-) -> Result<(Measured, u64), Stop> {
+async fn round<R: Runtime>(runtime: R, tasks: usize, yields: usize) -> Result<(Measured, u64), Stop> {
     let (opener, gate) = gate();
     let joins: Vec<_> = (0..tasks)
         .map(|_| runtime.spawn(task::<R>(yields, gate.clone())))

@@ -31,8 +31,8 @@ use core::fmt;
 use crate::{Nanos, PlanOptions};
 
 pub use sections::{
-    Adversary, Aggregation, CapMode, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
-    OnContention, Skip, Steal, WakeCost, WakeGroups,
+    Adversary, Aggregation, CapMode, IdleFilter, LazyCounters, MigrationCap, Mode, Numa, OnContention, Skip, Steal,
+    WakeCost, WakeGroups,
 };
 
 /// Every constant of the scheduler.

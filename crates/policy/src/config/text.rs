@@ -148,9 +148,7 @@ fn read<T: Value>(name: &str, value: &str) -> Result<T, ConfigError> {
 
 fn unknown(name: &str) -> ConfigError {
     let names: String = NAMES.join(", ");
-    syntax(format!(
-        "`{name}` is no name of a constant; expected one of {names}"
-    ))
+    syntax(format!("`{name}` is no name of a constant; expected one of {names}"))
 }
 
 fn syntax(message: String) -> ConfigError {
@@ -240,9 +238,7 @@ mod tests {
     fn check(text: &str, change: impl FnOnce(&mut Config), written: &str) {
         let mut expected = Config::default();
         change(&mut expected);
-        let config: Config = text
-            .parse()
-            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        let config: Config = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(config, expected, "{text}");
         assert_eq!(config.to_string(), written, "{text}");
         assert_eq!(written.parse(), Ok(config), "{written}");
@@ -253,11 +249,7 @@ mod tests {
         check("", |_| {}, "default");
         check("default", |_| {}, "default");
         check("budget=128", |_| {}, "default");
-        check(
-            "group=4",
-            |c| c.wake_groups.group_size = GroupSize::Fixed(4),
-            "group=4",
-        );
+        check("group=4", |c| c.wake_groups.group_size = GroupSize::Fixed(4), "group=4");
         check(
             "group=4, filter=on, cap=adaptive:1ms, wake-cost=off",
             |c| {
@@ -294,15 +286,7 @@ mod tests {
 
     #[test]
     fn every_word_is_read_and_written() {
-        for name in [
-            "groups",
-            "filter",
-            "aggregation",
-            "lazy",
-            "numa",
-            "gates",
-            "wake-cost",
-        ] {
+        for name in ["groups", "filter", "aggregation", "lazy", "numa", "gates", "wake-cost"] {
             for word in ["off", "on"] {
                 let text = format!("{name}={word}");
                 let config: Config = text.parse().unwrap();
@@ -328,21 +312,12 @@ mod tests {
 
     #[test]
     fn texts_that_are_none() {
-        check_error(
-            "sping=1us",
-            "`sping` is no name of a constant; expected one of spin, ",
-        );
+        check_error("sping=1us", "`sping` is no name of a constant; expected one of spin, ");
         check_error("spin=1", "`spin=1`: expected a number and a unit");
         check_error("group=four", "`group=four`: expected l2 or a number");
         check_error("filter=yes", "`filter=yes`: expected off, on or auto");
-        check_error(
-            "cap=fixed:x",
-            "`cap-window=x`: expected a number and a unit",
-        );
-        check_error(
-            "cap=fixed:300",
-            "`cap-quota=300`: expected a number from 0 to 255",
-        );
+        check_error("cap=fixed:x", "`cap-window=x`: expected a number and a unit");
+        check_error("cap=fixed:300", "`cap-quota=300`: expected a number from 0 to 255");
         check_error("budget=128,baseline", "`baseline`: expected name=value");
         check_error("budget=1,,spin=1us", "``: expected name=value");
         check_error("budget", "`budget`: expected name=value");

@@ -21,11 +21,7 @@ impl Config {
 
     fn validate_scheduler(&self) -> Result<(), ConfigError> {
         within("spin_max", self.spin_max, span(0, SECOND))?;
-        within(
-            "sentinel_interval",
-            self.sentinel_interval,
-            span(20_000, SECOND),
-        )?;
+        within("sentinel_interval", self.sentinel_interval, span(20_000, SECOND))?;
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;
         within("budget", self.budget, 1..=u8::MAX)?;
         within("global_interval", self.global_interval, 1..=u32::MAX)
@@ -42,56 +38,28 @@ impl Config {
             groups.rescue_llc,
             span(0, groups.rescue_any.0),
         )?;
-        within(
-            "wake_groups.overflow_factor",
-            groups.overflow_factor,
-            1..=1_000_000,
-        )?;
+        within("wake_groups.overflow_factor", groups.overflow_factor, 1..=1_000_000)?;
 
         let filter = &self.idle_filter;
-        within(
-            "idle_filter.cutoff_margin_pct",
-            filter.cutoff_margin_pct,
-            100..=1000,
-        )?;
+        within("idle_filter.cutoff_margin_pct", filter.cutoff_margin_pct, 100..=1000)?;
         within("idle_filter.sample", filter.sample, span(100_000, SECOND))?;
-        within(
-            "idle_filter.publish_delay",
-            filter.publish_delay,
-            span(0, 1_000_000),
-        )?;
+        within("idle_filter.publish_delay", filter.publish_delay, span(0, 1_000_000))?;
 
         let cap = &self.migration_cap;
         within("migration_cap.window", cap.window, span(10_000, SECOND))?;
         within("migration_cap.quota", cap.quota, 1..=u8::MAX)?;
         within("migration_cap.light_load", cap.light_load, 0..=1024)?;
-        within(
-            "migration_cap.stalled_home",
-            cap.stalled_home,
-            span(0, SECOND),
-        )
+        within("migration_cap.stalled_home", cap.stalled_home, span(0, SECOND))
     }
 
     fn validate_rest(&self) -> Result<(), ConfigError> {
         let sets = &self.aggregation;
-        within(
-            "aggregation.epoch",
-            sets.epoch,
-            span(1_000_000, 10 * SECOND),
-        )?;
-        within(
-            "aggregation.ttl",
-            sets.ttl,
-            span(sets.epoch.0, 1000 * SECOND),
-        )?;
+        within("aggregation.epoch", sets.epoch, span(1_000_000, 10 * SECOND))?;
+        within("aggregation.ttl", sets.ttl, span(sets.epoch.0, 1000 * SECOND))?;
         within("aggregation.hysteresis", sets.hysteresis, 1..=16)?;
         within("aggregation.max_set", sets.max_set, 0..=1024)?;
 
-        within(
-            "lazy_counters.interval",
-            self.lazy_counters.interval,
-            span(0, SECOND),
-        )?;
+        within("lazy_counters.interval", self.lazy_counters.interval, span(0, SECOND))?;
         within(
             "lazy_counters.threshold_div",
             self.lazy_counters.threshold_div,
@@ -111,11 +79,7 @@ fn span(min_ns: u64, max_ns: u64) -> RangeInclusive<Nanos> {
     Nanos(min_ns)..=Nanos(max_ns)
 }
 
-fn within<T: PartialOrd + Display>(
-    field: &str,
-    value: T,
-    range: RangeInclusive<T>,
-) -> Result<(), ConfigError> {
+fn within<T: PartialOrd + Display>(field: &str, value: T, range: RangeInclusive<T>) -> Result<(), ConfigError> {
     if range.contains(&value) {
         return Ok(());
     }

@@ -44,29 +44,11 @@ fn small_machines_have_no_groups() {
             },
             "deque",
         );
-        check(
-            machine,
-            "default",
-            0,
-            WakeView {
-                waker: None,
-                ..inside
-            },
-            "injector 0",
-        );
+        check(machine, "default", 0, WakeView { waker: None, ..inside }, "injector 0");
     }
     // The same on a large one with the policy off.
     check(NODES, "baseline", 13, VIEW, "slot");
-    check(
-        NODES,
-        "baseline",
-        13,
-        WakeView {
-            waker: None,
-            ..VIEW
-        },
-        "injector 0",
-    );
+    check(NODES, "baseline", 13, WakeView { waker: None, ..VIEW }, "injector 0");
     check(PAIR, "groups=on", 1, inside, "group 0");
 }
 
@@ -109,16 +91,7 @@ fn a_wake_by_the_home_worker_stays_with_it() {
         },
         "slot",
     );
-    check(
-        NODES,
-        "default",
-        30,
-        WakeView {
-            yielded: true,
-            ..VIEW
-        },
-        "deque",
-    );
+    check(NODES, "default", 30, WakeView { yielded: true, ..VIEW }, "deque");
 }
 
 #[test]
@@ -179,10 +152,7 @@ fn a_busy_home_lets_idle_workers_of_its_cache_be_searched() {
         NODES,
         "default",
         13,
-        WakeView {
-            waker: None,
-            ..idle
-        },
+        WakeView { waker: None, ..idle },
         "idle in llc 1 or group 3",
     );
     check(
@@ -205,18 +175,9 @@ fn a_busy_cache_is_not_searched() {
         llc_has_idle: true,
         ..VIEW
     };
-    let at = |util| WakeView {
-        llc_util: util,
-        ..idle
-    };
+    let at = |util| WakeView { llc_util: util, ..idle };
     check(NODES, "default", 13, at(876), "group 3");
-    check(
-        NODES,
-        "filter=off",
-        13,
-        at(1024),
-        "idle in llc 1 or group 3",
-    );
+    check(NODES, "filter=off", 13, at(1024), "idle in llc 1 or group 3");
     check(NODES, "filter-margin=100", 13, at(1024), "group 3");
     // Unless somebody has waited for too long.
     let aged = WakeView {
@@ -224,16 +185,7 @@ fn a_busy_cache_is_not_searched() {
         ..at(1024)
     };
     check(NODES, "default", 13, aged, "idle in llc 1 or group 3");
-    check(
-        NODES,
-        "default",
-        13,
-        WakeView {
-            home_queued: 0,
-            ..aged
-        },
-        "group 3",
-    );
+    check(NODES, "default", 13, WakeView { home_queued: 0, ..aged }, "group 3");
 }
 
 #[test]
@@ -243,10 +195,7 @@ fn a_short_queue_at_home_is_good_enough() {
         llc_util: 512,
         ..VIEW
     };
-    let queued = |home_queued| WakeView {
-        home_queued,
-        ..idle
-    };
+    let queued = |home_queued| WakeView { home_queued, ..idle };
     let config = "filter=off";
     check(NODES, config, 13, queued(0), "group 3");
     check(NODES, config, 13, queued(2), "group 3");
@@ -258,13 +207,7 @@ fn a_short_queue_at_home_is_good_enough() {
         queued(0),
         "idle in llc 1 or group 3",
     );
-    check(
-        NODES,
-        "filter=off,cap=off",
-        13,
-        queued(0),
-        "idle in llc 1 or group 3",
-    );
+    check(NODES, "filter=off,cap=off", 13, queued(0), "idle in llc 1 or group 3");
     check(
         NODES,
         config,
@@ -279,10 +222,7 @@ fn a_short_queue_at_home_is_good_enough() {
 
 #[test]
 fn what_a_group_cannot_take_goes_to_the_cache() {
-    let queued = |home_queued| WakeView {
-        home_queued,
-        ..VIEW
-    };
+    let queued = |home_queued| WakeView { home_queued, ..VIEW };
     check(NODES, "default", 13, queued(8), "group 3");
     check(NODES, "default", 13, queued(9), "injector 1");
     check(NODES, "overflow=1", 13, queued(5), "injector 1");
@@ -327,22 +267,8 @@ fn the_cap_sends_home_unless_home_is_stuck() {
         },
         away,
     );
-    check_capped(
-        "cap=adaptive",
-        WakeView {
-            home_queued: 9,
-            ..idle
-        },
-        away,
-    );
-    check_capped(
-        "cap=adaptive",
-        WakeView {
-            llc_util: 511,
-            ..idle
-        },
-        away,
-    );
+    check_capped("cap=adaptive", WakeView { home_queued: 9, ..idle }, away);
+    check_capped("cap=adaptive", WakeView { llc_util: 511, ..idle }, away);
 }
 
 #[test]
@@ -373,26 +299,8 @@ fn a_handover_takes_the_wakers_place_in_the_same_cache() {
         ),
         "group 3"
     );
-    assert_eq!(
-        ask(
-            13,
-            WakeView {
-                yielded: true,
-                ..VIEW
-            }
-        ),
-        "deque"
-    );
-    assert_eq!(
-        ask(
-            13,
-            WakeView {
-                waker: None,
-                ..VIEW
-            }
-        ),
-        "group 3"
-    );
+    assert_eq!(ask(13, WakeView { yielded: true, ..VIEW }), "deque");
+    assert_eq!(ask(13, WakeView { waker: None, ..VIEW }), "group 3");
     assert_eq!(ask(0, VIEW), "group 0"); // another cache
 }
 
@@ -475,14 +383,8 @@ fn spawns_from_outside_go_where_workers_are_idle() {
         }
     }
     // Both caches of the idle node, and then every one.
-    assert!(
-        seen[0].abs_diff(250) < 60 && seen[1].abs_diff(250) < 60,
-        "{seen:?}"
-    );
-    assert!(
-        seen[2].abs_diff(750) < 60 && seen[3].abs_diff(750) < 60,
-        "{seen:?}"
-    );
+    assert!(seen[0].abs_diff(250) < 60 && seen[1].abs_diff(250) < 60, "{seen:?}");
+    assert!(seen[2].abs_diff(750) < 60 && seen[3].abs_diff(750) < 60, "{seen:?}");
 }
 
 #[test]

@@ -27,8 +27,7 @@ pub(super) fn choose(topology: &Topology, count: usize) -> Topology {
 /// The position in `free` of the LLC to fill next. One that takes all that are missing ends the search, else the largest
 /// one leaves the fewest missing; among equals, the nearest to the first and then the foremost one.
 fn next(topology: &Topology, free: &[&Llc], first: Option<&Llc>, missing: usize) -> usize {
-    let distance =
-        |llc: &Llc| first.map_or(0, |first| topology.node_distance(first.node, llc.node));
+    let distance = |llc: &Llc| first.map_or(0, |first| topology.node_distance(first.node, llc.node));
     let rank = |llc: &Llc| {
         let taken = llc.pus.len().min(missing);
         (missing - taken, distance(llc))

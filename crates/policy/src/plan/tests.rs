@@ -4,8 +4,7 @@ use core::fmt::Write;
 use super::*;
 
 fn machine(text: &str) -> Topology {
-    text.parse()
-        .unwrap_or_else(|error| panic!("{text}: {error}"))
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn compile(text: &str, workers: Option<u16>, size: GroupSize) -> Plan {
@@ -47,10 +46,7 @@ fn check_tables(plan: &Plan) {
     }
     let on_nodes: usize = plan.nodes.iter().map(|node| node.workers.len()).sum();
     let on_llcs: usize = plan.llcs.iter().map(|llc| llc.workers.len()).sum();
-    assert_eq!(
-        (on_nodes, on_llcs),
-        (plan.workers.len(), plan.workers.len())
-    );
+    assert_eq!((on_nodes, on_llcs), (plan.workers.len(), plan.workers.len()));
 }
 
 /// Groups as `cpu cpu | cpu …`, LLCs separated by `;`, nodes by `/`.
@@ -99,38 +95,18 @@ fn one_worker_a_hardware_thread() {
 #[test]
 fn fewer_workers_use_the_fewest_caches() {
     let uneven = "node:[llc:2 core:2, llc:1 core:4 pu:2]";
-    check(
-        "node:2 llc:2 core:4",
-        Some(4),
-        GroupSize::Fixed(4),
-        "0 1 2 3",
-    );
-    check(
-        "node:2 llc:2 core:4",
-        Some(6),
-        GroupSize::Fixed(4),
-        "0 1 2 3 ; 4 5",
-    );
+    check("node:2 llc:2 core:4", Some(4), GroupSize::Fixed(4), "0 1 2 3");
+    check("node:2 llc:2 core:4", Some(6), GroupSize::Fixed(4), "0 1 2 3 ; 4 5");
     check(
         "node:2 llc:2 core:4",
         Some(9),
         GroupSize::Fixed(4),
         "0 1 2 3 ; 4 5 6 7 / 8",
     );
-    check(
-        uneven,
-        None,
-        GroupSize::Fixed(4),
-        "0 1 ; 2 3 / 4 5 6 7 | 8 9 10 11",
-    );
+    check(uneven, None, GroupSize::Fixed(4), "0 1 ; 2 3 / 4 5 6 7 | 8 9 10 11");
     check(uneven, Some(2), GroupSize::Fixed(4), "0 1");
     check(uneven, Some(3), GroupSize::Fixed(4), "4 6 8");
-    check(
-        uneven,
-        Some(9),
-        GroupSize::Fixed(4),
-        "0 / 4 5 6 7 | 8 9 10 11",
-    );
+    check(uneven, Some(9), GroupSize::Fixed(4), "0 / 4 5 6 7 | 8 9 10 11");
 }
 
 #[test]
@@ -145,12 +121,7 @@ fn fewer_workers_take_cores_before_siblings() {
 #[test]
 fn more_workers_wrap_around() {
     check("l2:2", Some(4), GroupSize::L2, "0 0 | 1 1");
-    check(
-        "l2:2",
-        Some(16),
-        GroupSize::L2,
-        "0 0 0 0 | 0 0 0 0 | 1 1 1 1 | 1 1 1 1",
-    );
+    check("l2:2", Some(16), GroupSize::L2, "0 0 0 0 | 0 0 0 0 | 1 1 1 1 | 1 1 1 1");
     check("core:1 pu:2", Some(5), GroupSize::L2, "0 0 0 | 1 1");
     check("pu:1", Some(9), GroupSize::Fixed(16), "0 0 0 0 0 0 0 0 0");
 }
@@ -174,38 +145,20 @@ fn workers_name_the_hardware_thread_of_the_whole_machine() {
     };
     let plan = Plan::compile(&whole, &options).unwrap();
     assert_eq!(plan.workers[0].pu, PuId(2));
-    assert_eq!(
-        (plan.workers[0].llc, plan.workers[0].node),
-        (LlcId(0), NodeId(0))
-    );
+    assert_eq!((plan.workers[0].llc, plan.workers[0].node), (LlcId(0), NodeId(0)));
 }
 
 #[test]
 fn siblings_are_the_members_on_the_same_core() {
     let plan = compile("core:4 pu:2", None, GroupSize::Fixed(4));
-    let masks: Vec<u64> = plan
-        .workers
-        .iter()
-        .map(|worker| worker.siblings.0)
-        .collect();
-    assert_eq!(
-        masks,
-        [
-            0b0011, 0b0011, 0b1100, 0b1100, 0b0011, 0b0011, 0b1100, 0b1100
-        ]
-    );
+    let masks: Vec<u64> = plan.workers.iter().map(|worker| worker.siblings.0).collect();
+    assert_eq!(masks, [0b0011, 0b0011, 0b1100, 0b1100, 0b0011, 0b0011, 0b1100, 0b1100]);
 }
 
 #[test]
 fn other_caches_come_nearest_first_and_rotate() {
     let plan = compile("node:2 llc:3 core:1", None, GroupSize::L2);
-    let others = |llc: usize| {
-        plan.llcs[llc]
-            .others
-            .iter()
-            .map(|o| o.0)
-            .collect::<Vec<_>>()
-    };
+    let others = |llc: usize| plan.llcs[llc].others.iter().map(|o| o.0).collect::<Vec<_>>();
     assert_eq!(others(0), [1, 2, 3, 4, 5]);
     assert_eq!(others(1), [2, 0, 4, 5, 3]);
     assert_eq!(others(5), [3, 4, 2, 0, 1]);
@@ -252,14 +205,6 @@ fn plans_that_cannot_be_made() {
         GroupSize::L2,
         "0 workers on 2 hardware threads: expected at least one of each",
     );
-    check_error(
-        2,
-        GroupSize::Fixed(0),
-        "groups of 0 workers: expected 1 to 64",
-    );
-    check_error(
-        2,
-        GroupSize::Fixed(65),
-        "groups of 65 workers: expected 1 to 64",
-    );
+    check_error(2, GroupSize::Fixed(0), "groups of 0 workers: expected 1 to 64");
+    check_error(2, GroupSize::Fixed(65), "groups of 65 workers: expected 1 to 64");
 }

@@ -105,15 +105,33 @@ static LIVE: std::sync::Mutex<Vec<Weak<Shared>>> = std::sync::Mutex::new(Vec::ne
 impl Shared {
     /// A scheduler and the owner's ends of its deques, one a worker.
     pub(crate) fn new(parts: Parts) -> (Arc<Self>, Vec<Local>) {
-        let Parts { policy, pool, driver, spins, report, name } = parts;
+        let Parts {
+            policy,
+            pool,
+            driver,
+            spins,
+            report,
+            name,
+        } = parts;
         let locals: Vec<Local> = policy.plan.workers.iter().map(|_| Local::new()).collect();
-        let workers = locals.iter().map(|local| CachePadded::new(WorkerShared::new(local))).collect();
+        let workers = locals
+            .iter()
+            .map(|local| CachePadded::new(WorkerShared::new(local)))
+            .collect();
         let plan = policy.plan.clone();
         let shared = Arc::new_cyclic(|this| Self {
             workers,
             groups: plan.groups.iter().map(|_| GroupQueue::new()).collect(),
-            injectors: plan.llcs.iter().map(|_| CachePadded::new(Injector::default())).collect(),
-            llc_groups: plan.llcs.iter().map(|llc| llc.groups.iter().map(|g| g.index()).collect()).collect(),
+            injectors: plan
+                .llcs
+                .iter()
+                .map(|_| CachePadded::new(Injector::default()))
+                .collect(),
+            llc_groups: plan
+                .llcs
+                .iter()
+                .map(|llc| llc.groups.iter().map(|g| g.index()).collect())
+                .collect(),
             sleepers: Sleepers::new(&plan),
             registry: Registry::new(),
             foreign: ForeignCounters::default(),
@@ -136,12 +154,18 @@ impl Shared {
 
     /// The live scheduler at `address`, if there is one.
     pub(crate) fn find(address: usize) -> Option<Arc<Self>> {
-        LIVE.lock().unwrap().iter().find(|weak| weak.as_ptr().addr() == address).and_then(Weak::upgrade)
+        LIVE.lock()
+            .unwrap()
+            .iter()
+            .find(|weak| weak.as_ptr().addr() == address)
+            .and_then(Weak::upgrade)
     }
 
     /// A counted reference, while one exists.
     pub(crate) fn arc(&self) -> Arc<Self> {
-        self.this.upgrade().expect("the caller reached `self` through a counted reference")
+        self.this
+            .upgrade()
+            .expect("the caller reached `self` through a counted reference")
     }
 
     /// Measured cost of waking a parked worker.

@@ -56,13 +56,21 @@ impl ParkWord {
     /// Takes a token if there is one.
     pub(crate) fn consume(&self) -> bool {
         // Ordering: Acquire; pairs with `unpark` (P a).
-        self.0.word.compare_exchange(TOKEN, RUN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0
+            .word
+            .compare_exchange(TOKEN, RUN, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Sleeps until a token is posted, or `timeout` has passed.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Wait {
         // Ordering: Acquire on failure; a token was there first (P a). Relaxed on success; nothing was handed over.
-        if self.0.word.compare_exchange(RUN, PARKED, Ordering::Relaxed, Ordering::Acquire).is_ok() {
+        if self
+            .0
+            .word
+            .compare_exchange(RUN, PARKED, Ordering::Relaxed, Ordering::Acquire)
+            .is_ok()
+        {
             loop {
                 self.0.wait(PARKED, timeout);
                 // Ordering: Relaxed; the swap below acquires.
@@ -71,7 +79,11 @@ impl ParkWord {
                 }
                 // Spurious returns of an untimed wait go round; those of a timed one count as time-outs.
                 if timeout.is_some()
-                    && self.0.word.compare_exchange(PARKED, RUN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                    && self
+                        .0
+                        .word
+                        .compare_exchange(PARKED, RUN, Ordering::Relaxed, Ordering::Relaxed)
+                        .is_ok()
                 {
                     return Wait::TimedOut;
                 }
@@ -144,8 +156,19 @@ impl Sleepers {
         Self {
             idle: Idle::new(plan),
             words: plan.workers.iter().map(|_| CachePadded::new(ParkWord::new())).collect(),
-            group_lens: plan.groups.iter().map(|group| u32::try_from(group.members.len()).expect("at most 64")).collect(),
-            seats: plan.workers.iter().map(|w| Seat { group: w.group.index(), member: w.member }).collect(),
+            group_lens: plan
+                .groups
+                .iter()
+                .map(|group| u32::try_from(group.members.len()).expect("at most 64"))
+                .collect(),
+            seats: plan
+                .workers
+                .iter()
+                .map(|w| Seat {
+                    group: w.group.index(),
+                    member: w.member,
+                })
+                .collect(),
             searching: CachePadded::new(AtomicU32::new(0)),
             sentinel: CachePadded::new(AtomicU32::new(0)),
             recent: AtomicU32::new(0),
@@ -240,7 +263,8 @@ impl Sleepers {
         let seat = self.seats[worker];
         let word = &*self.words[worker];
         // Ordering: Relaxed; a hint.
-        self.recent.store(u32::try_from(worker).expect("workers fit u16") + 1, Ordering::Relaxed);
+        self.recent
+            .store(u32::try_from(worker).expect("workers fit u16") + 1, Ordering::Relaxed);
         let last_searcher = self.stop_search();
         stress::delay();
         self.idle.announce(seat);
@@ -251,7 +275,11 @@ impl Sleepers {
             // A token may be on its way if we were claimed; it makes a later wait return at once.
             let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
             word.consume();
-            return Awake { claimed, rescue: false, slept: false };
+            return Awake {
+                claimed,
+                rescue: false,
+                slept: false,
+            };
         }
         // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
         let duty = self.words.len() > 1 && self.take_duty(worker);
@@ -260,7 +288,11 @@ impl Sleepers {
         self.resign(worker);
         // After a late token our bit may still be set and would swallow the next wake-up.
         let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
-        Awake { claimed, rescue, slept: true }
+        Awake {
+            claimed,
+            rescue,
+            slept: true,
+        }
     }
 
     /// Sleeps in the kernel; as sentinel, if there is no other, until a quiet interval has ended with everybody idle. That
@@ -283,7 +315,10 @@ impl Sleepers {
     pub(super) fn take_duty(&self, worker: usize) -> bool {
         let me = u32::try_from(worker).expect("workers fit u16") + 1;
         // Ordering: SeqCst; (O) one sentinel.
-        match self.sentinel.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst) {
+        match self
+            .sentinel
+            .compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst)
+        {
             Ok(_) => true,
             Err(current) => current == me,
         }

@@ -42,7 +42,14 @@ pub(crate) fn rescue_from_group<T: Linked>(
     }
     let item = queue.pop(0, now_ns, drop);
     let rest = !queue.is_empty();
-    (item, if rest { announce(sleepers, group, None, |_, _| true) } else { None })
+    (
+        item,
+        if rest {
+            announce(sleepers, group, None, |_, _| true)
+        } else {
+            None
+        },
+    )
 }
 
 /// Pushes into an injector by calling `push`: (a), (A), and whether step 6 owes an unpark.
@@ -85,7 +92,10 @@ fn announce(
     if awake > 0 && !pays(idle.count_ones(), awake) {
         return None;
     }
-    let avoid = sleepers.sentinel_seat().filter(|seat| seat.group == group).map(|seat| seat.member);
+    let avoid = sleepers
+        .sentinel_seat()
+        .filter(|seat| seat.group == group)
+        .map(|seat| seat.member);
     let member = sleepers.idle.claim_in_group(group, prefer, avoid)?;
     Some(Seat { group, member })
 }

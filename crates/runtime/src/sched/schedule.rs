@@ -136,7 +136,8 @@ impl Context {
             wake_cost: self.shared.wake_cost(),
         };
         if self.shared.policy.unpark(&view) {
-            self.shared.wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
+            self.shared
+                .wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
         }
     }
 }
@@ -209,7 +210,9 @@ impl Shared {
         match placement {
             Placement::Group { group, claim } => self.publish_group(runnable, group.index(), claim, by),
             Placement::IdleInLlc { llc, fallback } => {
-                let from = by.map_or(0, |c| usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc) + 1);
+                let from = by.map_or(0, |c| {
+                    usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc) + 1
+                });
                 match self.claim_in_llc(llc, from) {
                     Some(seat) => {
                         self.note_move(&runnable, seat);
@@ -261,7 +264,10 @@ impl Shared {
             Claim::Nobody | Claim::Member => None,
             Claim::Prefer(worker) => {
                 let members = &self.policy.plan.groups[group].members;
-                members.iter().position(|m| *m == worker).and_then(|i| u8::try_from(i).ok())
+                members
+                    .iter()
+                    .position(|m| *m == worker)
+                    .and_then(|i| u8::try_from(i).ok())
             }
         };
         let unobserved = claim != Claim::Nobody || !self.sleepers.has_sentinel();
@@ -299,7 +305,9 @@ impl Shared {
 
     /// Claims and wakes an idle worker, nearest to `llc` first, the sentinel last.
     pub(crate) fn wake_any(&self, llc: LlcId, by: Option<&Context>) -> bool {
-        let from = by.map_or(0, |c| usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc));
+        let from = by.map_or(0, |c| {
+            usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc)
+        });
         let others = &self.policy.plan.llcs[llc.index()].others;
         let llcs = std::iter::once(llc).chain(others.iter().copied());
         let one_llc = others.is_empty();
@@ -316,14 +324,18 @@ impl Shared {
 
     fn claim_in_llc(&self, llc: LlcId, from: usize) -> Option<Seat> {
         let groups = self.llc_groups.get(llc.index())?;
-        self.sleepers.idle.claim_in_llc(llc.index(), groups, from, self.sleepers.sentinel_seat())
+        self.sleepers
+            .idle
+            .claim_in_llc(llc.index(), groups, from, self.sleepers.sentinel_seat())
     }
 
     /// Posts the token that a claim owes.
     pub(super) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
         // Ordering: Relaxed; a measurement; the token publishes it.
-        self.workers[worker].unparked_at.store(crate::sys::clock::nanos(), Ordering::Relaxed);
+        self.workers[worker]
+            .unparked_at
+            .store(crate::sys::clock::nanos(), Ordering::Relaxed);
         let slept = self.sleepers.wake(worker);
         match by {
             Some(context) => {
@@ -341,7 +353,9 @@ impl Shared {
         let idle_of = |node: usize| -> u32 {
             let llcs = plan.nodes[node].llcs.iter();
             let groups = llcs.flat_map(|llc| self.llc_groups[llc.index()].iter());
-            groups.map(|group| self.sleepers.idle.members(*group).count_ones()).sum()
+            groups
+                .map(|group| self.sleepers.idle.members(*group).count_ones())
+                .sum()
         };
         if plan.nodes.len() == 1 {
             let idle = self.sleepers.idle.count();
@@ -355,10 +369,15 @@ impl Shared {
             };
         }
         let idle = idle_of(node);
-        let most = (0..plan.nodes.len()).map(|n| (n, idle_of(n))).max_by_key(|(_, idle)| *idle).unwrap_or((node, idle));
+        let most = (0..plan.nodes.len())
+            .map(|n| (n, idle_of(n)))
+            .max_by_key(|(_, idle)| *idle)
+            .unwrap_or((node, idle));
         SpawnView {
             spawner,
-            node_running: u32::try_from(plan.nodes[node].workers.len()).unwrap_or(u32::MAX).saturating_sub(idle),
+            node_running: u32::try_from(plan.nodes[node].workers.len())
+                .unwrap_or(u32::MAX)
+                .saturating_sub(idle),
             node_idle: idle,
             most_idle: (quadrille_policy::NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
         }
@@ -368,14 +387,23 @@ impl Shared {
     fn utilisation(&self, llc: usize) -> u16 {
         let workers = self.policy.plan.llcs[llc].workers.len();
         let groups = self.llc_groups[llc].iter();
-        let idle: usize = groups.map(|group| self.sleepers.idle.members(*group).count_ones() as usize).sum();
+        let idle: usize = groups
+            .map(|group| self.sleepers.idle.members(*group).count_ones() as usize)
+            .sum();
         u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
     }
 
     /// Average run of a task as the workers last published it; the longest of the first few.
     fn average_run(&self) -> Nanos {
         // Ordering: Relaxed; estimates.
-        Nanos(self.workers.iter().take(4).map(|worker| worker.average_run.load(Ordering::Relaxed)).max().unwrap_or(0))
+        Nanos(
+            self.workers
+                .iter()
+                .take(4)
+                .map(|worker| worker.average_run.load(Ordering::Relaxed))
+                .max()
+                .unwrap_or(0),
+        )
     }
 
     fn group_of(&self, worker: WorkerId) -> usize {

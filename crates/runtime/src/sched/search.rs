@@ -38,7 +38,13 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     pub(crate) fn new(workers: usize, groups: usize) -> Self {
-        Self { polls: vec![0; workers], stuck: vec![false; workers], cursor: 0, waiting: vec![false; groups], last: Nanos(0) }
+        Self {
+            polls: vec![0; workers],
+            stuck: vec![false; workers],
+            cursor: 0,
+            waiting: vec![false; groups],
+            last: Nanos(0),
+        }
     }
 }
 
@@ -64,7 +70,11 @@ impl Rounds {
         let queued = worker.stealer.len() as u64;
         let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
         self.stuck[index] = stuck;
-        Progress { advanced, queued, stuck }
+        Progress {
+            advanced,
+            queued,
+            stuck,
+        }
     }
 }
 
@@ -85,7 +95,10 @@ impl Worker {
                 continue;
             }
             let victim = &shared.workers[index];
-            let found = victim.stealer.steal(&self.context.local, BATCH).or_else(|| victim.slot.take());
+            let found = victim
+                .stealer
+                .steal(&self.context.local, BATCH)
+                .or_else(|| victim.slot.take());
             if found.is_some() {
                 self.context.me().counters.rescues.add(1);
                 return found;
@@ -212,7 +225,9 @@ impl Worker {
             return None;
         }
         let now = Nanos(clock::nanos());
-        let overdue = groups.iter().find(|group| context.shared.groups[group.index()].age(now) > limit)?;
+        let overdue = groups
+            .iter()
+            .find(|group| context.shared.groups[group.index()].age(now) > limit)?;
         self.rescue_from(overdue.index(), now)
     }
 
@@ -232,11 +247,16 @@ impl Worker {
         let own = context.shared.policy.plan.workers[context.id.index()].group.index();
         // Its own group's queue was looked at first of all.
         let others = (0..context.shared.groups.len()).filter(|group| *group != own);
-        if let Some(runnable) = others.into_iter().find_map(|group| self.rescue_from(group, context.now.get())) {
+        if let Some(runnable) = others
+            .into_iter()
+            .find_map(|group| self.rescue_from(group, context.now.get()))
+        {
             return Some(runnable);
         }
         let stuck = self.rounds.stuck.iter().enumerate().filter(|(_, stuck)| **stuck);
-        stuck.map(|(worker, _)| worker).find_map(|worker| context.shared.workers[worker].slot.take())
+        stuck
+            .map(|(worker, _)| worker)
+            .find_map(|worker| context.shared.workers[worker].slot.take())
     }
 
     /// Whether a queue that anyone may drain has something.
@@ -247,7 +267,10 @@ impl Worker {
     /// Stops searching and goes to sleep until there is a reason to search again.
     pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
-        let mut bed = Bed { context: &self.context, rounds: &mut self.rounds };
+        let mut bed = Bed {
+            context: &self.context,
+            rounds: &mut self.rounds,
+        };
         let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
         if awake.slept {
             self.context.me().counters.parks.add(1);
@@ -282,7 +305,10 @@ impl Host for Bed<'_> {
         if everything {
             shared.workers.iter().any(|worker| !worker.stealer.is_empty())
         } else {
-            plan.llcs[llc.index()].workers.iter().any(|w| !shared.workers[w.index()].stealer.is_empty())
+            plan.llcs[llc.index()]
+                .workers
+                .iter()
+                .any(|w| !shared.workers[w.index()].stealer.is_empty())
         }
     }
 
@@ -313,7 +339,11 @@ impl Host for Bed<'_> {
         let mut active = false;
         let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
         for index in 0..shared.worker_count() {
-            let Progress { advanced, queued, stuck } = self.rounds.look_at(shared, index);
+            let Progress {
+                advanced,
+                queued,
+                stuck,
+            } = self.rounds.look_at(shared, index);
             // Flowing, but so slowly that waking us is cheaper than the wait.
             let slow = advanced > 0 && queued * (interval / advanced) > shared.wake_cost().0;
             active |= advanced > 0;

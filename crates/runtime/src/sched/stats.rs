@@ -13,7 +13,8 @@ impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
         // Ordering: Relaxed; single writer, readers want no more than a recent value.
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.0
+            .store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
     /// The value.

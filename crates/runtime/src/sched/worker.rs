@@ -12,7 +12,7 @@ use super::search::{Rounds, Scope};
 use crate::coop;
 use std::sync::Arc;
 
-use crate::primitives::{Ordering};
+use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -38,7 +38,9 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, id: WorkerId, local: Local) -> Self {
         let config = &shared.policy.config;
-        let seed = config.seed.wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let seed = config
+            .seed
+            .wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Self {
             gates: shared.policy.new_gates(),
             rounds: Rounds::new(shared.worker_count(), shared.groups.len()),
@@ -184,7 +186,11 @@ impl Worker {
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
     fn dry(&mut self) -> Option<Runnable> {
-        let mut awake = Awake { claimed: false, rescue: false, slept: false };
+        let mut awake = Awake {
+            claimed: false,
+            rescue: false,
+            slept: false,
+        };
         loop {
             if self.context.shared.sleepers.is_stopping() {
                 if awake.claimed {
@@ -225,7 +231,9 @@ impl Worker {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
-            self.context.shared.measured_wake(Nanos(clock::nanos()).since(Nanos(at)));
+            self.context
+                .shared
+                .measured_wake(Nanos(clock::nanos()).since(Nanos(at)));
         }
     }
 }

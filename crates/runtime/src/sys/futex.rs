@@ -48,7 +48,10 @@ mod imp {
 
     impl Default for Bed {
         fn default() -> Self {
-            Self { lock: Mutex::new(()), changed: Condvar::new() }
+            Self {
+                lock: Mutex::new(()),
+                changed: Condvar::new(),
+            }
         }
     }
 
@@ -80,7 +83,10 @@ pub(crate) struct Futex {
 impl Futex {
     /// A futex whose word is `value`.
     pub(crate) fn new(value: u32) -> Self {
-        Self { word: AtomicU32::new(value), bed: imp::Bed::default() }
+        Self {
+            word: AtomicU32::new(value),
+            bed: imp::Bed::default(),
+        }
     }
 
     /// Sleeps while the word is `expected`, at most `timeout`. May return early for no reason.

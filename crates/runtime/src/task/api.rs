@@ -92,6 +92,12 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        handle.spawn_with(Options { name: self.name, flags: 0 }, future)
+        handle.spawn_with(
+            Options {
+                name: self.name,
+                flags: 0,
+            },
+            future,
+        )
     }
 }

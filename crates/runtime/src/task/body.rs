@@ -31,7 +31,10 @@ impl<F> Body<F> {
     /// # Safety
     /// `meta` lives in the same task as the body will, and so outlives it.
     pub(super) unsafe fn new(future: F, meta: *const Meta) -> Self {
-        Self { future: ManuallyDrop::new(future), meta }
+        Self {
+            future: ManuallyDrop::new(future),
+            meta,
+        }
     }
 
     fn meta(&self) -> &Meta {
@@ -60,7 +63,10 @@ impl<F> Body<F> {
     }
 
     fn aborted(&self) -> bool {
-        self.meta().extras().and_then(|extras| extras.abort.get()).is_some_and(|cell| cell.is_aborted())
+        self.meta()
+            .extras()
+            .and_then(|extras| extras.abort.get())
+            .is_some_and(|cell| cell.is_aborted())
     }
 }
 

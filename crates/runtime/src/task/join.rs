@@ -54,7 +54,10 @@ impl<T> Unpin for JoinHandle<T> {}
 impl<T> JoinHandle<T> {
     pub(super) fn new(task: async_task::Task<Outcome<T>, Meta>) -> Self {
         let meta = NonNull::from(task.metadata());
-        Self { task: Some(task.fallible()), meta }
+        Self {
+            task: Some(task.fallible()),
+            meta,
+        }
     }
 
     fn meta(&self) -> &Meta {
@@ -75,7 +78,9 @@ impl<T> JoinHandle<T> {
     /// A handle that can only abort the task; any number of clones.
     #[must_use]
     pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle { cell: self.meta().abort_cell(|| self.is_finished()) }
+        AbortHandle {
+            cell: self.meta().abort_cell(|| self.is_finished()),
+        }
     }
 
     /// Whether the task has finished, in whatever way.
@@ -116,7 +121,11 @@ impl<T> Future for JoinHandle<T> {
 
 #[cold]
 fn error(id: Id, payload: Box<dyn Any + Send>) -> JoinError {
-    if payload.is::<Cancelled>() { JoinError::cancelled(id) } else { JoinError::panicked(id, payload) }
+    if payload.is::<Cancelled>() {
+        JoinError::cancelled(id)
+    } else {
+        JoinError::panicked(id, payload)
+    }
 }
 
 impl<T> Drop for JoinHandle<T> {
@@ -129,7 +138,10 @@ impl<T> Drop for JoinHandle<T> {
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("id", &self.id()).field("finished", &self.is_finished()).finish()
+        f.debug_struct("JoinHandle")
+            .field("id", &self.id())
+            .field("finished", &self.is_finished())
+            .finish()
     }
 }
 
@@ -165,6 +177,9 @@ impl AbortHandle {
 
 impl fmt::Debug for AbortHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbortHandle").field("id", &self.id()).field("finished", &self.is_finished()).finish()
+        f.debug_struct("AbortHandle")
+            .field("id", &self.id())
+            .field("finished", &self.is_finished())
+            .finish()
     }
 }

@@ -80,7 +80,10 @@ impl Meta {
     pub(crate) fn new(scheduler: *const Shared, policy: TaskPolicy, flags: u8, name: Option<Box<str>>) -> Self {
         let extras = match name {
             None => std::ptr::null_mut(),
-            Some(_) => Box::into_raw(Box::new(Extras { name, abort: OnceLock::new() })),
+            Some(_) => Box::into_raw(Box::new(Extras {
+                name,
+                abort: OnceLock::new(),
+            })),
         };
         Self {
             link: AtomicPtr::new(std::ptr::null_mut()),
@@ -110,7 +113,8 @@ impl Meta {
     /// Sets a flag. Only the runner may.
     pub(crate) fn set(&self, flag: u8) {
         // Ordering: Relaxed; see `has`.
-        self.flags.store(self.flags.load(Ordering::Relaxed) | flag, Ordering::Relaxed);
+        self.flags
+            .store(self.flags.load(Ordering::Relaxed) | flag, Ordering::Relaxed);
     }
 
     /// The rare fields, if the task has any.
@@ -129,7 +133,10 @@ impl Meta {
         }
         let new = Box::into_raw(Box::new(Extras::default()));
         // Ordering: AcqRel; (E a) publishes the box, or takes in the one that came first.
-        match self.extras.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .extras
+            .compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire)
+        {
             // SAFETY: `new` was just made and is owned by `self` now.
             Ok(_) => unsafe { &*new },
             Err(other) => {
@@ -147,7 +154,9 @@ impl Meta {
         self.key.store(key, Ordering::Relaxed);
         // Ordering: SeqCst; (E b) key before cell, against cell before key in `abort_cell`.
         fence(Ordering::SeqCst);
-        self.extras().and_then(|extras| extras.abort.get()).is_some_and(|cell| cell.registered(key))
+        self.extras()
+            .and_then(|extras| extras.abort.get())
+            .is_some_and(|cell| cell.registered(key))
     }
 
     /// What abort handles refer to, made if need be.

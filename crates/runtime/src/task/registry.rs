@@ -39,7 +39,9 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| CachePadded::new(Mutex::new(Shard::default()))) }
+        Self {
+            shards: std::array::from_fn(|_| CachePadded::new(Mutex::new(Shard::default()))),
+        }
     }
 
     /// Enters a task; the key is never zero.
@@ -48,7 +50,9 @@ impl Registry {
         let mut guard = self.shards[shard].lock().unwrap();
         let inner = &mut *guard;
         let slot = if let Some(slot) = inner.free {
-            let Entry::Free(next) = inner.entries[slot as usize] else { unreachable!("the free list holds free slots") };
+            let Entry::Free(next) = inner.entries[slot as usize] else {
+                unreachable!("the free list holds free slots")
+            };
             inner.free = next;
             inner.entries[slot as usize] = Entry::Task(waker);
             slot

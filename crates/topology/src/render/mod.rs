@@ -53,16 +53,9 @@ impl<'a> Part<'a> {
     fn l2_note(&self, topology: &Topology) -> String {
         let mut l2s: Vec<L2Id> = self.pus.iter().map(|pu| pu.l2).collect();
         l2s.dedup();
-        let whole: usize = l2s
-            .iter()
-            .map(|l2| topology.l2s()[l2.index()].pus.len())
-            .sum();
+        let whole: usize = l2s.iter().map(|l2| topology.l2s()[l2.index()].pus.len()).sum();
         let (first, last) = (l2s[0], l2s[l2s.len() - 1]);
-        let mut note = String::from(if whole > self.pus.len() {
-            "part of "
-        } else {
-            ""
-        });
+        let mut note = String::from(if whole > self.pus.len() { "part of " } else { "" });
         note += &format!("L2 L#{}", first.0);
         if last != first {
             // Ascending, because hardware threads are in topological order.
@@ -72,11 +65,7 @@ impl<'a> Part<'a> {
         let size_bytes = topology.l2s()[first.index()].size_bytes;
         match size_bytes {
             Some(bytes) if last == first => note += &format!(" ({})", bytes_text(bytes)),
-            Some(bytes)
-                if l2s
-                    .iter()
-                    .all(|l2| topology.l2s()[l2.index()].size_bytes == size_bytes) =>
-            {
+            Some(bytes) if l2s.iter().all(|l2| topology.l2s()[l2.index()].size_bytes == size_bytes) => {
                 note += &format!(" ({} each)", bytes_text(bytes));
             }
             _ => {}

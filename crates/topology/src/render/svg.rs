@@ -94,9 +94,7 @@ fn best_row_len(children: &[Frame]) -> usize {
         let (width, height) = size(children.chunks(*len));
         (u64::from(width) * 5).max(u64::from(height) * 8)
     };
-    (1..=children.len().min(ROW_LEN_MAX))
-        .min_by_key(side)
-        .unwrap_or(1)
+    (1..=children.len().min(ROW_LEN_MAX)).min_by_key(side).unwrap_or(1)
 }
 
 /// What rows of boxes need, gaps included.
@@ -104,11 +102,7 @@ fn size<'a>(rows: impl Iterator<Item = &'a [Frame]>) -> (u32, u32) {
     let mut size = (0, 0);
     for row in rows {
         let width: u32 = row.iter().map(|frame| frame.width + GAP).sum();
-        let height = row
-            .iter()
-            .map(|frame| frame.height + GAP)
-            .max()
-            .unwrap_or(0);
+        let height = row.iter().map(|frame| frame.height + GAP).max().unwrap_or(0);
         size = (width.max(size.0), size.1 + height);
     }
     (size.0.saturating_sub(GAP), size.1.saturating_sub(GAP))
@@ -138,11 +132,7 @@ fn machine_box(topology: &Topology, groups: &Groups, title: &str) -> Frame {
     let node_box = |node: &crate::Node| {
         let llcs = topology.llcs_of(node.id).iter();
         let title = format!("Node {} (P#{})", node.id.0, node.os_index);
-        Frame::new(
-            "node",
-            title,
-            llcs.map(|llc| llc_box(topology, groups, llc)).collect(),
-        )
+        Frame::new("node", title, llcs.map(|llc| llc_box(topology, groups, llc)).collect())
     };
     let heading = if title.is_empty() {
         String::new()
@@ -215,11 +205,7 @@ fn write_box(out: &mut String, b: &Frame, x: u32, y: u32) -> fmt::Result {
             write_box(out, child, child_x, row_y)?;
             child_x += child.width + GAP;
         }
-        row_y += row
-            .iter()
-            .map(|child| child.height + GAP)
-            .max()
-            .unwrap_or(0);
+        row_y += row.iter().map(|child| child.height + GAP).max().unwrap_or(0);
     }
     Ok(())
 }

@@ -85,11 +85,7 @@ fn write_part(out: &mut String, topology: &Topology, part: &Part<'_>) -> fmt::Re
     writeln!(out, "      Group L#{} ({members}, {note})", part.group.0)?;
     for (core, pus) in part.cores() {
         if let [pu] = pus {
-            writeln!(
-                out,
-                "        Core L#{} + PU L#{} (P#{})",
-                core.0, pu.id.0, pu.os_index
-            )?;
+            writeln!(out, "        Core L#{} + PU L#{} (P#{})", core.0, pu.id.0, pu.os_index)?;
             continue;
         }
         writeln!(out, "        Core L#{}", core.0)?;

@@ -74,12 +74,8 @@ impl Topology {
                         .iter()
                         .flat_map(|from| self.nodes().iter().map(move |to| (from.id, to.id)))
                 };
-                let usual = pairs().all(|(from, to)| {
-                    self.node_distance(from, to) == Self::default_distance(from, to)
-                });
-                (!usual).then(|| {
-                    join(pairs().map(|(from, to)| format!("{}", self.node_distance(from, to))))
-                })
+                let usual = pairs().all(|(from, to)| self.node_distance(from, to) == Self::default_distance(from, to));
+                (!usual).then(|| join(pairs().map(|(from, to)| format!("{}", self.node_distance(from, to)))))
             }
             Attribute::L2Size => sizes(self.l2s().iter().map(|l2| l2.size_bytes)),
             Attribute::LlcSize => sizes(self.llcs().iter().map(|llc| llc.size_bytes)),
@@ -88,21 +84,15 @@ impl Topology {
 }
 
 fn list(items: Vec<(usize, String)>) -> String {
-    let texts = items
-        .into_iter()
-        .map(|(repeat, text)| match (repeat, or_one_pu(text)) {
-            (1, text) => text,
-            (repeat, text) => format!("{repeat}*{text}"),
-        });
+    let texts = items.into_iter().map(|(repeat, text)| match (repeat, or_one_pu(text)) {
+        (1, text) => text,
+        (repeat, text) => format!("{repeat}*{text}"),
+    });
     texts.collect::<Vec<_>>().join(", ")
 }
 
 fn or_one_pu(shape: String) -> String {
-    if shape.is_empty() {
-        "pu:1".into()
-    } else {
-        shape
-    }
+    if shape.is_empty() { "pu:1".into() } else { shape }
 }
 
 fn join(values: impl Iterator<Item = String>) -> String {

@@ -51,13 +51,7 @@ enum Attribute {
 }
 
 impl Attribute {
-    const ALL: [Self; 5] = [
-        Self::Os,
-        Self::NodeOs,
-        Self::Distance,
-        Self::L2Size,
-        Self::LlcSize,
-    ];
+    const ALL: [Self; 5] = [Self::Os, Self::NodeOs, Self::Distance, Self::L2Size, Self::LlcSize];
 
     const fn name(self) -> &'static str {
         match self {
@@ -81,10 +75,7 @@ struct Shape {
 
 impl Shape {
     fn count(&self, level: Level) -> u64 {
-        self.counts
-            .iter()
-            .find(|(l, _)| *l == level)
-            .map_or(1, |(_, n)| *n)
+        self.counts.iter().find(|(l, _)| *l == level).map_or(1, |(_, n)| *n)
     }
 
     fn listed_at(&self, level: Level) -> Option<&[(u64, Self)]> {
@@ -96,10 +87,7 @@ impl Shape {
 
     /// How many hardware threads it has; saturates.
     fn pu_count(&self) -> u64 {
-        let regular = self
-            .counts
-            .iter()
-            .fold(1_u64, |n, (_, count)| n.saturating_mul(*count));
+        let regular = self.counts.iter().fold(1_u64, |n, (_, count)| n.saturating_mul(*count));
         let Some((_, items)) = &self.listed else {
             return regular;
         };
@@ -222,10 +210,7 @@ impl Topology {
                     )));
                 }
                 for (id, value) in (0..u16::MAX).zip(values) {
-                    self.set_node_os_index(
-                        NodeId(id),
-                        narrow(attribute, *value, u64::from(u32::MAX))?,
-                    );
+                    self.set_node_os_index(NodeId(id), narrow(attribute, *value, u64::from(u32::MAX))?);
                 }
             }
             Attribute::Distance => {
@@ -275,11 +260,7 @@ fn expect_len(attribute: Attribute, values: &[u64], len: usize) -> Result<(), To
     )))
 }
 
-fn expect_len_or_one(
-    attribute: Attribute,
-    values: &[u64],
-    len: usize,
-) -> Result<(), TopologyError> {
+fn expect_len_or_one(attribute: Attribute, values: &[u64], len: usize) -> Result<(), TopologyError> {
     if values.len() == 1 {
         Ok(())
     } else {
@@ -303,10 +284,7 @@ fn narrow<T: TryFrom<u64>>(attribute: Attribute, value: u64, max: u64) -> Result
 fn duplicate(values: &[u64]) -> Option<u64> {
     let mut sorted = values.to_owned();
     sorted.sort_unstable();
-    sorted
-        .windows(2)
-        .find(|pair| pair[0] == pair[1])
-        .map(|pair| pair[0])
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// The start of a text that may be long.

@@ -114,17 +114,8 @@ impl<'a> Parser<'a> {
     }
 
     /// A level below `above`; nothing if the shape ends here. The first one must be there.
-    fn level(
-        &mut self,
-        above: Option<Level>,
-        first: bool,
-        nested: bool,
-    ) -> Result<Option<Level>, TopologyError> {
-        let allowed = || {
-            Level::ALL
-                .into_iter()
-                .filter(|level| above.is_none_or(|a| *level > a))
-        };
+    fn level(&mut self, above: Option<Level>, first: bool, nested: bool) -> Result<Option<Level>, TopologyError> {
+        let allowed = || Level::ALL.into_iter().filter(|level| above.is_none_or(|a| *level > a));
         let word = match self.peek() {
             Some(Token::Word(word)) => word,
             Some(Token::Sign(',' | ']')) if nested && !first => return Ok(None),
@@ -154,8 +145,7 @@ impl<'a> Parser<'a> {
     fn items(&mut self, level: Level) -> Result<Vec<(u64, Shape)>, TopologyError> {
         let mut items = Vec::new();
         loop {
-            let starred =
-                self.tokens.get(self.next + 1).map(|(_, token)| *token) == Some(Token::Sign('*'));
+            let starred = self.tokens.get(self.next + 1).map(|(_, token)| *token) == Some(Token::Sign('*'));
             let repeat = if starred { self.count("")? } else { 1 };
             if starred {
                 self.expect('*')?;
@@ -182,18 +172,11 @@ impl<'a> Parser<'a> {
     }
 
     /// The name of the next attribute with its colon; nothing at the end.
-    fn attribute_name(
-        &mut self,
-        seen: &[(Attribute, Vec<u64>)],
-    ) -> Result<Option<Attribute>, TopologyError> {
+    fn attribute_name(&mut self, seen: &[(Attribute, Vec<u64>)]) -> Result<Option<Attribute>, TopologyError> {
         let Some(token) = self.peek() else {
             return Ok(None);
         };
-        let allowed = || {
-            Attribute::ALL
-                .into_iter()
-                .filter(|a| seen.iter().all(|(s, _)| s != a))
-        };
+        let allowed = || Attribute::ALL.into_iter().filter(|a| seen.iter().all(|(s, _)| s != a));
         if let Some(attribute) = allowed().find(|a| token == Token::Word(a.name())) {
             self.next += 1;
             self.expect(':')?;
@@ -210,9 +193,7 @@ impl<'a> Parser<'a> {
             let range = match self.peek() {
                 Some(Token::Word(word)) => {
                     let (start, end) = word.split_once('-').unwrap_or((word, word));
-                    number(start)
-                        .zip(number(end))
-                        .filter(|(start, end)| start <= end)
+                    number(start).zip(number(end)).filter(|(start, end)| start <= end)
                 }
                 _ => None,
             };

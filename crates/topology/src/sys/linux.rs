@@ -23,8 +23,7 @@ pub(crate) fn affinity() -> io::Result<PuSet> {
         // - valid for that: `mask` is that long, and this function owns it;
         // - aligned: the kernel's mask and `cpu_set_t` are arrays of `c_ulong`;
         // - any bits are a valid `c_ulong`. Pid 0 is the calling thread.
-        let result =
-            unsafe { libc::sched_getaffinity(0, bytes, mask.as_mut_ptr().cast::<cpu_set_t>()) };
+        let result = unsafe { libc::sched_getaffinity(0, bytes, mask.as_mut_ptr().cast::<cpu_set_t>()) };
         if result == 0 {
             return Ok(members(&mask));
         }
@@ -39,10 +38,7 @@ pub(crate) fn affinity() -> io::Result<PuSet> {
 
 /// Allows the calling thread these CPUs and no other.
 pub(crate) fn set_affinity(cpus: &PuSet) -> io::Result<()> {
-    let bits = cpus
-        .last()
-        .map_or(0, |last| last as usize + 1)
-        .max(BUFFER_BITS_MIN);
+    let bits = cpus.last().map_or(0, |last| last as usize + 1).max(BUFFER_BITS_MIN);
     let mut mask: Vec<c_ulong> = vec![0; bits.div_ceil(WORD_BITS)];
     for cpu in cpus.iter() {
         mask[cpu as usize / WORD_BITS] |= 1 << (cpu as usize % WORD_BITS);
@@ -60,8 +56,7 @@ pub(crate) fn set_affinity(cpus: &PuSet) -> io::Result<()> {
 }
 
 fn members(mask: &[c_ulong]) -> PuSet {
-    let bit_is_set =
-        |n: &u32| mask[*n as usize / WORD_BITS] & (1 << (*n as usize % WORD_BITS)) != 0;
+    let bit_is_set = |n: &u32| mask[*n as usize / WORD_BITS] & (1 << (*n as usize % WORD_BITS)) != 0;
     (0..PuSet::LIMIT)
         .take(mask.len() * WORD_BITS)
         .filter(bit_is_set)

@@ -34,8 +34,7 @@ impl Cpu {
         let core = core(tree, &topology, os_index, online);
         // Linux writes -1 where the firmware does not say.
         let mut id = |name: &str| {
-            let number =
-                tree.optional::<i64>(&topology.join(name), "expected a number; taken for unknown");
+            let number = tree.optional::<i64>(&topology.join(name), "expected a number; taken for unknown");
             number.filter(|id| *id >= 0)
         };
         let (package, core_id) = (id("physical_package_id"), id("core_id"));
@@ -56,22 +55,12 @@ fn core(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Option
     // What kernels before 5.4 call it.
     let old = folder.join("thread_siblings_list");
     let file = folder.join("core_cpus_list");
-    let file = if !file.exists() && old.exists() {
-        old
-    } else {
-        file
-    };
+    let file = if !file.exists() && old.exists() { old } else { file };
     sharers(tree, &file, os_index, online, EXPECTED)
 }
 
 /// The lowest online CPU in a list that must have this CPU.
-fn sharers(
-    tree: &mut Tree,
-    file: &Path,
-    os_index: u32,
-    online: &PuSet,
-    expected: &'static str,
-) -> Option<u32> {
+fn sharers(tree: &mut Tree, file: &Path, os_index: u32, online: &PuSet, expected: &'static str) -> Option<u32> {
     let list = tree.required::<PuSet>(file, expected)?;
     if !list.contains(os_index) {
         tree.odd(file, &list.to_string(), expected);
@@ -81,25 +70,14 @@ fn sharers(
 }
 
 /// The level-2 and the last-level cache, which may be the same.
-fn caches(
-    tree: &mut Tree,
-    folder: &Path,
-    os_index: u32,
-    online: &PuSet,
-) -> (Option<Cache>, Option<Cache>) {
-    const EXPECTED: &str =
-        "expected a cache from level 2 up; each core is taken for an L2, each package for an LLC";
+fn caches(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> (Option<Cache>, Option<Cache>) {
+    const EXPECTED: &str = "expected a cache from level 2 up; each core is taken for an L2, each package for an LLC";
     let mut l2 = None;
     let mut llc: Option<(u32, Cache)> = None;
     let mut indices: Vec<u32> = numbered(folder, "index").collect();
     indices.sort_unstable();
     for index in indices {
-        let Some((level, cache)) = cache(
-            tree,
-            &folder.join(format!("index{index}")),
-            os_index,
-            online,
-        ) else {
+        let Some((level, cache)) = cache(tree, &folder.join(format!("index{index}")), os_index, online) else {
             continue;
         };
         if level == 2 {
@@ -110,11 +88,7 @@ fn caches(
         }
     }
     if llc.is_none() {
-        let found = if folder.is_dir() {
-            "none found"
-        } else {
-            "missing"
-        };
+        let found = if folder.is_dir() { "none found" } else { "missing" };
         tree.warnings.push(folder, found, EXPECTED);
     }
     (l2, llc.map(|(_, cache)| cache))
@@ -130,16 +104,8 @@ fn cache(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Optio
     if level < 2 || kind.as_deref() == Some("Instruction") {
         return None;
     }
-    let key = sharers(
-        tree,
-        &folder.join("shared_cpu_list"),
-        os_index,
-        online,
-        SHARED,
-    )?;
-    let size_bytes = tree
-        .optional::<Size>(&folder.join("size"), SIZE)
-        .map(|size| size.0);
+    let key = sharers(tree, &folder.join("shared_cpu_list"), os_index, online, SHARED)?;
+    let size_bytes = tree.optional::<Size>(&folder.join("size"), SIZE).map(|size| size.0);
     Some((level, Cache { key, size_bytes }))
 }
 

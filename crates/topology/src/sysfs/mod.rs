@@ -63,9 +63,7 @@ pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
     places.sort_by_key(|place| (place.node, place.os_index));
     let mut machine = Topology::build(places);
     let size = |os_index: u32, cache: fn(&Cpu) -> &Option<Cache>| {
-        let i = cpus
-            .binary_search_by_key(&os_index, |cpu| cpu.os_index)
-            .ok()?;
+        let i = cpus.binary_search_by_key(&os_index, |cpu| cpu.os_index).ok()?;
         cache(&cpus[i]).as_ref()?.size_bytes
     };
     machine.set_l2_sizes(|pu| size(pu.os_index, |cpu| &cpu.l2));
@@ -77,8 +75,7 @@ pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
 
 /// The CPUs to describe: never none.
 fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
-    const EXPECTED: &str =
-        "expected the list of online CPUs; every folder cpu* that is not offline is taken for one";
+    const EXPECTED: &str = "expected the list of online CPUs; every folder cpu* that is not offline is taken for one";
     let file = folder.join("online");
     let mut online = match tree.required::<PuSet>(&file, EXPECTED) {
         Some(online) if online.is_empty() => {
@@ -89,10 +86,8 @@ fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
     };
     if online.is_empty() {
         // CPU 0 often cannot be taken offline, and then has no such file.
-        let is_off = |n: &u32| {
-            fs::read(folder.join(format!("cpu{n}/online")))
-                .is_ok_and(|state| state.starts_with(b"0"))
-        };
+        let is_off =
+            |n: &u32| fs::read(folder.join(format!("cpu{n}/online"))).is_ok_and(|state| state.starts_with(b"0"));
         online = numbered(folder, "cpu").filter(|n| !is_off(n)).collect();
     }
     if online.is_empty() {
@@ -103,11 +98,8 @@ fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
     }
     if online.len() > Topology::PU_COUNT_MAX {
         let found = format!("{} CPUs", online.len());
-        tree.warnings.push(
-            &file,
-            &found,
-            "expected at most 65535; the others are left out",
-        );
+        tree.warnings
+            .push(&file, &found, "expected at most 65535; the others are left out");
         online = online.iter().take(Topology::PU_COUNT_MAX).collect();
     }
     Ok(online)
@@ -180,10 +172,7 @@ fn numbered(folder: &Path, prefix: &str) -> impl Iterator<Item = u32> {
     let number = move |name: &str| -> Option<u32> {
         let digits = name.strip_prefix(prefix)?;
         let is_number = digits.bytes().all(|b| b.is_ascii_digit());
-        digits
-            .parse()
-            .ok()
-            .filter(|n| is_number && *n < PuSet::LIMIT)
+        digits.parse().ok().filter(|n| is_number && *n < PuSet::LIMIT)
     };
     let entries: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()

@@ -31,11 +31,7 @@ impl Nodes {
         }
         nodes.first = nodes.of_cpu.values().min().copied().unwrap_or_default();
         if nodes.of_cpu.is_empty() {
-            let found = if folder.is_dir() {
-                "none found"
-            } else {
-                "missing"
-            };
+            let found = if folder.is_dir() { "none found" } else { "missing" };
             tree.warnings.push(folder, found, NO_NODE);
         } else if nodes.of_cpu.len() < online.len() {
             let homeless = online
@@ -72,13 +68,9 @@ impl Nodes {
             let file = folder.join(format!("node{from}")).join("distance");
             match tree.required::<Row>(&file, EXPECTED) {
                 Some(Row(row)) if row.len() == numbers.len() => {
-                    self.distances
-                        .extend(numbers.iter().map(|to| (from, *to)).zip(row));
+                    self.distances.extend(numbers.iter().map(|to| (from, *to)).zip(row));
                 }
-                Some(Row(row)) => {
-                    tree.warnings
-                        .push(&file, &format!("{} numbers", row.len()), EXPECTED)
-                }
+                Some(Row(row)) => tree.warnings.push(&file, &format!("{} numbers", row.len()), EXPECTED),
                 None => {}
             }
         }
@@ -87,8 +79,7 @@ impl Nodes {
 
 /// The numbers of all nodes, ascending.
 fn nodes_in(tree: &mut Tree, folder: &Path) -> Vec<u32> {
-    let listed: Option<PuSet> =
-        tree.optional(&folder.join("online"), "expected the list of online nodes");
+    let listed: Option<PuSet> = tree.optional(&folder.join("online"), "expected the list of online nodes");
     match listed {
         Some(list) if !list.is_empty() => list.iter().collect(),
         _ => numbered(folder, "node").collect::<PuSet>().iter().collect(),

@@ -26,10 +26,7 @@ impl Topology {
         let mut ranks = Ranks::default();
         let mut ranked: Vec<Place> = places.into_iter().map(|p| ranks.nested(&p)).collect();
         ranked.sort_by_key(|rank| (rank.node, rank.llc, rank.l2, rank.core));
-        assert!(
-            ranked.len() <= Self::PU_COUNT_MAX,
-            "more than 65,535 hardware threads"
-        );
+        assert!(ranked.len() <= Self::PU_COUNT_MAX, "more than 65,535 hardware threads");
 
         let mut t = Self::empty();
         let mut last: Option<Place> = None;
@@ -102,13 +99,7 @@ impl Topology {
         let l2 = L2Id(next_id(&self.l2s) - 1);
         if new(|p| p.core) {
             let id = CoreId(next_id(&self.cores));
-            self.cores.push(Core {
-                id,
-                l2,
-                llc,
-                node,
-                pus,
-            });
+            self.cores.push(Core { id, l2, llc, node, pus });
         } else if let Some(part) = self.cores.last_mut() {
             part.pus.len += 1;
         }

@@ -291,11 +291,7 @@ impl Topology {
     /// ```
     #[must_use]
     pub fn restrict(&self, allowed: &PuSet) -> Self {
-        let kept: Vec<&Pu> = self
-            .pus
-            .iter()
-            .filter(|pu| allowed.contains(pu.os_index))
-            .collect();
+        let kept: Vec<&Pu> = self.pus.iter().filter(|pu| allowed.contains(pu.os_index)).collect();
         let mut part = Self::build(kept.iter().map(|pu| Place {
             os_index: pu.os_index,
             node: self.nodes[pu.node.index()].os_index,

@@ -10,9 +10,7 @@ const HAS_MASKS: bool = cfg!(any(target_os = "linux", target_os = "android"));
 fn systems_without_masks_say_so() {
     let results = on_a_thread(|| {
         let all = current_affinity();
-        let set = all
-            .as_ref()
-            .map_or_else(|_| [0].into_iter().collect(), Clone::clone);
+        let set = all.as_ref().map_or_else(|_| [0].into_iter().collect(), Clone::clone);
         [set_current_affinity(&set), all.map(|_| ())]
     });
     for result in results {
@@ -71,17 +69,11 @@ mod with_masks {
                     continue;
                 }
                 let e = pin_current_thread(cpu).unwrap_err();
-                assert!(
-                    e.is_io() && e.to_string().contains(&format!("CPU {cpu}: ")),
-                    "{e}"
-                );
+                assert!(e.is_io() && e.to_string().contains(&format!("CPU {cpu}: ")), "{e}");
                 assert!(e.source().unwrap().is::<io::Error>());
             }
             let e = pin_current_thread(PuSet::LIMIT).unwrap_err();
-            assert!(
-                e.is_too_large() && e.to_string().contains("CPU 1048576"),
-                "{e}"
-            );
+            assert!(e.is_too_large() && e.to_string().contains("CPU 1048576"), "{e}");
             let e = set_current_affinity(&"7000-7001".parse().unwrap()).unwrap_err();
             assert!(e.is_io() && e.to_string().contains("CPUs 7000-7001"), "{e}");
             let e = set_current_affinity(&PuSet::new()).unwrap_err();

@@ -4,8 +4,7 @@ use quadrille_topology::{Allowed, PuSet};
 
 use crate::tree::Tree;
 
-const V2_MOUNT: &str =
-    "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+const V2_MOUNT: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
 const V1_MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw
 31 30 0:27 / /sys/fs/cgroup/systemd rw shared:9 - cgroup cgroup rw,xattr,name=systemd
 33 30 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:11 master:2 - cgroup cgroup rw,cpu,cpuacct
@@ -28,16 +27,8 @@ fn check(tree: &Tree, pus: &str, quota: Option<(u64, &str)>, warnings: &[&str]) 
         .quota
         .as_ref()
         .map(|q| (q.millicpus, q.source.strip_prefix(tree.path()).unwrap()));
-    assert_eq!(
-        found,
-        quota.map(|(millicpus, file)| (millicpus, file.as_ref()))
-    );
-    assert_eq!(
-        allowed.warnings.len(),
-        warnings.len(),
-        "{:#?}",
-        allowed.warnings
-    );
+    assert_eq!(found, quota.map(|(millicpus, file)| (millicpus, file.as_ref())));
+    assert_eq!(allowed.warnings.len(), warnings.len(), "{:#?}", allowed.warnings);
     for (warning, start) in allowed.warnings.iter().zip(warnings) {
         let start = format!("{}/{start}", tree.path().display());
         assert!(
@@ -54,12 +45,9 @@ fn no_limits() {
         .file("sys/fs/cgroup/a/b/cpu.max", "max 100000")
         .file("sys/fs/cgroup/a/cpuset.cpus.effective", "0-7");
     check(&tree, "0-7", None, &[]);
-    let tree = process(
-        "4:cpu,cpuacct:/a\n3:cpuset:/a\n1:name=systemd:/a",
-        V1_MOUNTS,
-    )
-    .file("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1")
-    .file("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000");
+    let tree = process("4:cpu,cpuacct:/a\n3:cpuset:/a\n1:name=systemd:/a", V1_MOUNTS)
+        .file("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1")
+        .file("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000");
     check(&tree, "0-7", None, &[]);
 }
 
@@ -70,11 +58,7 @@ fn the_tightest_quota_of_any_ancestor_wins() {
     for tightest in 0..groups.len() {
         let mut tree = process("0::/a/b/c", V2_MOUNT);
         for (i, group) in groups.iter().enumerate() {
-            let quota = if i == tightest {
-                "50000 100000"
-            } else {
-                "250000 100000"
-            };
+            let quota = if i == tightest { "50000 100000" } else { "250000 100000" };
             tree = tree.file(&file(group), quota);
         }
         check(&tree, "0-7", Some((500, &file(groups[tightest]))), &[]);
@@ -94,12 +78,7 @@ fn fractions_and_periods() {
         ("12800000 100000", 128_000),
     ] {
         let tree = process("0::/a", V2_MOUNT).file("sys/fs/cgroup/a/cpu.max", text);
-        check(
-            &tree,
-            "0-7",
-            Some((millicpus, "sys/fs/cgroup/a/cpu.max")),
-            &[],
-        );
+        check(&tree, "0-7", Some((millicpus, "sys/fs/cgroup/a/cpu.max")), &[]);
     }
 }
 
@@ -108,10 +87,7 @@ fn version_one() {
     let quota = "sys/fs/cgroup/cpu,cpuacct/kube/pod/cpu.cfs_quota_us";
     let tree = process("4:cpu,cpuacct:/kube/pod\n3:cpuset:/kube/pod", V1_MOUNTS)
         .file(quota, "20000")
-        .file(
-            "sys/fs/cgroup/cpu,cpuacct/kube/pod/cpu.cfs_period_us",
-            "10000",
-        )
+        .file("sys/fs/cgroup/cpu,cpuacct/kube/pod/cpu.cfs_period_us", "10000")
         .file("sys/fs/cgroup/cpu,cpuacct/kube/cpu.cfs_quota_us", "400000")
         .file("sys/fs/cgroup/cpu,cpuacct/kube/cpu.cfs_period_us", "100000")
         .file("sys/fs/cgroup/cpuset/kube/pod/cpuset.cpus", "1-2,5-9")
@@ -129,36 +105,22 @@ fn both_versions_at_once() {
         "{V1_MOUNTS}\n41 30 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n{}",
         "42 30 0:39 / /sys/fs/cgroup/broken"
     );
-    let tree = process(
-        "4:cpu,cpuacct:/v1\n3:cpuset:/v1\n1:name=systemd:/s\n0::/v2/x",
-        &mounts,
-    )
-    .file("sys/fs/cgroup/cpu,cpuacct/v1/cpu.cfs_quota_us", "300000")
-    .file("sys/fs/cgroup/cpuset/v1/cpuset.cpus", "0-5")
-    .file("sys/fs/cgroup/unified/v2/cpu.max", "150000 100000")
-    .file("sys/fs/cgroup/unified/v2/cpuset.cpus.effective", "3-7")
-    // A hierarchy without the controller has no say.
-    .file("sys/fs/cgroup/systemd/s/cpu.cfs_quota_us", "1000")
-    .file("sys/fs/cgroup/systemd/s/cpuset.cpus", "0");
-    check(
-        &tree,
-        "3-5",
-        Some((1500, "sys/fs/cgroup/unified/v2/cpu.max")),
-        &[],
-    );
+    let tree = process("4:cpu,cpuacct:/v1\n3:cpuset:/v1\n1:name=systemd:/s\n0::/v2/x", &mounts)
+        .file("sys/fs/cgroup/cpu,cpuacct/v1/cpu.cfs_quota_us", "300000")
+        .file("sys/fs/cgroup/cpuset/v1/cpuset.cpus", "0-5")
+        .file("sys/fs/cgroup/unified/v2/cpu.max", "150000 100000")
+        .file("sys/fs/cgroup/unified/v2/cpuset.cpus.effective", "3-7")
+        // A hierarchy without the controller has no say.
+        .file("sys/fs/cgroup/systemd/s/cpu.cfs_quota_us", "1000")
+        .file("sys/fs/cgroup/systemd/s/cpuset.cpus", "0");
+    check(&tree, "3-5", Some((1500, "sys/fs/cgroup/unified/v2/cpu.max")), &[]);
 }
 
 #[test]
 fn a_container_sees_its_own_group_as_the_root() {
     // With the host's path and a mount of that group.
     let mount = "30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw";
-    for group in [
-        "/docker/abc",
-        "/docker/abc/sub",
-        "/",
-        "/../other",
-        "/elsewhere",
-    ] {
+    for group in ["/docker/abc", "/docker/abc/sub", "/", "/../other", "/elsewhere"] {
         let quota = "sys/fs/cgroup/cpu.max";
         let tree = process(&format!("0::{group}"), mount)
             .file(quota, "100000 100000")
@@ -166,8 +128,7 @@ fn a_container_sees_its_own_group_as_the_root() {
             .file("sys/fs/cgroup/cpuset.cpus.effective", "2,3");
         check(&tree, "2-3", Some((1000, quota)), &[]);
     }
-    let tree =
-        process("0::/docker/abc/sub", mount).file("sys/fs/cgroup/sub/cpu.max", "50000 100000");
+    let tree = process("0::/docker/abc/sub", mount).file("sys/fs/cgroup/sub/cpu.max", "50000 100000");
     check(&tree, "0-7", Some((500, "sys/fs/cgroup/sub/cpu.max")), &[]);
 }
 
@@ -236,9 +197,7 @@ fn odd_files_are_warnings() {
             &tree,
             "0-7",
             None,
-            &[&format!(
-                "{quota}: `{text}`: expected a quota in microseconds or -1"
-            )],
+            &[&format!("{quota}: `{text}`: expected a quota in microseconds or -1")],
         );
     }
     let tree = process("4:cpu,cpuacct:/a", V1_MOUNTS)

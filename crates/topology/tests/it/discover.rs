@@ -25,12 +25,7 @@ fn check(tree: &Tree, affinity: &str, machine: &str, warnings: &[&str]) -> Disco
     });
     check_tables(&found.topology);
     assert_eq!(found.topology.to_string(), machine);
-    assert_eq!(
-        found.warnings.len(),
-        warnings.len(),
-        "{:#?}",
-        found.warnings
-    );
+    assert_eq!(found.warnings.len(), warnings.len(), "{:#?}", found.warnings);
     for (warning, start) in found.warnings.iter().zip(warnings) {
         let start = format!("{}/{start}", tree.path().display());
         assert!(
@@ -43,9 +38,7 @@ fn check(tree: &Tree, affinity: &str, machine: &str, warnings: &[&str]) -> Disco
 
 #[test]
 fn machine_and_limits_are_intersected() {
-    let machine = "node:2 l2:4 pu:2 l2-size:1048576 llc-size:33554432"
-        .parse()
-        .unwrap();
+    let machine = "node:2 l2:4 pu:2 l2-size:1048576 llc-size:33554432".parse().unwrap();
     let tree = in_cgroup(Tree::new().machine(SYSFS, &machine), "1-11");
     let sizes = "l2-size:1048576 llc-size:33554432";
     let found = check(
@@ -66,9 +59,7 @@ fn no_sysfs_gives_a_flat_machine() {
     let found = check(&tree, "2-7", "l2:2 os:2-3", &["sys/devices/system: "]);
     assert_eq!(found.source, Source::Flat);
     assert!(
-        found.warnings[0]
-            .to_string()
-            .ends_with("the machine is taken for flat"),
+        found.warnings[0].to_string().ends_with("the machine is taken for flat"),
         "{}",
         found.warnings[0]
     );
@@ -87,11 +78,7 @@ fn nothing_at_all_gives_a_flat_machine() {
         &Tree::new(),
         "",
         "pu:1",
-        &[
-            "sys/devices/system: ",
-            "sys/devices/system: ",
-            "proc/self/cgroup: ",
-        ],
+        &["sys/devices/system: ", "sys/devices/system: ", "proc/self/cgroup: "],
     );
 }
 
@@ -114,7 +101,5 @@ fn this_process() {
     check_tables(&found.topology);
     assert!(!found.topology.pus().is_empty());
     assert!(found.topology.os_set().is_subset(&found.allowed.pus));
-    assert!(
-        ["sysfs /sys/devices/system", "hwloc", "flat"].contains(&found.source.to_string().as_str())
-    );
+    assert!(["sysfs /sys/devices/system", "hwloc", "flat"].contains(&found.source.to_string().as_str()));
 }

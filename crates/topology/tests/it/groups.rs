@@ -95,17 +95,10 @@ fn every_small_l2_is_cut_by_the_rules() {
             assert!(sizes.iter().all(|n| *n <= 4), "{pus:?}: {sizes:?}");
             for core in topology.cores() {
                 let group = groups.group_of(core.pus.first());
-                assert!(
-                    core.pus.iter().all(|pu| groups.group_of(pu) == group),
-                    "{pus:?}"
-                );
+                assert!(core.pus.iter().all(|pu| groups.group_of(pu) == group), "{pus:?}");
             }
             if pus.iter().all(|n| *n <= 2) {
-                assert_eq!(
-                    sizes.len(),
-                    topology.pus().len().div_ceil(4),
-                    "{pus:?}: {sizes:?}"
-                );
+                assert_eq!(sizes.len(), topology.pus().len().div_ceil(4), "{pus:?}: {sizes:?}");
             }
             if pus.iter().all(|n| *n == 1) {
                 assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
@@ -122,11 +115,7 @@ fn small_l2s_of_one_llc_merge_while_four_suffice() {
     check("llc:2 l2:3", MERGED, &[3, 3]);
     check("node:2 llc:2 l2:2 pu:2", MERGED, &[4, 4, 4, 4]);
     check("l2:2 core:4", MERGED, &[4, 4]);
-    check(
-        "l2:[core:3, core:2, core:1, core:5, core:1]",
-        MERGED,
-        &[3, 3, 3, 3],
-    );
+    check("l2:[core:3, core:2, core:1, core:5, core:1]", MERGED, &[3, 3, 3, 3]);
 }
 
 #[test]
@@ -150,17 +139,10 @@ fn a_fixed_size_of_zero_is_refused() {
 fn explicit_groups_may_be_scattered() {
     let topology: Topology = "node:2 llc:2 core:2".parse().unwrap();
     let ids = |list: &[u16]| list.iter().copied().map(PuId).collect::<Vec<_>>();
-    let groups = Groups::explicit(
-        &topology,
-        vec![ids(&[6, 0, 2]), ids(&[1, 3, 4]), ids(&[5, 7])],
-    )
-    .unwrap();
+    let groups = Groups::explicit(&topology, vec![ids(&[6, 0, 2]), ids(&[1, 3, 4]), ids(&[5, 7])]).unwrap();
     check_partition(&topology, &groups);
     assert_eq!(groups.members()[0], ids(&[0, 2, 6]));
-    assert_eq!(
-        groups.distance(&topology, PuId(0), PuId(6)),
-        Distance::Remote
-    );
+    assert_eq!(groups.distance(&topology, PuId(0), PuId(6)), Distance::Remote);
     assert_eq!(groups.distance(&topology, PuId(0), PuId(2)), Distance::Node);
 }
 
@@ -179,10 +161,7 @@ fn explicit_groups_must_be_a_partition() {
     }
     check(&[&[0, 1, 2], &[]], "group 1 is empty");
     check(&[&[0, 1], &[1, 2]], "hardware thread 1 in group 1");
-    check(
-        &[&[0, 1, 2, 3]],
-        "hardware thread 3 in group 0: expected one of the 3",
-    );
+    check(&[&[0, 1, 2, 3]], "hardware thread 3 in group 0: expected one of the 3");
     check(&[&[0], &[2]], "hardware thread 1 is in no group");
 }
 
@@ -213,9 +192,6 @@ fn group_sizes_round_trip() {
     }
     for wrong in ["", "0", "L3", "-1", "+4", "65536", "4 "] {
         let e: TopologyError = wrong.parse::<GroupSize>().unwrap_err();
-        assert!(
-            e.is_syntax() && e.to_string().contains(&format!("`{wrong}`")),
-            "{e}"
-        );
+        assert!(e.is_syntax() && e.to_string().contains(&format!("`{wrong}`")), "{e}");
     }
 }

@@ -32,24 +32,15 @@ pub(crate) fn check_tables(t: &Topology) {
     tiles(t.nodes().iter().map(|x| x.pus).collect());
     assert_eq!(
         t.cores().len(),
-        t.l2s()
-            .iter()
-            .map(|l2| t.cores_of(l2.id).len())
-            .sum::<usize>()
+        t.l2s().iter().map(|l2| t.cores_of(l2.id).len()).sum::<usize>()
     );
     assert_eq!(
         t.l2s().len(),
-        t.llcs()
-            .iter()
-            .map(|llc| t.l2s_of(llc.id).len())
-            .sum::<usize>()
+        t.llcs().iter().map(|llc| t.l2s_of(llc.id).len()).sum::<usize>()
     );
     assert_eq!(
         t.llcs().len(),
-        t.nodes()
-            .iter()
-            .map(|node| t.llcs_of(node.id).len())
-            .sum::<usize>()
+        t.nodes().iter().map(|node| t.llcs_of(node.id).len()).sum::<usize>()
     );
     for (i, core) in t.cores().iter().enumerate() {
         assert_eq!(core.id.index(), i);
@@ -68,12 +59,7 @@ fn a_flat_machine_has_private_l2s_and_one_llc() {
     let t = Topology::flat(4);
     check_tables(&t);
     assert_eq!(
-        (
-            t.cores().len(),
-            t.l2s().len(),
-            t.llcs().len(),
-            t.nodes().len()
-        ),
+        (t.cores().len(), t.l2s().len(), t.llcs().len(), t.nodes().len()),
         (4, 4, 1, 1)
     );
     assert_eq!(t.distance(PuId(0), PuId(3)), Distance::Llc);
@@ -93,14 +79,8 @@ fn a_flat_machine_keeps_cpu_numbers() {
 #[test]
 fn nodes_have_distances() {
     let t: Topology = "node:2 core:2".parse().unwrap();
-    assert_eq!(
-        t.node_distance(NodeId(0), NodeId(0)),
-        Topology::LOCAL_DISTANCE
-    );
-    assert_eq!(
-        t.node_distance(NodeId(0), NodeId(1)),
-        Topology::REMOTE_DISTANCE
-    );
+    assert_eq!(t.node_distance(NodeId(0), NodeId(0)), Topology::LOCAL_DISTANCE);
+    assert_eq!(t.node_distance(NodeId(0), NodeId(1)), Topology::REMOTE_DISTANCE);
     let t: Topology = "node:2 core:2 distance:10,32,31,11".parse().unwrap();
     assert_eq!(t.node_distance(NodeId(0), NodeId(1)), 32);
     assert_eq!(t.node_distance(NodeId(1), NodeId(0)), 31);
@@ -120,16 +100,8 @@ fn check_restrict(machine: &str, allowed: &str, left: &str) {
 
 #[test]
 fn restriction_keeps_ids_dense_and_the_tree() {
-    check_restrict(
-        "node:2 llc:2 core:2 pu:2",
-        "0-15",
-        "node:2 llc:2 core:2 pu:2",
-    );
-    check_restrict(
-        "node:2 llc:2 core:2 pu:2",
-        "0-15,99",
-        "node:2 llc:2 core:2 pu:2",
-    );
+    check_restrict("node:2 llc:2 core:2 pu:2", "0-15", "node:2 llc:2 core:2 pu:2");
+    check_restrict("node:2 llc:2 core:2 pu:2", "0-15,99", "node:2 llc:2 core:2 pu:2");
     check_restrict(
         "node:2 llc:2 core:2 pu:2",
         "8-15",
@@ -176,10 +148,7 @@ fn masks_of_parts() {
     assert_eq!(t.os_set_of(t.llcs()[1].pus).to_string(), "2-3,6-7");
     assert_eq!(t.os_set_of(t.cores()[0].pus).to_string(), "0,4");
     assert_eq!(
-        t.siblings(PuId(1))
-            .iter()
-            .map(|pu| pu.os_index)
-            .collect::<Vec<_>>(),
+        t.siblings(PuId(1)).iter().map(|pu| pu.os_index).collect::<Vec<_>>(),
         [0, 4]
     );
     assert_eq!(t.pu_by_os_index(6).map(|pu| pu.id), Some(PuId(5)));

@@ -35,9 +35,7 @@ fn a_small_machine_as_text() {
 
 #[test]
 fn merged_and_split_l2s_as_text() {
-    let topology: Topology = "l2:[2*pu:2, core:5] l2-size:1024,1024,4096"
-        .parse()
-        .unwrap();
+    let topology: Topology = "l2:[2*pu:2, core:5] l2-size:1024,1024,4096".parse().unwrap();
     let groups = topology.groups(Grouping {
         size: GroupSize::L2,
         merge_small_l2: true,
@@ -56,9 +54,7 @@ fn merged_and_split_l2s_as_text() {
 
 #[test]
 fn nodes_and_scattered_groups_as_text() {
-    let topology: Topology = "node:2 core:2 node-os:0,8 distance:10,32,31,10"
-        .parse()
-        .unwrap();
+    let topology: Topology = "node:2 core:2 node-os:0,8 distance:10,32,31,10".parse().unwrap();
     let ids = |list: [u16; 2]| list.map(PuId).to_vec();
     let groups = Groups::explicit(&topology, vec![ids([1, 2]), ids([0, 3])]).unwrap();
     check_text(
@@ -142,10 +138,7 @@ fn check_svg(machine: &str, grouping: Grouping) {
     for (i, (class, [x, y, w, h])) in boxes.iter().enumerate() {
         for (other, [ox, oy, ow, oh]) in &boxes[..i] {
             let apart = x + w <= *ox || ox + ow <= *x || y + h <= *oy || oy + oh <= *y;
-            assert!(
-                class != other || apart,
-                "{machine}: two boxes {class} overlap"
-            );
+            assert!(class != other || apart, "{machine}: two boxes {class} overlap");
         }
     }
     for topology_pu in topology.pus() {
@@ -175,9 +168,6 @@ fn titles_are_escaped() {
     let svg = render::svg(&topology, &groups, "<a href=\"x\">&'\u{1}\u{ffff}");
     let escaped = "&lt;a href=&quot;x&quot;&gt;&amp;&#39;  ";
     assert!(svg.contains(&format!("<title>{escaped}</title>")), "{svg}");
-    assert!(
-        svg.contains(&format!(">{escaped}: 1 hardware thread, ")),
-        "{svg}"
-    );
+    assert!(svg.contains(&format!(">{escaped}: 1 hardware thread, ")), "{svg}");
     assert!(!svg.contains("<a "));
 }

@@ -48,11 +48,7 @@ fn irregular_machines() {
         [2, 3, 3, 16, 24],
         "node:[llc:2 core:4, core:8 pu:2]",
     );
-    check(
-        "l2:[6*pu:2, 2*core:4]",
-        [1, 1, 8, 14, 20],
-        "l2:[6*pu:2, 2*core:4]",
-    );
+    check("l2:[6*pu:2, 2*core:4]", [1, 1, 8, 14, 20], "l2:[6*pu:2, 2*core:4]");
     check("l2:[pu:2,pu:2]", [1, 1, 2, 2, 4], "l2:2 pu:2");
     check(
         "node:[core:4, core:4, core:2]",
@@ -71,18 +67,10 @@ fn irregular_machines() {
 
 #[test]
 fn attributes() {
-    check(
-        "core:2 pu:2 os:0,2,1,3",
-        [1, 1, 1, 2, 4],
-        "core:2 pu:2 os:0,2,1,3",
-    );
+    check("core:2 pu:2 os:0,2,1,3", [1, 1, 1, 2, 4], "core:2 pu:2 os:0,2,1,3");
     check("core:4 os:0-3", [1, 1, 1, 4, 4], "core:4");
     check("core:4 os:4-5,8-9", [1, 1, 1, 4, 4], "core:4 os:4-5,8-9");
-    check(
-        "core:2 os:9000,1048575",
-        [1, 1, 1, 2, 2],
-        "core:2 os:9000,1048575",
-    );
+    check("core:2 os:9000,1048575", [1, 1, 1, 2, 2], "core:2 os:9000,1048575");
     check("node:2 node-os:0,8", [2, 2, 2, 2, 2], "node:2 node-os:0,8");
     check("node:2 distance:10,20,20,10", [2, 2, 2, 2, 2], "node:2");
     check(
@@ -108,10 +96,7 @@ fn check_error(text: &str, message: &str) {
 #[test]
 fn errors_name_the_token_and_what_was_expected() {
     const COUNT: &str = "expected a count from 1 to 65535 or `[`";
-    check_error(
-        "",
-        "empty machine: expected levels such as `node:2 llc:4 core:8 pu:2`",
-    );
+    check_error("", "empty machine: expected levels such as `node:2 llc:4 core:8 pu:2`");
     check_error(
         "  ",
         "empty machine: expected levels such as `node:2 llc:4 core:8 pu:2`",
@@ -120,10 +105,7 @@ fn errors_name_the_token_and_what_was_expected() {
         "socket:2",
         "`socket` at character 1: expected node, llc, l2, core or pu",
     );
-    check_error(
-        "os:0",
-        "`os` at character 1: expected node, llc, l2, core or pu",
-    );
+    check_error("os:0", "`os` at character 1: expected node, llc, l2, core or pu");
     check_error("node", "end of the machine: expected `:`");
     check_error("node 2", "`2` at character 6: expected `:`");
     check_error("node:", &format!("end of the machine: {COUNT}"));
@@ -131,10 +113,7 @@ fn errors_name_the_token_and_what_was_expected() {
     check_error("node:0", &format!("`0` at character 6: {COUNT}"));
     check_error("node:-1", &format!("`-1` at character 6: {COUNT}"));
     check_error("node:65536", &format!("`65536` at character 6: {COUNT}"));
-    check_error(
-        "pu:[pu:1]",
-        "`[` at character 4: expected a count from 1 to 65535",
-    );
+    check_error("pu:[pu:1]", "`[` at character 4: expected a count from 1 to 65535");
     check_error(
         "core:2 llc:2",
         "`llc` at character 8: expected pu, os, node-os, distance, l2-size, llc-size or the end",
@@ -148,17 +127,11 @@ fn errors_name_the_token_and_what_was_expected() {
 #[test]
 fn errors_in_brackets_and_attributes() {
     check_error("core:[pu:1", "end of the machine: expected `,` or `]`");
-    check_error(
-        "l2:[core:1 node:2]",
-        "`node` at character 12: expected pu, `,` or `]`",
-    );
+    check_error("l2:[core:1 node:2]", "`node` at character 12: expected pu, `,` or `]`");
     check_error("l2:[l2:2]", "`l2` at character 5: expected core or pu");
     check_error("l2:[]", "`]` at character 5: expected core or pu");
     check_error("l2:[pu:2,]", "`]` at character 10: expected core or pu");
-    check_error(
-        "l2:[0*pu:2]",
-        "`0` at character 5: expected a count from 1 to 65535",
-    );
+    check_error("l2:[0*pu:2]", "`0` at character 5: expected a count from 1 to 65535");
     check_error(
         "l2:[pu:2] pu:2",
         "`pu` at character 11: expected os, node-os, distance, l2-size, llc-size or the end",
@@ -194,10 +167,7 @@ fn too_many_hardware_threads_are_refused_before_they_are_made() {
         "node:65535 llc:[65535*l2:65535 core:65535]",
     ] {
         let e = text.parse::<Topology>().unwrap_err();
-        assert!(
-            e.is_too_large() && e.to_string().contains("at most 65535"),
-            "{e}"
-        );
+        assert!(e.is_too_large() && e.to_string().contains("at most 65535"), "{e}");
         assert!(e.to_string().contains(text), "{e}");
     }
     assert!("core:[65534*pu:1, pu:1]".parse::<Topology>().is_ok());
@@ -208,23 +178,14 @@ fn attributes_must_fit() {
     for (text, message) in [
         ("pu:2 os:0", "os has 1 values: expected 2"),
         ("pu:2 os:0,0", "os 0: expected each CPU number once"),
-        (
-            "pu:2 os:0,1048576",
-            "os 1048576: expected a number from 0 to 1048575",
-        ),
-        (
-            "node:2 node-os:1,1",
-            "node-os 1: expected each node number once",
-        ),
+        ("pu:2 os:0,1048576", "os 1048576: expected a number from 0 to 1048575"),
+        ("node:2 node-os:1,1", "node-os 1: expected each node number once"),
         (
             "node:2 node-os:1,4294967296",
             "node-os 4294967296: expected a number from 0 to 4294967295",
         ),
         ("node:2 distance:10,20", "distance has 2 values: expected 4"),
-        (
-            "node:1 distance:0",
-            "distance 0: expected a number from 1 to 65535",
-        ),
+        ("node:1 distance:0", "distance 0: expected a number from 1 to 65535"),
         (
             "node:1 distance:65536",
             "distance 65536: expected a number from 1 to 65535",
@@ -247,11 +208,7 @@ fn every_small_machine_round_trips() {
         };
         let members = insides(below);
         let named = |m: &String| {
-            if m.is_empty() {
-                "pu:1".to_owned()
-            } else {
-                m.clone()
-            }
+            if m.is_empty() { "pu:1".to_owned() } else { m.clone() }
         };
         let mut all = members.clone();
         if *level == "pu" {
@@ -271,11 +228,7 @@ fn every_small_machine_round_trips() {
         let t: Topology = text.parse().unwrap();
         check_tables(&t);
         let printed = t.to_string();
-        assert_eq!(
-            printed.parse::<Topology>().unwrap(),
-            t,
-            "{text} printed as {printed}"
-        );
+        assert_eq!(printed.parse::<Topology>().unwrap(), t, "{text} printed as {printed}");
         assert_eq!(printed.parse::<Topology>().unwrap().to_string(), printed);
     }
 }
@@ -284,10 +237,9 @@ fn every_small_machine_round_trips() {
 #[test]
 fn random_machines_round_trip() {
     const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-    let whole: Topology =
-        "node:3 llc:2 l2:3 core:2 pu:2 distance:10,12,32,12,10,32,31,31,10 llc-size:1,2,3,4,5,6"
-            .parse()
-            .unwrap();
+    let whole: Topology = "node:3 llc:2 l2:3 core:2 pu:2 distance:10,12,32,12,10,32,31,31,10 llc-size:1,2,3,4,5,6"
+        .parse()
+        .unwrap();
     let mut random = SEED;
     for round in 0..500 {
         let kept = whole.pus().iter().filter(|_| {

@@ -19,10 +19,7 @@ fn check(tree: &Tree, machine: &str, warnings: &[&str]) {
     assert_eq!(odd.len(), warnings.len(), "{odd:#?}");
     for (line, start) in odd.iter().zip(warnings) {
         let start = format!("{}/{start}", tree.path().display());
-        assert!(
-            line.starts_with(&start),
-            "{line}\ndoes not start with\n{start}"
-        );
+        assert!(line.starts_with(&start), "{line}\ndoes not start with\n{start}");
     }
 }
 
@@ -81,10 +78,7 @@ fn two_thousand_cpus() {
                 &cpus(machine.llcs()[pu.llc.index()].pus),
             );
     }
-    for (node, cpus) in ["0-511", "512-1023", "1024-1535", "1536-2047"]
-        .iter()
-        .enumerate()
-    {
+    for (node, cpus) in ["0-511", "512-1023", "1024-1535", "1536-2047"].iter().enumerate() {
         let folder = format!("node/node{node}");
         let mut row = ["20"; 4];
         row[node] = "10";
@@ -137,9 +131,7 @@ fn no_cpu_is_an_error() {
     for tree in [Tree::new(), Tree::new().file("cpu/online", "garbage")] {
         let e = sysfs::read(tree.path()).unwrap_err();
         assert!(
-            e.is_io()
-                && e.to_string()
-                    .contains("/cpu: expected the CPUs of a machine"),
+            e.is_io() && e.to_string().contains("/cpu: expected the CPUs of a machine"),
             "{e}"
         );
         assert!(std::error::Error::source(&e).is_some());
@@ -182,16 +174,10 @@ fn packages_stand_in_for_llcs() {
         let topology = format!("cpu/cpu{cpu}/topology");
         tree = tree
             .file(&format!("{topology}/core_id"), &(cpu % 2).to_string())
-            .file(
-                &format!("{topology}/physical_package_id"),
-                &(cpu / 2).to_string(),
-            )
+            .file(&format!("{topology}/physical_package_id"), &(cpu / 2).to_string())
             .file(&format!("{topology}/core_cpus_list"), &cpu.to_string())
             .file(&format!("cpu/cpu{cpu}/cache/index0/level"), "1")
-            .file(
-                &format!("cpu/cpu{cpu}/cache/index0/shared_cpu_list"),
-                &cpu.to_string(),
-            );
+            .file(&format!("cpu/cpu{cpu}/cache/index0/shared_cpu_list"), &cpu.to_string());
     }
     check(
         &tree,
@@ -278,9 +264,7 @@ fn missing_and_odd_nodes() {
             .file("node/node0/distance", "10")
             .file("node/node1/distance", "x 10"),
         &format!("node:2 l2:2{SIZES}"),
-        &[
-            "node/node0/distance: 1 numbers: expected a distance above 0 for each node; taken for 10 and 20 (and 1 more",
-        ],
+        &["node/node0/distance: 1 numbers: expected a distance above 0 for each node; taken for 10 and 20 (and 1 more"],
     );
 }
 
@@ -307,9 +291,7 @@ fn odd_core_and_cache_files() {
             .file("cpu/cpu0/cache/index2/level", "two")
             .without("cpu/cpu1/cache/index2/level"),
         "l2:2 llc-size:33554432",
-        &[
-            "cpu/cpu0/cache/index2/level: `two`: expected the level of a cache; the cache is ignored (and 1 more",
-        ],
+        &["cpu/cpu0/cache/index2/level: `two`: expected the level of a cache; the cache is ignored (and 1 more"],
     );
     check(
         &written("l2:2")
@@ -363,12 +345,7 @@ fn garbage_anywhere_is_survived() {
             let (machine, _) = sysfs::read(tree.path()).unwrap();
             check_tables(&machine);
             if !file.ends_with("cpu/online") {
-                assert_eq!(
-                    machine.os_set().to_string(),
-                    "0-3",
-                    "{} {garbage:?}",
-                    file.display()
-                );
+                assert_eq!(machine.os_set().to_string(), "0-3", "{} {garbage:?}", file.display());
             }
         }
         std::fs::write(&file, good).unwrap();

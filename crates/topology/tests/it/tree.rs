@@ -23,8 +23,7 @@ impl Tree {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         // Ordering: Relaxed; only the number matters.
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let root =
-            std::env::temp_dir().join(format!("quadrille-topology-{}-{n}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("quadrille-topology-{}-{n}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         Self { root }
     }
@@ -76,15 +75,9 @@ impl Tree {
             let topology = format!("{cpu}/topology");
             self = self
                 .file(&format!("{topology}/core_id"), &pu.core.0.to_string())
-                .file(
-                    &format!("{topology}/physical_package_id"),
-                    &pu.node.0.to_string(),
-                )
+                .file(&format!("{topology}/physical_package_id"), &pu.node.0.to_string())
                 .file(&format!("{topology}/core_cpus_list"), &core.to_string())
-                .file(
-                    &format!("{topology}/thread_siblings_list"),
-                    &core.to_string(),
-                )
+                .file(&format!("{topology}/thread_siblings_list"), &core.to_string())
                 .cache(&cpu, 0, (1, "Data", "32K".into()), &core)
                 .cache(&cpu, 1, (1, "Instruction", "32K".into()), &core)
                 .cache(
@@ -110,22 +103,13 @@ impl Tree {
                 .collect();
             let folder = format!("{prefix}node/node{}", from.os_index);
             self = self
-                .file(
-                    &format!("{folder}/cpulist"),
-                    &machine.os_set_of(from.pus).to_string(),
-                )
+                .file(&format!("{folder}/cpulist"), &machine.os_set_of(from.pus).to_string())
                 .file(&format!("{folder}/distance"), &row.join(" "));
         }
         self
     }
 
-    fn cache(
-        self,
-        cpu: &str,
-        index: u32,
-        (level, kind, size): (u32, &str, String),
-        cpus: &PuSet,
-    ) -> Self {
+    fn cache(self, cpu: &str, index: u32, (level, kind, size): (u32, &str, String), cpus: &PuSet) -> Self {
         let folder = format!("{cpu}/cache/index{index}");
         self.file(&format!("{folder}/level"), &level.to_string())
             .file(&format!("{folder}/type"), kind)

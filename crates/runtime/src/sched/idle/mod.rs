@@ -43,10 +43,18 @@ pub(crate) struct Idle {
 
 impl Idle {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let place = plan.groups.iter().map(|group| (group.llc.index(), usize::from(group.index_in_llc))).collect();
+        let place = plan
+            .groups
+            .iter()
+            .map(|group| (group.llc.index(), usize::from(group.index_in_llc)))
+            .collect();
         let words = |groups: usize| (0..groups.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Self {
-            groups: plan.groups.iter().map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            groups: plan
+                .groups
+                .iter()
+                .map(|_| CachePadded::new(AtomicU64::new(0)))
+                .collect(),
             llcs: plan.llcs.iter().map(|llc| words(llc.groups.len())).collect(),
             place,
             count: CachePadded::new(AtomicU32::new(0)),
@@ -67,7 +75,11 @@ impl Idle {
 
     /// Clears the bit of `seat`, which is the caller's own.
     pub(crate) fn withdraw(&self, seat: Seat) -> Withdrawn {
-        if self.clear(seat.group, seat.member) { Withdrawn::Free } else { Withdrawn::Claimed }
+        if self.clear(seat.group, seat.member) {
+            Withdrawn::Free
+        } else {
+            Withdrawn::Claimed
+        }
     }
 
     /// Clears the bit of one idle member of `group`: `prefer` if it is idle, any other but `avoid` else, `avoid` last.

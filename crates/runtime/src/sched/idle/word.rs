@@ -23,7 +23,11 @@ pub(crate) fn pick_rotated(bits: u64, from: usize) -> Option<u8> {
 }
 
 fn lowest(bits: u64) -> Option<u8> {
-    if bits == 0 { None } else { u8::try_from(bits.trailing_zeros()).ok() }
+    if bits == 0 {
+        None
+    } else {
+        u8::try_from(bits.trailing_zeros()).ok()
+    }
 }
 
 #[cfg(all(test, not(quadrille_loom)))]

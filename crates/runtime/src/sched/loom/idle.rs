@@ -53,7 +53,10 @@ fn at_rest(machine: &Machine, count: u32) {
     assert_eq!(idle.count(), count);
     for _ in 0..count {
         assert!(idle.any_in_llc(0), "a set group bit with a clear summary bit");
-        assert!(idle.claim_in_llc(0, &[0], 0, None).is_some(), "an idle member that no pusher finds");
+        assert!(
+            idle.claim_in_llc(0, &[0], 0, None).is_some(),
+            "an idle member that no pusher finds"
+        );
     }
     assert_eq!(idle.count(), 0);
 }

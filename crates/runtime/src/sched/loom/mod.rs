@@ -37,7 +37,10 @@ fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
 
 /// A plan of one group: in models groups are of the size that the theorem needs, whatever a topology would give.
 fn one_group(workers: u16) -> Plan {
-    let options = PlanOptions { workers: Some(workers), ..PlanOptions::default() };
+    let options = PlanOptions {
+        workers: Some(workers),
+        ..PlanOptions::default()
+    };
     let mut plan = Plan::compile(&Topology::flat(workers), &options).expect("a flat machine has a plan");
     plan.groups.truncate(1);
     plan.groups[0].members = (0..workers).map(WorkerId).collect();
@@ -63,7 +66,10 @@ struct Arena(Box<[Cell]>);
 
 impl Arena {
     fn new(count: usize) -> Self {
-        let cell = |_| Cell { link: AtomicPtr::new(std::ptr::null_mut()), payload: UnsafeCell::new(0) };
+        let cell = |_| Cell {
+            link: AtomicPtr::new(std::ptr::null_mut()),
+            payload: UnsafeCell::new(0),
+        };
         Self((0..count).map(cell).collect())
     }
 
@@ -142,7 +148,11 @@ impl Machine {
     fn push_to_anyone(&self, index: usize) {
         let item = self.arena.item(index);
         if publish::to_anyone(|| self.injector.push(item), &self.sleepers, |_, _| false) {
-            self.wake(self.sleepers.idle.claim_in_llc(0, &[0], 0, self.sleepers.sentinel_seat()));
+            self.wake(
+                self.sleepers
+                    .idle
+                    .claim_in_llc(0, &[0], 0, self.sleepers.sentinel_seat()),
+            );
         }
     }
 
@@ -162,7 +172,11 @@ impl Machine {
 
     /// One look of a member at the shared queues. True if it found something.
     fn search(&self) -> bool {
-        let found = self.group.pop(1, 0, |item| self.finish(item)).map(|item| self.finish(item)).is_some();
+        let found = self
+            .group
+            .pop(1, 0, |item| self.finish(item))
+            .map(|item| self.finish(item))
+            .is_some();
         self.injector.drain().map(|item| self.finish(item)).count() > 0 || found
     }
 
@@ -184,7 +198,11 @@ impl Machine {
             }
             let awake: Awake = self.sleepers.sleep(worker, &mut Bed(self));
             // Only its worker sets a bit, so an awake worker has none.
-            assert_eq!(self.sleepers.idle.members(0) & (1 << worker), 0, "awake, and its idle bit is set");
+            assert_eq!(
+                self.sleepers.idle.members(0) & (1 << worker),
+                0,
+                "awake, and its idle bit is set"
+            );
             claimed = awake.claimed;
             if !awake.slept {
                 // Something is there, and may be in the hands of another member: let it go on.

@@ -6,7 +6,10 @@ use super::{Machine, check, one_group};
 use crate::sched::idle::Seat;
 
 fn seat(worker: usize) -> Seat {
-    Seat { group: 0, member: u8::try_from(worker).unwrap() }
+    Seat {
+        group: 0,
+        member: u8::try_from(worker).unwrap(),
+    }
 }
 
 /// Two workers park while a third stays awake: exactly one of them watches.
@@ -38,7 +41,11 @@ fn o_last_sentinel_knows_whether_it_is_one() {
         assert!(machine.sleepers.take_duty(0));
         let other = machine.clone();
         let thread = spawn(move || {
-            assert_eq!(other.sleepers.idle.claim_in_group(0, None, Some(0)), Some(1), "the sentinel comes last");
+            assert_eq!(
+                other.sleepers.idle.claim_in_group(0, None, Some(0)),
+                Some(1),
+                "the sentinel comes last"
+            );
         });
         let resigned = machine.sleepers.resign_if_all_idle(0);
         thread.join().unwrap();

@@ -24,7 +24,10 @@ unsafe impl<T: Linked + Send> Send for Mailbox<T> {}
 
 impl<T: Linked> Mailbox<T> {
     pub(crate) fn new() -> Self {
-        Self { head: AtomicPtr::new(ptr::null_mut()), holds: PhantomData }
+        Self {
+            head: AtomicPtr::new(ptr::null_mut()),
+            holds: PhantomData,
+        }
     }
 
     /// Pushes from any thread. The last touch of `item` (W3).
@@ -37,7 +40,10 @@ impl<T: Linked> Mailbox<T> {
             unsafe { T::link(raw) }.store(head, Ordering::Relaxed);
             stress::delay();
             // Ordering: Release; (W1 a) publishes the task and its link to the Acquire swap in `drain`.
-            match self.head.compare_exchange_weak(head, raw.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+            match self
+                .head
+                .compare_exchange_weak(head, raw.as_ptr(), Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -47,7 +53,10 @@ impl<T: Linked> Mailbox<T> {
     /// Takes everything, oldest first.
     pub(crate) fn drain(&self) -> Drain<T> {
         if self.is_empty() {
-            return Drain { next: None, holds: PhantomData };
+            return Drain {
+                next: None,
+                holds: PhantomData,
+            };
         }
         // Ordering: Acquire; pairs with `push` (W1 a). One swap gives the whole list to this thread (W2).
         let mut newest = NonNull::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
@@ -60,7 +69,10 @@ impl<T: Linked> Mailbox<T> {
             link.store(oldest.map_or(ptr::null_mut(), NonNull::as_ptr), Ordering::Relaxed);
             oldest = Some(raw);
         }
-        Drain { next: oldest, holds: PhantomData }
+        Drain {
+            next: oldest,
+            holds: PhantomData,
+        }
     }
 
     /// Whether the mailbox looks empty.

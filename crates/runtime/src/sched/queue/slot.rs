@@ -22,7 +22,10 @@ unsafe impl<T: Linked + Send> Send for Slot<T> {}
 
 impl<T: Linked> Slot<T> {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicPtr::new(ptr::null_mut()), holds: PhantomData }
+        Self {
+            word: AtomicPtr::new(ptr::null_mut()),
+            holds: PhantomData,
+        }
     }
 
     /// Fills the slot and gives back what was in it. Owner only.
