@@ -1,13 +1,14 @@
 //! The shapes that scenarios run on: numbers of workers, machines, policies.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 use quadrille::policy::Config;
 use quadrille::topology::Topology;
 use quadrille::{Builder, JoinHandle, Runtime};
 
+use crate::count::Count;
 use crate::gate::Gate;
-use crate::wait::watched;
+use crate::wait::{eventually, watched};
 
 /// A kind of runtime.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ pub(crate) fn for_each_shape(scenario: impl Fn(&Shape) + Send + Sync + 'static) 
     for_each_shape_if(|_| true, scenario);
 }
 
-/// Workers that are held up, each by a task that blocks its thread.
+/// Workers that are held up, each by a task that blocks its thread. Dropping it releases them.
 #[must_use]
 pub(crate) struct Occupied {
     gate: Gate,
@@ -85,9 +86,14 @@ pub(crate) struct Occupied {
 
 impl Occupied {
     /// Lets the workers go on.
-    pub(crate) fn release(self) -> Vec<JoinHandle<()>> {
+    pub(crate) fn release(mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.tasks)
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
         self.gate.open();
-        self.tasks
     }
 }
 
@@ -95,17 +101,17 @@ impl Occupied {
 /// also shows that every worker lives and gets work while others are stuck.
 pub(crate) fn occupy(runtime: &Runtime) -> Occupied {
     let workers = runtime.handle().worker_count();
-    let gate = Gate::default();
-    let met = Arc::new(Barrier::new(workers + 1));
+    let (gate, held) = (Gate::default(), Count::default());
     let tasks = (0..workers)
         .map(|_| {
-            let (gate, met) = (gate.clone(), met.clone());
+            let (gate, held) = (gate.clone(), held.clone());
             runtime.spawn(async move {
-                met.wait();
+                held.add();
                 gate.block();
             })
         })
         .collect();
-    met.wait();
-    Occupied { gate, tasks }
+    let occupied = Occupied { gate, tasks };
+    eventually("every worker is held up by one task", || held.get() == workers);
+    occupied
 }
