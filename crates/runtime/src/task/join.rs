@@ -77,8 +77,10 @@ impl<T> JoinHandle<T> {
     pub fn abort_handle(&self) -> AbortHandle {
         let meta = self.meta();
         let cell = meta.extras_or_new().abort.get_or_init(|| {
-            Arc::new(AbortCell::new(meta.id, meta.scheduler(), self.is_finished()))
+            Arc::new(AbortCell::new(meta.id, meta.scheduler()))
         });
+        // A body that was dropped before the cell was there has told nobody.
+        self.is_finished();
         // Ordering: SeqCst; (E b) cell before key, against key before cell in `Body::enter_registry`.
         fence(Ordering::SeqCst);
         // Ordering: Relaxed; the fence decides.
@@ -92,7 +94,20 @@ impl<T> JoinHandle<T> {
     /// Whether the task has finished, in whatever way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task().is_finished()
+        let finished = self.task().is_finished();
+        if finished {
+            self.tell_abort_handles();
+        }
+        finished
+    }
+
+    /// The task has finished. Its body tells the abort handles that exist when it is dropped; a handle that is made
+    /// between that and the end learns of it here, or when the task's memory is freed (E e).
+    #[inline]
+    fn tell_abort_handles(&self) {
+        if let Some(cell) = self.meta().extras().and_then(|extras| extras.abort.get()) {
+            cell.finished();
+        }
     }
 
     /// The task's id.
@@ -116,8 +131,9 @@ impl<T> Future for JoinHandle<T> {
         std::task::ready!(crate::coop::poll_proceed(cx));
         let task = self.task.as_mut().expect("the task is taken in drop only");
         let outcome = std::task::ready!(Pin::new(task).poll(cx));
+        self.tell_abort_handles();
         let id = self.id();
-        Poll::Ready(match outcome {
+        Poll::Ready(match outcome.map(Outcome::into_result) {
             Some(Ok(value)) => Ok(value),
             Some(Err(payload)) => Err(error(id, payload)),
             None => Err(JoinError::cancelled(id)),
@@ -203,8 +219,14 @@ pub(crate) struct AbortCell {
 }
 
 impl AbortCell {
-    fn new(id: Id, scheduler: *const Shared, finished: bool) -> Self {
-        Self { id, scheduler: scheduler.addr(), key: AtomicU32::new(0), aborted: AtomicBool::new(false), finished: AtomicBool::new(finished) }
+    fn new(id: Id, scheduler: *const Shared) -> Self {
+        Self {
+            id,
+            scheduler: scheduler.addr(),
+            key: AtomicU32::new(0),
+            aborted: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+        }
     }
 
     /// Whether somebody asked the task to stop.

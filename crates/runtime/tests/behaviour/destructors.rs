@@ -144,28 +144,6 @@ fn a_payload_whose_destructor_panics_in_a_detached_task() {
 }
 
 #[test]
-fn a_joiner_whose_waker_panics() {
-    use std::future::Future;
-    struct Panics;
-    impl std::task::Wake for Panics {
-        fn wake(self: std::sync::Arc<Self>) {
-            panic!("a waker panics");
-        }
-    }
-    for_each_shape(|shape| {
-        let runtime = shape.runtime();
-        let gate = Gate::default();
-        let mut handle = runtime.spawn(gate.pass());
-        let waker = std::task::Waker::from(std::sync::Arc::new(Panics));
-        let mut cx = std::task::Context::from_waker(&waker);
-        assert!(std::pin::Pin::new(&mut handle).poll(&mut cx).is_pending());
-        gate.open();
-        eventually("the task is finished", || handle.is_finished());
-        assert_all_workers_alive(&runtime);
-    });
-}
-
-#[test]
 fn destructors_spawn_at_shutdown() {
     for_each_shape(|shape| {
         let runtime = shape.runtime();

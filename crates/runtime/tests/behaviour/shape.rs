@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille::policy::Config;
+use quadrille::policy::{Adversary, Config};
 use quadrille::topology::Topology;
 use quadrille::{Builder, JoinHandle, Runtime};
 
@@ -31,6 +31,12 @@ impl Shape {
         }
     }
 
+    /// A worker a hardware thread of a machine that is written down.
+    fn machine(text: &str) -> Self {
+        let topology: Topology = text.parse().unwrap();
+        Self { name: text.to_owned(), workers: topology.pus().len(), topology: Some(topology), config: Config::default() }
+    }
+
     fn config(mut self, name: &str, config: Config) -> Self {
         self.name = format!("{}, {name}", self.name);
         self.config = config;
@@ -52,11 +58,18 @@ impl Shape {
     }
 }
 
-/// Every shape.
+/// Every shape: counts of workers, structured machines, plain work stealing, and policies that answer nonsense (W4).
 pub(crate) fn all() -> Vec<Shape> {
     let mut shapes: Vec<Shape> = [1, 2, 4, 16, 64].into_iter().map(Shape::flat).collect();
     shapes.push(Shape { topology: None, name: "this machine".to_owned(), ..Shape::flat(2) });
+    shapes.push(Shape::machine("node:2 llc:2 core:4"));
+    shapes.push(Shape::machine("llc:3 core:2 pu:2"));
     shapes.push(Shape::flat(4).config("baseline", Config::baseline()));
+    for adversary in [Adversary::AlwaysWorkerZero, Adversary::Random, Adversary::Farthest] {
+        let mut config = Config::default();
+        config.adversary = adversary;
+        shapes.push(Shape::machine("node:2 llc:2 core:2").config(&format!("{adversary:?}"), config));
+    }
     shapes
 }
 

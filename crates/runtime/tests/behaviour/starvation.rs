@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use quadrille::{Runtime, spawn};
 
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape_if};
+use crate::shape::{Shape, for_each_shape_if, occupy};
 
 /// Far above the bound that is promised; a machine with more to do than this takes a while to run a thread at all.
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -191,6 +191,23 @@ fn all_workers_but_one_spin() {
                 release.open();
                 assert_eq!(ran, TASKS * (shape.workers - 1), "round {nth}: tasks that ran while others were stuck");
                 assert!(wait < WAIT_MAX, "round {nth}: the last task waited {wait:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn every_worker_may_be_held_up_by_a_task_of_its_own() {
+    for_each_shape_if(
+        |_| true,
+        |shape| {
+            let runtime = shape.runtime();
+            for _ in 0..ROUNDS {
+                let tasks = occupy(&runtime).release();
+                assert_eq!(tasks.len(), shape.workers);
+                for task in tasks {
+                    runtime.block_on(task).unwrap();
+                }
             }
         },
     );
