@@ -217,12 +217,30 @@ impl Worker {
                 if self.context.local.len() > 0 || (last && self.anything_shared()) {
                     self.context.offer();
                 }
+                if awake.slept {
+                    self.name_successor();
+                }
                 return Some(runnable);
             }
             if awake.claimed {
                 self.context.me().counters.useless_unparks.add(1);
             }
             awake = self.sleep();
+        }
+    }
+
+    /// Somebody who slept goes to work, perhaps for long, and may have been the sentinel: while a queue of the others
+    /// still has work, one of the idle workers must keep watch (W5). It is woken, looks for that work, and takes the duty
+    /// when it goes back to sleep.
+    fn name_successor(&self) {
+        let shared = &*self.context.shared;
+        let sleepers = &shared.sleepers;
+        if sleepers.idle.count() == 0 || sleepers.has_sentinel() || sleepers.searching() > 0 {
+            return;
+        }
+        let left = |worker: &super::WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
+        if shared.workers.iter().any(|worker| left(worker)) {
+            shared.wake_any(shared.policy.plan.workers[self.context.id.index()].llc, Some(&self.context));
         }
     }
 

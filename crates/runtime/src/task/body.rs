@@ -13,7 +13,40 @@ use super::meta::FUTURE_DROPPED;
 use crate::primitives::Ordering;
 
 /// What a body leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
-pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
+///
+/// async-task drops it where nobody asked for it: on the worker, if the task is detached. A panic of the user's destructor
+/// ends here (rule 3 of `task`): async-task would abort the process.
+pub(crate) struct Outcome<T>(ManuallyDrop<Result<T, Box<dyn Any + Send>>>);
+
+impl<T> Outcome<T> {
+    fn new(result: Result<T, Box<dyn Any + Send>>) -> Self {
+        Self(ManuallyDrop::new(result))
+    }
+
+    /// The result, for the joiner.
+    #[inline]
+    pub(super) fn into_result(self) -> Result<T, Box<dyn Any + Send>> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is neither dropped nor used after this line.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this is the destructor, so the first drop and the last use; `into_result` does not come here.
+        drop_quietly(|| unsafe { ManuallyDrop::drop(&mut self.0) });
+    }
+}
+
+/// Calls `drop`, which runs destructors of the user's, and lets no panic out of them.
+fn drop_quietly(drop: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(drop)) {
+        // It has been reported by the panic hook. Its own destructor might panic as well, and nobody is left to be told.
+        std::mem::forget(payload);
+    }
+}
 
 /// The user's future, in place.
 pub(crate) struct Body<F> {
@@ -91,13 +124,16 @@ impl<F: Future> Future for Body<F> {
                 Poll::Pending
             }
             Ok(Poll::Ready(value)) => Poll::Ready(match this.drop_future() {
-                None => Ok(value),
-                Some(payload) => Err(payload),
+                None => Outcome::new(Ok(value)),
+                Some(payload) => {
+                    drop_quietly(|| drop(value));
+                    Outcome::new(Err(payload))
+                }
             }),
             Err(payload) => {
                 // The panic of the poll wins over one of the destructor.
-                let _ = this.drop_future();
-                Poll::Ready(Err(payload))
+                std::mem::forget(this.drop_future());
+                Poll::Ready(Outcome::new(Err(payload)))
             }
         }
     }
@@ -106,14 +142,14 @@ impl<F: Future> Future for Body<F> {
 impl<F> Body<F> {
     #[cold]
     fn cancel<T>(&mut self) -> Outcome<T> {
-        Err(self.drop_future().unwrap_or_else(|| Box::new(Cancelled)))
+        Outcome::new(Err(self.drop_future().unwrap_or_else(|| Box::new(Cancelled))))
     }
 }
 
 impl<F> Drop for Body<F> {
     fn drop(&mut self) {
         // A panic here has nobody to be reported to: the task was cancelled.
-        let _ = self.drop_future();
+        std::mem::forget(self.drop_future());
         let meta = self.meta();
         if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
             cell.finish();

@@ -86,7 +86,20 @@ impl<T> JoinHandle<T> {
     /// Whether the task has finished, in whatever way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task().is_finished()
+        let finished = self.task().is_finished();
+        if finished {
+            self.tell_abort_handles();
+        }
+        finished
+    }
+
+    /// The task has finished. Its body tells the abort handles that exist when it is dropped; a handle that is made
+    /// between that and the end learns of it here, or when the task's memory is freed (E e).
+    #[inline]
+    fn tell_abort_handles(&self) {
+        if let Some(cell) = self.meta().extras().and_then(|extras| extras.abort.get()) {
+            cell.finish();
+        }
     }
 
     /// The task's id.
@@ -110,8 +123,9 @@ impl<T> Future for JoinHandle<T> {
         std::task::ready!(crate::coop::poll_proceed(cx));
         let task = self.task.as_mut().expect("the task is taken in drop only");
         let outcome = std::task::ready!(Pin::new(task).poll(cx));
+        self.tell_abort_handles();
         let id = self.id();
-        Poll::Ready(match outcome {
+        Poll::Ready(match outcome.map(Outcome::into_result) {
             Some(Ok(value)) => Ok(value),
             Some(Err(payload)) => Err(error(id, payload)),
             None => Err(JoinError::cancelled(id)),

@@ -198,7 +198,11 @@ impl Drop for Meta {
         let extras = self.extras.load(Ordering::Acquire);
         if !extras.is_null() {
             // SAFETY: from `Box::into_raw`, and this is the only place that frees it.
-            drop(unsafe { Box::from_raw(extras) });
+            let extras = unsafe { Box::from_raw(extras) };
+            // (E e) A handle made just before the end may not have been told.
+            if let Some(cell) = extras.abort.get() {
+                cell.finish();
+            }
         }
     }
 }

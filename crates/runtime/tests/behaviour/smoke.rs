@@ -81,10 +81,10 @@ fn shutdown_drops_every_task_once() {
     let runtime = runtime(2);
     for _ in 0..1000 {
         let counted = Counted(drops.clone());
-        runtime.spawn(async move {
+        drop(runtime.spawn(async move {
             let _counted = counted;
             std::future::pending::<()>().await;
-        });
+        }));
     }
     drop(runtime);
     assert_eq!(drops.load(Ordering::SeqCst), 1000);

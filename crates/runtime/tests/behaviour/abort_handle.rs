@@ -1,0 +1,74 @@
+//! Abort handles that come late, outlive the task, or race with its end.
+
+use crate::shape::{Shape, for_each_shape};
+use crate::wait::{eventually, watched};
+
+#[test]
+fn an_abort_handle_made_after_the_end_knows_it() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let handle = runtime.spawn(async { 5 });
+        eventually("the task is finished", || handle.is_finished());
+        let abort = handle.abort_handle();
+        assert!(abort.is_finished());
+        abort.abort();
+        assert_eq!(runtime.block_on(handle).unwrap(), 5);
+    });
+}
+
+#[test]
+fn an_abort_handle_made_at_the_end_knows_it_soon() {
+    watched("two workers", || {
+        let runtime = Shape::flat(2).runtime();
+        for round in 0..20_000 {
+            let handle = runtime.spawn(async {});
+            // Long and short, so that the handle is made before, while and after the task ends.
+            for _ in 0..round % 64 * 8 {
+                std::hint::spin_loop();
+            }
+            let abort = handle.abort_handle();
+            runtime.block_on(handle).unwrap();
+            assert!(abort.is_finished(), "round {round}: the task was joined, the abort handle thinks it lives");
+        }
+    });
+}
+
+#[test]
+fn aborting_after_the_runtime_is_gone_does_nothing() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let handle = runtime.spawn(std::future::pending::<()>());
+        let abort = handle.abort_handle();
+        drop(runtime);
+        assert!(abort.is_finished());
+        abort.abort();
+        abort.clone().abort();
+        assert!(futures_lite::future::block_on(handle).unwrap_err().is_cancelled());
+    });
+}
+
+#[test]
+fn many_aborts_race_with_wakes() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (mut cancelled, mut finished) = (0, 0);
+        for _ in 0..50 {
+            let gate = crate::gate::Gate::default();
+            let handles: Vec<_> = (0..20).map(|_| runtime.spawn(gate.pass())).collect();
+            let aborts: Vec<_> = handles.iter().map(quadrille::JoinHandle::abort_handle).collect();
+            let aborter = std::thread::spawn(move || aborts.iter().for_each(|abort| abort.abort()));
+            gate.open();
+            for handle in handles {
+                match runtime.block_on(handle) {
+                    Ok(()) => finished += 1,
+                    Err(error) => {
+                        assert!(error.is_cancelled());
+                        cancelled += 1;
+                    }
+                }
+            }
+            aborter.join().unwrap();
+        }
+        assert_eq!(cancelled + finished, 1000);
+    });
+}

@@ -1,0 +1,233 @@
+//! Destructors that panic, spawn, wake and send: none of them may harm a worker or another task.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use quadrille::{Runtime, spawn};
+
+use crate::count::{Count, OnDrop, Token};
+use crate::gate::Gate;
+use crate::shape::{for_each_shape, occupy};
+use crate::wait::eventually;
+
+/// Panics when dropped, if it is armed.
+struct Bomb {
+    armed: bool,
+    _counted: Token,
+}
+
+impl Bomb {
+    fn new(armed: bool, drops: &Count) -> Self {
+        Self { armed, _counted: drops.token() }
+    }
+
+    fn armed(drops: &Count) -> Self {
+        Self::new(true, drops)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.armed, "a destructor panics");
+    }
+}
+
+/// Every worker is alive and takes tasks.
+fn assert_all_workers_alive(runtime: &Runtime) {
+    for task in occupy(runtime).release() {
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn a_future_whose_destructor_panics_after_its_end() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        for _ in 0..shape.workers * 2 {
+            let bomb = Bomb::armed(&drops);
+            let handle = runtime.spawn(async move {
+                let _bomb = &bomb;
+            });
+            assert!(runtime.block_on(handle).unwrap_err().is_panic());
+        }
+        assert_eq!(drops.get(), shape.workers * 2);
+        assert_all_workers_alive(&runtime);
+    });
+}
+
+#[test]
+fn a_future_whose_destructor_panics_when_aborted() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        for _ in 0..shape.workers * 2 {
+            let bomb = Bomb::armed(&drops);
+            let gate = Gate::default();
+            let closed = gate.clone();
+            let handle = runtime.spawn(async move {
+                let _bomb = bomb;
+                closed.pass().await;
+            });
+            eventually("the task is pending", || gate.waiting() == 1);
+            handle.abort();
+            assert!(runtime.block_on(handle).is_err());
+        }
+        assert_eq!(drops.get(), shape.workers * 2);
+        assert_all_workers_alive(&runtime);
+    });
+}
+
+#[test]
+fn futures_whose_destructors_panic_at_shutdown() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        let handles: Vec<_> = (0..100)
+            .map(|i| {
+                let bomb = Bomb::new(i % 2 == 0, &drops);
+                runtime.spawn(async move {
+                    let _bomb = bomb;
+                    std::future::pending::<()>().await;
+                })
+            })
+            .collect();
+        drop(runtime);
+        assert_eq!(drops.get(), 100);
+        for handle in handles {
+            assert!(handle.is_finished());
+            assert!(futures_lite::future::block_on(handle).is_err());
+        }
+    });
+}
+
+#[test]
+fn an_output_whose_destructor_panics_in_a_detached_task() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        for _ in 0..shape.workers * 2 {
+            let bomb = Bomb::armed(&drops);
+            drop(runtime.spawn(async move { bomb }));
+        }
+        eventually("the outputs are dropped", || drops.get() == shape.workers * 2);
+        assert_all_workers_alive(&runtime);
+    });
+}
+
+#[test]
+fn an_output_whose_destructor_panics_with_its_handle() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        let bomb = Bomb::armed(&drops);
+        let handle = runtime.spawn(async move { bomb });
+        eventually("the task is finished", || handle.is_finished());
+        // Whose panic this is: the owner's of the handle, whether it sees it or not.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
+        assert_eq!(drops.get(), 1);
+        assert_all_workers_alive(&runtime);
+    });
+}
+
+#[test]
+fn a_payload_whose_destructor_panics_in_a_detached_task() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        for _ in 0..shape.workers * 2 {
+            let bomb = Bomb::armed(&drops);
+            drop(runtime.spawn(async move { std::panic::panic_any(bomb) }));
+        }
+        eventually("the payloads are dropped", || drops.get() == shape.workers * 2);
+        assert_all_workers_alive(&runtime);
+    });
+}
+
+#[test]
+fn destructors_spawn_at_shutdown() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (futures, refused) = (Count::default(), Count::default());
+        for _ in 0..100 {
+            let handle = runtime.handle().clone();
+            let (second, third) = (futures.token(), futures.token());
+            let refused = refused.clone();
+            let guard = OnDrop::new(move || {
+                let later = handle.spawn(async move {
+                    let _second = second;
+                    std::future::pending::<()>().await;
+                });
+                let _third = third;
+                drop(later);
+                refused.add();
+            });
+            drop(runtime.spawn(async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            }));
+        }
+        drop(runtime);
+        assert_eq!(refused.get(), 100);
+        assert_eq!(futures.get(), 200);
+    });
+}
+
+#[test]
+fn destructors_find_their_runtime_at_shutdown() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (dropped, spawned, futures) = (Count::default(), Count::default(), Count::default());
+        for _ in 0..100 {
+            let (dropped, spawned, token) = (dropped.clone(), spawned.clone(), futures.token());
+            let guard = OnDrop::new(move || {
+                dropped.add();
+                drop(spawn(async move {
+                    let _token = token;
+                }));
+                spawned.add();
+            });
+            drop(runtime.spawn(async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            }));
+        }
+        drop(runtime);
+        assert_eq!(dropped.get(), 100);
+        assert_eq!(futures.get(), 100);
+        assert_eq!(spawned.get(), 100, "`spawn` panicked in a destructor: two of them in a task end the process");
+    });
+}
+
+#[test]
+fn destructors_wake_and_send_at_shutdown() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (sender, receiver) = quadrille::sync::mpmc::unbounded::<Token>();
+        let (gate, drops, sent) = (Gate::default(), Count::default(), Count::default());
+        for i in 0..100 {
+            let (gate, sender, sent, token, message) =
+                (gate.clone(), sender.clone(), sent.clone(), drops.token(), drops.token());
+            let opens = gate.clone();
+            let guard = OnDrop::new(move || {
+                opens.open();
+                // Refused once the receivers are gone; the message is dropped in either case.
+                let _ = sender.try_send(message);
+                sent.add();
+            });
+            let receiver = receiver.clone();
+            drop(runtime.spawn(async move {
+                let (_token, _guard) = (token, guard);
+                if i % 2 == 0 {
+                    gate.pass().await;
+                } else {
+                    let _message = receiver.recv().await;
+                }
+                std::future::pending::<()>().await;
+            }));
+        }
+        drop((sender, receiver));
+        drop(runtime);
+        assert_eq!(sent.get(), 100);
+        assert_eq!(drops.get(), 200);
+    });
+}

@@ -1,0 +1,189 @@
+//! Who gets how many turns: counted, never timed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use quadrille::sync::mpmc;
+use quadrille::task::yield_now;
+use quadrille::{Runtime, spawn};
+use std::future::Future;
+
+use crate::shape::{for_each_shape, for_each_shape_if};
+
+/// A task that takes this many turns while another gets none is starving it.
+const TURNS_MAX: usize = 2_000_000;
+
+/// Turns that the victim needs.
+const VICTIM_TURNS: usize = 50;
+
+/// Runs `greedy` tasks, each until the flag that it is given is set, beside a victim that yields; the victim sets the
+/// flag. They are spawned in one task, so that all start on one worker.
+fn victim_survives(runtime: &Runtime, greedy: impl FnOnce(Arc<AtomicBool>) + Send + 'static) {
+    let done = Arc::new(AtomicBool::new(false));
+    let all = runtime.spawn(async move {
+        greedy(done.clone());
+        let victim = spawn(async move {
+            for _ in 0..VICTIM_TURNS {
+                yield_now().await;
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        victim.await.unwrap();
+    });
+    runtime.block_on(all).unwrap();
+}
+
+#[test]
+fn tasks_that_yield_take_turns() {
+    for_each_shape_if(
+        |shape| shape.workers == 1,
+        |shape| {
+            let runtime = shape.runtime();
+            let turns: Arc<Vec<AtomicUsize>> = Arc::new((0..10).map(|_| AtomicUsize::new(0)).collect());
+            let stop = Arc::new(AtomicBool::new(false));
+            let spread = runtime.block_on(runtime.spawn(async move {
+                let tasks: Vec<_> = (0..turns.len())
+                    .map(|me| {
+                        let (turns, stop) = (turns.clone(), stop.clone());
+                        spawn(async move {
+                            while !stop.load(Ordering::SeqCst) {
+                                turns[me].fetch_add(1, Ordering::SeqCst);
+                                yield_now().await;
+                            }
+                        })
+                    })
+                    .collect();
+                while turns.iter().all(|turns| turns.load(Ordering::SeqCst) < 1000) {
+                    yield_now().await;
+                }
+                stop.store(true, Ordering::SeqCst);
+                let taken = turns.iter().map(|turns| turns.load(Ordering::SeqCst));
+                let spread = (taken.clone().min().unwrap(), taken.max().unwrap());
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                spread
+            }));
+            let (least, most) = spread.unwrap();
+            assert!(most <= least * 2, "one task took {most} turns, another {least}");
+        },
+    );
+}
+
+#[test]
+fn a_pair_in_the_lifo_slot_starves_nobody() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = turns.clone();
+        victim_survives(&runtime, move |done| {
+            let (ping, pinged) = mpmc::bounded::<usize>(1);
+            let (pong, ponged) = mpmc::bounded::<usize>(1);
+            drop(spawn(async move {
+                while !done.load(Ordering::SeqCst) && counted.fetch_add(1, Ordering::SeqCst) < TURNS_MAX {
+                    ping.send(0).await.unwrap();
+                    ponged.recv().await.unwrap();
+                }
+            }));
+            drop(spawn(async move {
+                while let Ok(turn) = pinged.recv().await {
+                    if pong.send(turn).await.is_err() {
+                        return;
+                    }
+                }
+            }));
+        });
+        assert!(turns.load(Ordering::SeqCst) < TURNS_MAX, "the pair went on and on");
+    });
+}
+
+#[test]
+fn a_task_that_wakes_itself_starves_nobody() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = turns.clone();
+        victim_survives(&runtime, move |done| {
+            for by_value in [false, true] {
+                let (done, counted) = (done.clone(), counted.clone());
+                drop(spawn(std::future::poll_fn(move |cx| {
+                    if done.load(Ordering::SeqCst) || counted.fetch_add(1, Ordering::SeqCst) >= TURNS_MAX {
+                        return Poll::Ready(());
+                    }
+                    if by_value {
+                        cx.waker().clone().wake();
+                    } else {
+                        cx.waker().wake_by_ref();
+                    }
+                    Poll::Pending
+                })));
+            }
+        });
+        assert!(turns.load(Ordering::SeqCst) < TURNS_MAX, "the tasks went on and on");
+    });
+}
+
+#[test]
+fn a_channel_that_is_never_empty_starves_nobody() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = turns.clone();
+        victim_survives(&runtime, move |done| {
+            drop(spawn(async move {
+                let (sender, receiver) = mpmc::bounded::<usize>(4);
+                while !done.load(Ordering::SeqCst) && counted.fetch_add(1, Ordering::SeqCst) < TURNS_MAX {
+                    sender.try_send(0).unwrap();
+                    // Ready, always: only the budget makes this wait.
+                    receiver.recv().await.unwrap();
+                }
+            }));
+        });
+        assert!(turns.load(Ordering::SeqCst) < TURNS_MAX, "the receiver went on and on");
+    });
+}
+
+#[test]
+fn a_channel_that_is_never_full_starves_nobody() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = turns.clone();
+        victim_survives(&runtime, move |done| {
+            drop(spawn(async move {
+                let (sender, receiver) = mpmc::unbounded::<usize>();
+                while !done.load(Ordering::SeqCst) && counted.fetch_add(1, Ordering::SeqCst) < TURNS_MAX {
+                    sender.send(0).await.unwrap();
+                    receiver.try_recv().unwrap();
+                }
+            }));
+        });
+        assert!(turns.load(Ordering::SeqCst) < TURNS_MAX, "the sender went on and on");
+    });
+}
+
+#[test]
+fn the_budget_is_one_polls() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let polls = crate::count::Count::default();
+        let counted = polls.clone();
+        let task = runtime.spawn(async move {
+            let mut spends = Box::pin(async {
+                for _ in 0..10_000 {
+                    quadrille::coop::consume_budget().await;
+                }
+            });
+            std::future::poll_fn(move |cx| {
+                counted.add();
+                spends.as_mut().poll(cx)
+            })
+            .await;
+            quadrille::coop::has_budget_remaining()
+        });
+        assert!(runtime.block_on(task).unwrap());
+        // 10,000 units, 128 a poll.
+        assert_eq!(polls.get(), 10_000_usize.div_ceil(128));
+    });
+}

@@ -1,0 +1,121 @@
+//! Counters: consistent with what was done, and at rest when nothing is.
+
+use std::thread;
+use std::time::Duration;
+
+use quadrille::metrics::Metrics;
+use quadrille::{Runtime, spawn};
+
+use crate::gate::Gate;
+use crate::shape::{for_each_shape, occupy};
+use crate::wait::eventually;
+
+/// Counters of what a worker does without being asked.
+fn restlessness(runtime: &Runtime) -> (u64, u64, u64) {
+    let total = runtime.metrics().total();
+    (total.parks, total.sentinel_looks, total.searches)
+}
+
+#[test]
+fn an_idle_runtime_does_nothing() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        // Never used, and used by all workers.
+        for used in [false, true] {
+            if used {
+                for task in occupy(&runtime).release() {
+                    runtime.block_on(task).unwrap();
+                }
+            }
+            // It may take a while to settle on a busy machine: 50 ms of rest must come.
+            eventually("50 ms without a wake-up", || {
+                let before = restlessness(&runtime);
+                thread::sleep(Duration::from_millis(50));
+                restlessness(&runtime) == before
+            });
+            let before = restlessness(&runtime);
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(restlessness(&runtime), before, "parks, looks, searches while idle (used: {used})");
+        }
+    });
+}
+
+#[test]
+fn a_runtime_whose_tasks_all_wait_does_nothing() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let gate = Gate::default();
+        let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(gate.pass())).collect();
+        eventually("all wait", || gate.waiting() == 100);
+        eventually("50 ms without a wake-up", || {
+            let before = restlessness(&runtime);
+            thread::sleep(Duration::from_millis(50));
+            restlessness(&runtime) == before
+        });
+        gate.open();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        assert!(restlessness(&runtime).2 > 0);
+    });
+}
+
+fn sum(metrics: &Metrics, field: impl Fn(&quadrille::metrics::WorkerMetrics) -> u64) -> u64 {
+    metrics.workers.iter().map(field).sum()
+}
+
+#[test]
+fn counters_are_consistent() {
+    for_each_shape(|shape| {
+        const TASKS: u64 = 2000;
+        let runtime = shape.runtime();
+        runtime.block_on(runtime.spawn(async {
+            let tasks: Vec<_> = (0..TASKS).map(|_| spawn(quadrille::task::yield_now())).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }))
+        .unwrap();
+        // All have been joined: what is still on its way is a worker's last store.
+        eventually("every poll is counted", || runtime.metrics().total().polls > 2 * TASKS);
+        eventually("none is pending", || runtime.metrics().pending_tasks == 0);
+        let metrics = runtime.metrics();
+        let total = metrics.total();
+        assert_eq!(metrics.workers.len(), shape.workers);
+        for (index, (name, value)) in total.iter().enumerate() {
+            let by_worker: u64 = metrics.workers.iter().map(|worker| worker.iter().nth(index).unwrap().1).sum();
+            assert_eq!(value, by_worker, "{name}");
+        }
+        assert_eq!(total.polls, sum(&metrics, |worker| worker.polls));
+        assert_eq!(total.rescued_by_timeout, 0, "a lost wake-up");
+        assert!(total.searches_failed <= total.searches);
+        assert!(total.unparks_futex <= total.unparks);
+        let migrations =
+            total.migrations_group + total.migrations_llc + total.migrations_node + total.migrations_machine;
+        assert!(migrations <= total.polls);
+        if shape.workers == 1 {
+            let steals = total.steals_group + total.steals_llc + total.steals_node + total.steals_machine;
+            assert_eq!((migrations, steals, total.unparks), (0, 0, 0));
+        }
+        assert!(metrics.wake_cost_ns > 0);
+    });
+}
+
+#[test]
+fn foreign_wakes_are_counted() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let gate = Gate::default();
+        let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(gate.pass())).collect();
+        eventually("all wait", || gate.waiting() == 100);
+        assert_eq!(runtime.metrics().pending_tasks, 100);
+        let before = runtime.metrics().foreign_wakes;
+        gate.open();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        let metrics = runtime.metrics();
+        assert_eq!(metrics.foreign_wakes, before + 100);
+        assert!(metrics.foreign_unparks > 0, "somebody was woken for them, now or for their spawning");
+    });
+}

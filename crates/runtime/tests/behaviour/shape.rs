@@ -1,0 +1,130 @@
+//! The shapes that scenarios run on: numbers of workers, machines, policies.
+
+use std::sync::Arc;
+
+use quadrille::policy::{Adversary, Config};
+use quadrille::topology::Topology;
+use quadrille::{Builder, JoinHandle, Runtime};
+
+use crate::count::Count;
+use crate::gate::Gate;
+use crate::wait::{eventually, watched};
+
+/// A kind of runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) workers: usize,
+    topology: Option<Topology>,
+    config: Config,
+}
+
+impl Shape {
+    /// So many workers on a machine without structure.
+    pub(crate) fn flat(workers: usize) -> Self {
+        let cpus = u16::try_from(workers).expect("shapes are small");
+        Self {
+            name: format!("{workers} workers"),
+            workers,
+            topology: Some(Topology::flat(cpus)),
+            config: Config::default(),
+        }
+    }
+
+    /// A worker a hardware thread of a machine that is written down.
+    fn machine(text: &str) -> Self {
+        let topology: Topology = text.parse().unwrap();
+        Self { name: text.to_owned(), workers: topology.pus().len(), topology: Some(topology), config: Config::default() }
+    }
+
+    fn config(mut self, name: &str, config: Config) -> Self {
+        self.name = format!("{}, {name}", self.name);
+        self.config = config;
+        self
+    }
+
+    /// A builder with this shape's settings.
+    pub(crate) fn builder(&self) -> Builder {
+        let builder = Runtime::builder().worker_threads(self.workers).config(self.config.clone());
+        match &self.topology {
+            None => builder,
+            Some(topology) => builder.topology(topology.clone()),
+        }
+    }
+
+    /// A runtime of this shape.
+    pub(crate) fn runtime(&self) -> Runtime {
+        self.builder().build().unwrap()
+    }
+}
+
+/// Every shape: counts of workers, structured machines, plain work stealing, and policies that answer nonsense (W4).
+pub(crate) fn all() -> Vec<Shape> {
+    let mut shapes: Vec<Shape> = [1, 2, 4, 16, 64].into_iter().map(Shape::flat).collect();
+    shapes.push(Shape { topology: None, name: "this machine".to_owned(), ..Shape::flat(2) });
+    shapes.push(Shape::machine("node:2 llc:2 core:4"));
+    shapes.push(Shape::machine("llc:3 core:2 pu:2"));
+    shapes.push(Shape::flat(4).config("baseline", Config::baseline()));
+    for adversary in [Adversary::AlwaysWorkerZero, Adversary::Random, Adversary::Farthest] {
+        let mut config = Config::default();
+        config.adversary = adversary;
+        shapes.push(Shape::machine("node:2 llc:2 core:2").config(&format!("{adversary:?}"), config));
+    }
+    shapes
+}
+
+/// Runs `scenario` on every shape that `wanted` picks, each under the watchdog.
+pub(crate) fn for_each_shape_if(
+    wanted: impl Fn(&Shape) -> bool,
+    scenario: impl Fn(&Shape) + Send + Sync + 'static,
+) {
+    let scenario = Arc::new(scenario);
+    for shape in all().into_iter().filter(|shape| wanted(shape)) {
+        let scenario = scenario.clone();
+        watched(&shape.name.clone(), move || scenario(&shape));
+    }
+}
+
+/// Runs `scenario` on every shape.
+pub(crate) fn for_each_shape(scenario: impl Fn(&Shape) + Send + Sync + 'static) {
+    for_each_shape_if(|_| true, scenario);
+}
+
+/// Workers that are held up, each by a task that blocks its thread. Dropping it releases them.
+#[must_use]
+pub(crate) struct Occupied {
+    gate: Gate,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Occupied {
+    /// Lets the workers go on.
+    pub(crate) fn release(mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.tasks)
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}
+
+/// Holds up every worker of `runtime`: nothing runs there until they are released. Returns once all are held, which
+/// also shows that every worker lives and gets work while others are stuck.
+pub(crate) fn occupy(runtime: &Runtime) -> Occupied {
+    let workers = runtime.handle().worker_count();
+    let (gate, held) = (Gate::default(), Count::default());
+    let tasks = (0..workers)
+        .map(|_| {
+            let (gate, held) = (gate.clone(), held.clone());
+            runtime.spawn(async move {
+                held.add();
+                gate.block();
+            })
+        })
+        .collect();
+    let occupied = Occupied { gate, tasks };
+    eventually("every worker is held up by one task", || held.get() == workers);
+    occupied
+}
