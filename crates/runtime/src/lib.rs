@@ -55,6 +55,7 @@ mod attributes;
 mod blocking;
 mod builder;
 pub mod coop;
+mod current;
 mod driver;
 mod error;
 pub mod io;
@@ -73,12 +74,13 @@ pub mod time;
 mod trace;
 
 pub use builder::Builder;
+pub use current::EnterGuard;
 pub use error::BuildError;
 pub use join_set::JoinSet;
 pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
-pub use runtime::{EnterGuard, Handle, Runtime, spawn, spawn_blocking};
+pub use runtime::{Handle, Runtime, spawn, spawn_blocking};
 pub use task::JoinHandle;
 
 #[cfg(feature = "macros")]

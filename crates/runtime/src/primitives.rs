@@ -5,10 +5,12 @@
 
 #[cfg(not(quadrille_loom))]
 mod imp {
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) use std::sync::Condvar;
+    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    pub(crate) use std::sync::{Condvar, Mutex};
     pub(crate) use std::thread::{Thread, current, park};
 
     /// Tells the processor that this is a spin loop.
@@ -120,5 +122,6 @@ mod imp {
 }
 
 pub(crate) use imp::*;
-/// For statics that only hand out numbers: they outlive every execution of a model, which loom's atomics may not.
+/// For statics: they outlive every execution of a model, which loom's own may not.
+pub(crate) use std::sync::Mutex as StaticMutex;
 pub(crate) use std::sync::atomic::{AtomicU64 as StaticU64, AtomicUsize as StaticUsize};

@@ -1,6 +1,5 @@
 //! A runtime, and the handles that reach it.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -9,6 +8,7 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::builder::Builder;
+use crate::current::{self, EnterGuard};
 use crate::error::BuildError;
 use crate::metrics::Metrics;
 use crate::sched::Shared;
@@ -21,7 +21,8 @@ use crate::task::spawn::{Options, allocate};
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
 /// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined, and
-/// so are the threads of the blocking pool once they have finished what they are running. Dropped on a worker thread (inside a task, of whichever runtime), it stops without waiting and without panicking.
+/// so are the threads of the blocking pool once they have finished what they are running. Dropped on a worker thread
+/// (inside a task, of whichever runtime), it stops without waiting and without panicking.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::new()?;
@@ -141,11 +142,6 @@ impl fmt::Debug for Runtime {
     }
 }
 
-thread_local! {
-    /// Handles entered on this thread, the current one last.
-    static ENTERED: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-}
-
 /// A reference to a runtime: cheap to clone, usable from any thread, does not keep the runtime running.
 #[derive(Clone)]
 pub struct Handle {
@@ -153,7 +149,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The current runtime: that of the worker the calling thread is, or the one last entered.
+    /// The current runtime: the one last entered on this thread, else that of the worker that the thread is.
     ///
     /// # Panics
     /// Outside a runtime.
@@ -169,21 +165,13 @@ impl Handle {
     /// The current runtime, if there is one.
     #[must_use]
     pub fn try_current() -> Option<Self> {
-        Context::with(|context| {
-            context.map(|context| Self {
-                shared: context.shared.clone(),
-            })
-        })
-        .or_else(|| ENTERED.with(|entered| entered.borrow().last().cloned()))
+        current::current()
     }
 
     /// Makes this the current runtime of the calling thread until the guard is dropped.
     #[must_use = "the runtime is current only while the guard lives"]
     pub fn enter(&self) -> EnterGuard {
-        ENTERED.with(|entered| entered.borrow_mut().push(self.clone()));
-        EnterGuard {
-            _not_send: std::marker::PhantomData,
-        }
+        current::enter(self.clone())
     }
 
     /// Spawns a task. It starts at once, whether or not the handle is awaited; dropping the handle detaches it.
@@ -272,19 +260,6 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// While it lives, its runtime is the current one of the thread. Guards are dropped in the reverse order of entering.
-#[derive(Debug)]
-pub struct EnterGuard {
-    _not_send: std::marker::PhantomData<*const ()>,
-}
-
-impl Drop for EnterGuard {
-    fn drop(&mut self) {
-        let left = ENTERED.with(|entered| entered.borrow_mut().pop());
-        drop(left);
-    }
-}
-
 /// Spawns a task on the current runtime; see [`Handle::spawn`].
 ///
 /// # Panics
@@ -296,7 +271,7 @@ where
     F::Output: Send + 'static,
 {
     // Two branches, each with the future moved once.
-    if Context::with(|context| context.is_some()) {
+    if current::is_worker() {
         return Context::with(|context| spawn_here(context.expect("asked just above"), Options::default(), future));
     }
     Handle::current().spawn(future)

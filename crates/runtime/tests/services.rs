@@ -136,11 +136,11 @@ fn a_runtime_stops_with_timers_and_readers_pending() {
     let runtime = Runtime::builder().worker_threads(2).build().unwrap();
     for _ in 0..100 {
         let alive = Arc::clone(&alive);
-        runtime.spawn(async move {
+        drop(runtime.spawn(async move {
             let (reader, _writer) = pipe().unwrap();
             let _ = timeout(LONG, reader.read(&mut [0])).await;
             drop(alive);
-        });
+        }));
     }
     runtime.block_on(async { sleep(Duration::from_millis(1)).await });
     let handle = runtime.handle().clone();
@@ -159,12 +159,12 @@ fn a_runtime_can_be_dropped_by_the_task_that_a_timer_woke() {
     let entered = inner.enter();
     let timer = sleep(Duration::from_millis(2));
     drop(entered);
-    outer.spawn(async move {
+    drop(outer.spawn(async move {
         // A timer of the inner runtime wakes a task of the outer one.
         timer.await;
         drop(inner);
         sender.send(()).unwrap();
-    });
+    }));
     receiver.recv().unwrap();
 }
 

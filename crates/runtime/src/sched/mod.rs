@@ -28,7 +28,7 @@ use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
 use crate::driver::Driver;
-use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
 
@@ -100,7 +100,7 @@ pub(crate) struct Parts {
 }
 
 /// The live schedulers of the process, for abort handles that outlive theirs.
-static LIVE: std::sync::Mutex<Vec<Weak<Shared>>> = std::sync::Mutex::new(Vec::new());
+static LIVE: StaticMutex<Vec<Weak<Shared>>> = StaticMutex::new(Vec::new());
 
 impl Shared {
     /// A scheduler and the owner's ends of its deques, one a worker.

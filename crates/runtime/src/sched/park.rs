@@ -299,7 +299,7 @@ impl Sleepers {
     /// the duty outlasts short pauses spares their end a wake-up for a new sentinel. True if something is stuck.
     fn doze(&self, worker: usize, mut duty: bool, word: &ParkWord, host: &mut impl Host) -> bool {
         loop {
-            let timeout = duty.then(|| host.interval());
+            let timeout = duty.then(|| host.interval()).or(stress::PARK_MAX);
             match word.wait(timeout) {
                 Wait::Token => return false,
                 Wait::TimedOut => match host.sentinel_look() {

@@ -9,7 +9,9 @@ use super::queue::group::Entry;
 use super::{Shared, stats::WorkerCounters};
 use std::sync::Arc;
 
+use crate::current;
 use crate::primitives::Ordering;
+use crate::runtime::Handle;
 use crate::task::Runnable;
 use crate::task::meta::BLOCKING;
 
@@ -42,9 +44,7 @@ impl Context {
         if yielded {
             // A re-queue signals nobody but a missing sentinel: the worker looks after its queue between tasks.
             self.local.push(runnable);
-            if self.shared.sleepers.idle.count() != 0 && !self.shared.sleepers.has_sentinel() {
-                self.offer();
-            }
+            self.keep_watch();
         } else {
             self.push_slot(runnable);
         }
@@ -55,6 +55,17 @@ impl Context {
         if let Some(displaced) = self.me().slot.replace(runnable) {
             self.local.push(displaced);
             self.offer();
+        } else {
+            self.keep_watch();
+        }
+    }
+
+    /// See [`Shared::keep_watch`].
+    #[inline]
+    pub(super) fn keep_watch(&self) {
+        if self.shared.sleepers.idle.count() != 0 {
+            self.shared
+                .keep_watch(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
         }
     }
 
@@ -138,13 +149,19 @@ impl Context {
         if self.shared.policy.unpark(&view) {
             self.shared
                 .wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
+        } else {
+            self.keep_watch();
         }
     }
 }
 
 impl Shared {
-    /// Queues a new task from a thread that is no worker of this runtime.
+    /// Queues a new task from a thread that is no worker of this runtime; drops it if the runtime stops.
     pub(crate) fn spawn_foreign(&self, runnable: Runnable) {
+        if self.sleepers.is_stopping() {
+            // Else the last worker's drain would have to be faster than all who spawn.
+            return drop(runnable);
+        }
         let mut placement = Placement::Injector { llc: LlcId(0) };
         if self.policy.groups_on() {
             let view = self.spawn_view(None);
@@ -176,7 +193,11 @@ impl Shared {
 
     /// Sends a task that may block to the pool. Refused, it is dropped, which cancels it.
     pub(crate) fn submit_blocking(&self, runnable: Runnable) {
-        let job = Box::new(move || runnable.run());
+        let handle = Handle { shared: self.arc() };
+        let job = Box::new(move || {
+            let _current = current::enter(handle);
+            runnable.run();
+        });
         if let Err(rejected) = self.pool.submit(job) {
             drop(rejected.job);
         }
@@ -255,6 +276,8 @@ impl Shared {
         };
         if publish::to_anyone(|| injector.push(runnable), &self.sleepers, pays) {
             self.wake_any(llc, by);
+        } else {
+            self.keep_watch(llc, by);
         }
     }
 
@@ -274,8 +297,19 @@ impl Shared {
         let pays = |idle, awake| unobserved && self.unpark_pays(group, idle, awake);
         let push = || self.push_group(runnable, group, by);
         let seat = publish::to_group(push, &self.sleepers, group, prefer, pays);
-        if let Some(seat) = seat {
-            self.wake_claimed(seat, by);
+        match seat {
+            Some(seat) => self.wake_claimed(seat, by),
+            None => self.keep_watch(self.policy.plan.groups[group].llc, by),
+        }
+    }
+
+    /// (O) Something was queued and nobody was woken for it. Those who are awake may run one task for long; so somebody
+    /// idle must look at the queues from time to time. Without a sentinel, and without a searcher who becomes it or
+    /// names one, wakes a worker, whatever the policy says (W4).
+    fn keep_watch(&self, llc: LlcId, by: Option<&Context>) {
+        let sleepers = &self.sleepers;
+        if sleepers.idle.count() != 0 && !sleepers.has_sentinel() && sleepers.searching() == 0 {
+            self.wake_any(llc, by);
         }
     }
 

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
 use super::worker::Worker;
-use crate::primitives::{Ordering, spin_hint};
+use crate::primitives::spin_hint;
 use crate::stress::BATCH;
 use crate::sys::clock;
 use crate::task::Runnable;
@@ -367,13 +367,5 @@ impl Host for Bed<'_> {
             self.rounds.last = Nanos(clock::nanos());
         }
         Duration::from_nanos(self.context.shared.policy.config.sentinel_interval.0)
-    }
-}
-
-impl super::Shared {
-    /// The average that workers publish; for the trace line.
-    pub(crate) fn published_average_run(&self, worker: usize) -> Nanos {
-        // Ordering: Relaxed; an estimate.
-        Nanos(self.workers[worker].average_run.load(Ordering::Relaxed))
     }
 }

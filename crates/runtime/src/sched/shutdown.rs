@@ -3,6 +3,7 @@
 //! 1. Somebody calls `stop`: the flag, then a token for every worker.
 //! 2. Every worker finishes the task it is running, leaves its loop, and stops being its thread's worker: what its
 //!    thread schedules from now on goes to an injector like any foreign wake.
+//!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
 //! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose
 //!    runnables then arrive in the queues, from us or from a foreign waker that was under way), and repeats until both
@@ -15,7 +16,9 @@ use std::time::Duration;
 
 use super::Shared;
 use super::worker::Worker;
+use crate::current;
 use crate::primitives::{AtomicBool, Ordering, fence};
+use crate::runtime::Handle;
 use crate::stress;
 
 impl Worker {
@@ -23,6 +26,8 @@ impl Worker {
     pub(super) fn leave(self) {
         let context = self.context;
         let shared = context.shared.clone();
+        // Destructors that run from here on find their runtime, though the thread is its worker no more.
+        let _current = current::enter(Handle { shared: shared.clone() });
         let llc = shared.policy.plan.workers[context.id.index()].llc.index();
         while let Some(runnable) = context.me().slot.take().or_else(|| context.local.pop()) {
             shared.injectors[llc].push(runnable);

@@ -12,7 +12,7 @@ use super::search::{Rounds, Scope};
 use crate::coop;
 use std::sync::Arc;
 
-use crate::primitives::Ordering;
+use crate::primitives::{Ordering, fence};
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -217,9 +217,7 @@ impl Worker {
                 if self.context.local.len() > 0 || (last && self.anything_shared()) {
                     self.context.offer();
                 }
-                if awake.slept {
-                    self.name_successor();
-                }
+                self.name_successor();
                 return Some(runnable);
             }
             if awake.claimed {
@@ -229,18 +227,22 @@ impl Worker {
         }
     }
 
-    /// Somebody who slept goes to work, perhaps for long, and may have been the sentinel: while a queue of the others
-    /// still has work, one of the idle workers must keep watch (W5). It is woken, looks for that work, and takes the duty
-    /// when it goes back to sleep.
+    /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher woke
+    /// nobody: while a queue has work, one of the idle workers must keep watch (O).
     fn name_successor(&self) {
         let shared = &*self.context.shared;
-        let sleepers = &shared.sleepers;
-        if sleepers.idle.count() == 0 || sleepers.has_sentinel() || sleepers.searching() > 0 {
+        if shared.sleepers.idle.count() == 0 || shared.sleepers.has_sentinel() {
             return;
         }
+        // Ordering: SeqCst; (O) no sentinel and one searcher less before the look at the queues, against push before the
+        // look at both in `keep_watch`.
+        fence(Ordering::SeqCst);
         let left = |worker: &super::WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
-        if shared.workers.iter().any(|worker| left(worker)) {
-            shared.wake_any(shared.policy.plan.workers[self.context.id.index()].llc, Some(&self.context));
+        let queued = shared.workers.iter().any(|worker| left(worker))
+            || shared.groups.iter().any(|group| !group.is_empty())
+            || shared.injectors.iter().any(|injector| !injector.is_empty());
+        if queued {
+            self.context.keep_watch();
         }
     }
 

@@ -4,7 +4,7 @@
 //! condition variable beside the word. In a model, which has no clock, a wait of zero length may end at once, and any
 //! other only when woken.
 
-use crate::primitives::{AtomicU32, Ordering};
+use crate::primitives::AtomicU32;
 
 #[cfg(all(target_os = "linux", not(quadrille_loom)))]
 mod imp {
@@ -14,10 +14,14 @@ mod imp {
 
     use super::AtomicU32;
 
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     pub(super) struct Bed;
 
     impl Bed {
+        pub(super) fn new() -> Self {
+            Self
+        }
+
         pub(super) fn sleep(&self, word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
             let timeout = timeout.map(|t| Timespec {
                 tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
@@ -37,8 +41,8 @@ mod imp {
 mod imp {
     use std::time::Duration;
 
-    use super::{AtomicU32, Ordering};
-    use crate::primitives::{Condvar, Mutex, wait_on};
+    use super::AtomicU32;
+    use crate::primitives::{Condvar, Mutex, Ordering, wait_on};
 
     #[derive(Debug)]
     pub(super) struct Bed {
@@ -46,16 +50,14 @@ mod imp {
         changed: Condvar,
     }
 
-    impl Default for Bed {
-        fn default() -> Self {
+    impl Bed {
+        pub(super) fn new() -> Self {
             Self {
                 lock: Mutex::new(()),
                 changed: Condvar::new(),
             }
         }
-    }
 
-    impl Bed {
         pub(super) fn sleep(&self, word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
             let guard = self.lock.lock().unwrap();
             // Ordering: Relaxed; the lock orders this load against the waker's store, which precedes `rouse`.
@@ -85,7 +87,7 @@ impl Futex {
     pub(crate) fn new(value: u32) -> Self {
         Self {
             word: AtomicU32::new(value),
-            bed: imp::Bed::default(),
+            bed: imp::Bed::new(),
         }
     }
 

@@ -28,19 +28,15 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let meta = Meta::new(shared, policy, options.flags, options.name);
+    let task = async_task::Builder::new().metadata(Meta::new(shared, policy, options.flags, options.name));
+    // SAFETY: `meta` is the metadata of the task that the body is made for: async-task keeps both in one allocation and
+    // drops the body first.
+    let body = |meta: &Meta| unsafe { Body::new(future, meta) };
     // SAFETY: `spawn_unchecked` asks for what `spawn` has as bounds:
-    // - the body is Send and 'static but for a pointer to the metadata, which async-task keeps in the same allocation
-    //   and drops after the body;
+    // - the body is Send and 'static but for its pointer to the metadata, which lives as long as it does;
     // - the schedule function is a function item: Send, Sync and 'static;
     // - the output is Send and 'static by our bounds.
-    let (runnable, task) = unsafe {
-        async_task::Builder::new().metadata(meta).spawn_unchecked(
-            // SAFETY: `meta` is the metadata of the task that the body is made for.
-            |meta| Body::new(future, meta),
-            WithInfo(schedule),
-        )
-    };
+    let (runnable, task) = unsafe { task.spawn_unchecked(body, WithInfo(schedule)) };
     (Runnable(runnable), JoinHandle::new(task))
 }
 

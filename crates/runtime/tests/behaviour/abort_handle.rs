@@ -28,7 +28,10 @@ fn an_abort_handle_made_at_the_end_knows_it_soon() {
             }
             let abort = handle.abort_handle();
             runtime.block_on(handle).unwrap();
-            assert!(abort.is_finished(), "round {round}: the task was joined, the abort handle thinks it lives");
+            assert!(
+                abort.is_finished(),
+                "round {round}: the task was joined, the abort handle thinks it lives"
+            );
         }
     });
 }

@@ -96,8 +96,9 @@ fn it_wakes_itself() {
                 return std::task::Poll::Ready(turns);
             }
             // Twice in one poll is once.
-            cx.waker().wake_by_ref();
-            cx.waker().clone().wake();
+            let waker = cx.waker().clone();
+            waker.wake_by_ref();
+            waker.wake();
             std::task::Poll::Pending
         }));
         assert_eq!(all, 1000);
@@ -143,6 +144,11 @@ fn it_works_on_a_runtime_that_has_ended() {
         let handle = runtime.handle().clone();
         drop(runtime);
         assert_eq!(handle.block_on(async { 5 }), 5);
-        assert!(handle.block_on(async { spawn(async { 6 }).await }).unwrap_err().is_cancelled());
+        assert!(
+            handle
+                .block_on(async { spawn(async { 6 }).await })
+                .unwrap_err()
+                .is_cancelled()
+        );
     });
 }

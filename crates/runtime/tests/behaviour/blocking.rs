@@ -135,7 +135,10 @@ fn a_job_knows_its_runtime() {
         let runtime = shape.runtime();
         let job = runtime.spawn_blocking(|| {
             let task = spawn(async { 1 });
-            (Handle::current().worker_count(), Handle::current().block_on(task).unwrap())
+            (
+                Handle::current().worker_count(),
+                Handle::current().block_on(task).unwrap(),
+            )
         });
         assert_eq!(runtime.block_on(job).unwrap(), (shape.workers, 1));
     });

@@ -17,7 +17,10 @@ struct Bomb {
 
 impl Bomb {
     fn new(armed: bool, drops: &Count) -> Self {
-        Self { armed, _counted: drops.token() }
+        Self {
+            armed,
+            _counted: drops.token(),
+        }
     }
 
     fn armed(drops: &Count) -> Self {
@@ -194,7 +197,11 @@ fn destructors_find_their_runtime_at_shutdown() {
         drop(runtime);
         assert_eq!(dropped.get(), 100);
         assert_eq!(futures.get(), 100);
-        assert_eq!(spawned.get(), 100, "`spawn` panicked in a destructor: two of them in a task end the process");
+        assert_eq!(
+            spawned.get(),
+            100,
+            "`spawn` panicked in a destructor: two of them in a task end the process"
+        );
     });
 }
 

@@ -111,10 +111,11 @@ fn a_task_that_wakes_itself_starves_nobody() {
                     if done.load(Ordering::SeqCst) || counted.fetch_add(1, Ordering::SeqCst) >= TURNS_MAX {
                         return Poll::Ready(());
                     }
+                    let waker = cx.waker().clone();
                     if by_value {
-                        cx.waker().clone().wake();
+                        waker.wake();
                     } else {
-                        cx.waker().wake_by_ref();
+                        waker.wake_by_ref();
                     }
                     Poll::Pending
                 })));

@@ -32,10 +32,9 @@ enum Event {
 }
 
 use Event::{
-    AbortedBeforeFirstPoll, AbortedWhileFinishing, AbortedWhilePending, AbortedWhileRunning,
-    CompletesAfterPending, CompletesAtOnce, PanicsAtFirstPoll, PanicsLater,
-    RuntimeDroppedBeforeFirstPoll, RuntimeDroppedWhileFinishing, RuntimeDroppedWhilePending,
-    RuntimeDroppedWhileRunning,
+    AbortedBeforeFirstPoll, AbortedWhileFinishing, AbortedWhilePending, AbortedWhileRunning, CompletesAfterPending,
+    CompletesAtOnce, PanicsAtFirstPoll, PanicsLater, RuntimeDroppedBeforeFirstPoll, RuntimeDroppedWhileFinishing,
+    RuntimeDroppedWhilePending, RuntimeDroppedWhileRunning,
 };
 
 const EVENTS: [Event; 12] = [
@@ -91,10 +90,9 @@ impl Event {
     /// How the task ends. Its polls are the steps of its script.
     fn ending(self) -> Ending {
         match self {
-            CompletesAtOnce
-            | CompletesAfterPending
-            | AbortedWhileFinishing
-            | RuntimeDroppedWhileFinishing => Ending::Value,
+            CompletesAtOnce | CompletesAfterPending | AbortedWhileFinishing | RuntimeDroppedWhileFinishing => {
+                Ending::Value
+            }
             PanicsAtFirstPoll | PanicsLater => Ending::Panic,
             AbortedBeforeFirstPoll
             | AbortedWhilePending
@@ -109,10 +107,7 @@ impl Event {
 /// Makes `event` happen to the task of `witness`; the runtime may be gone after it.
 fn happen(event: Event, runtime: Runtime, witness: &Witness, abort: &AbortHandle) -> Option<Runtime> {
     match event {
-        CompletesAtOnce
-        | PanicsAtFirstPoll
-        | AbortedBeforeFirstPoll
-        | RuntimeDroppedBeforeFirstPoll => {}
+        CompletesAtOnce | PanicsAtFirstPoll | AbortedBeforeFirstPoll | RuntimeDroppedBeforeFirstPoll => {}
         CompletesAfterPending | PanicsLater => {
             eventually("the first poll", || witness.has_waker());
             witness.take_waker().unwrap().wake();
@@ -160,6 +155,21 @@ fn ending_of(result: &Result<Token, JoinError>) -> Ending {
     }
 }
 
+/// The handle of a task to which `event` has happened gives the result that belongs to it.
+fn join(mut handle: JoinHandle<Token>, event: Event, what: &str) {
+    eventually(&format!("{what}: the handle knows"), || handle.is_finished());
+    let Poll::Ready(result) = poll_once(&mut handle, &Count::default()) else {
+        panic!("{what}: finished, but the handle is pending")
+    };
+    assert_eq!(ending_of(&result), event.ending(), "{what}");
+    if let Err(error) = result {
+        assert_eq!(error.id(), handle.id(), "{what}");
+        if let Ok(payload) = error.try_into_panic() {
+            assert_eq!(payload.downcast_ref(), Some(&PAYLOAD), "{what}");
+        }
+    }
+}
+
 /// One cell of the matrix.
 fn cell(shape: &Shape, event: Event, owner: Owner) {
     let what = format!("{event:?} × {owner:?}");
@@ -172,7 +182,10 @@ fn cell(shape: &Shape, event: Event, owner: Owner) {
     let task = handle.as_mut().unwrap();
     let abort = task.abort_handle();
     assert_eq!(abort.id(), task.id());
-    assert!(!task.is_finished() && !abort.is_finished(), "{what}: finished before it began");
+    assert!(
+        !task.is_finished() && !abort.is_finished(),
+        "{what}: finished before it began"
+    );
     match owner {
         Owner::Awaits => assert!(poll_once(task, &joiner).is_pending(), "{what}"),
         Owner::Holds => {}
@@ -191,33 +204,29 @@ fn cell(shape: &Shape, event: Event, owner: Owner) {
         runtime = happen(event, held, &witness, &abort);
     }
     eventually(&format!("{what}: the task is finished"), || abort.is_finished());
-    if let Some(mut handle) = handle {
-        eventually(&format!("{what}: the handle knows"), || handle.is_finished());
+    if let Some(handle) = handle {
         if owner == Owner::Awaits {
             eventually(&format!("{what}: the joiner is woken"), || joiner.get() > 0);
         }
-        let Poll::Ready(result) = poll_once(&mut handle, &Count::default()) else {
-            panic!("{what}: finished, but the handle is pending")
-        };
-        assert_eq!(ending_of(&result), event.ending(), "{what}");
-        if let Err(error) = result {
-            assert_eq!(error.id(), abort.id(), "{what}");
-            if let Ok(payload) = error.try_into_panic() {
-                assert_eq!(payload.downcast_ref(), Some(&PAYLOAD), "{what}");
-            }
-        }
+        join(handle, event, &what);
     }
     // What it does when there is nothing to do: nothing.
     abort.abort();
     drop(runtime);
     let made = usize::from(event.ending() == Ending::Value);
-    eventually(&format!("{what}: the output is dropped"), || witness.output_drops.get() == made);
+    eventually(&format!("{what}: the output is dropped"), || {
+        witness.output_drops.get() == made
+    });
     // With the runtime and the handle gone, the counts are final.
     assert_eq!(witness.polls.get(), event.script().len(), "{what}: polls");
     assert_eq!(witness.future_drops.get(), 1, "{what}: drops of the future");
     assert_eq!(witness.outputs_made.get(), made, "{what}: outputs made");
     assert_eq!(witness.output_drops.get(), made, "{what}: drops of the output");
-    assert_eq!(joiner.get(), usize::from(owner == Owner::Awaits), "{what}: wakes of the joiner");
+    assert_eq!(
+        joiner.get(),
+        usize::from(owner == Owner::Awaits),
+        "{what}: wakes of the joiner"
+    );
     // A waker may outlive everything; waking it does nothing.
     if let Some(waker) = witness.take_waker() {
         waker.wake_by_ref();
@@ -307,10 +316,15 @@ fn a_task_may_abort_itself() {
 fn names_and_ids_belong_to_the_task() {
     for_each_shape(|shape| {
         let runtime = shape.runtime();
-        let named = quadrille::task::Builder::new().name("clerk").spawn_on(runtime.handle(), async { 1 });
+        let named = quadrille::task::Builder::new()
+            .name("clerk")
+            .spawn_on(runtime.handle(), async { 1 });
         let plain = runtime.spawn(async { 2 });
         assert_eq!((named.name(), plain.name()), (Some("clerk"), None));
         assert_ne!(named.id(), plain.id());
-        assert_eq!(runtime.block_on(async { named.await.unwrap() + plain.await.unwrap() }), 3);
+        assert_eq!(
+            runtime.block_on(async { named.await.unwrap() + plain.await.unwrap() }),
+            3
+        );
     });
 }

@@ -35,7 +35,11 @@ fn an_idle_runtime_does_nothing() {
             });
             let before = restlessness(&runtime);
             thread::sleep(Duration::from_millis(50));
-            assert_eq!(restlessness(&runtime), before, "parks, looks, searches while idle (used: {used})");
+            assert_eq!(
+                restlessness(&runtime),
+                before,
+                "parks, looks, searches while idle (used: {used})"
+            );
         }
     });
 }
@@ -69,13 +73,14 @@ fn counters_are_consistent() {
     for_each_shape(|shape| {
         const TASKS: u64 = 2000;
         let runtime = shape.runtime();
-        runtime.block_on(runtime.spawn(async {
-            let tasks: Vec<_> = (0..TASKS).map(|_| spawn(quadrille::task::yield_now())).collect();
-            for task in tasks {
-                task.await.unwrap();
-            }
-        }))
-        .unwrap();
+        runtime
+            .block_on(runtime.spawn(async {
+                let tasks: Vec<_> = (0..TASKS).map(|_| spawn(quadrille::task::yield_now())).collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            }))
+            .unwrap();
         // All have been joined: what is still on its way is a worker's last store.
         eventually("every poll is counted", || runtime.metrics().total().polls > 2 * TASKS);
         eventually("none is pending", || runtime.metrics().pending_tasks == 0);
@@ -83,7 +88,11 @@ fn counters_are_consistent() {
         let total = metrics.total();
         assert_eq!(metrics.workers.len(), shape.workers);
         for (index, (name, value)) in total.iter().enumerate() {
-            let by_worker: u64 = metrics.workers.iter().map(|worker| worker.iter().nth(index).unwrap().1).sum();
+            let by_worker: u64 = metrics
+                .workers
+                .iter()
+                .map(|worker| worker.iter().nth(index).unwrap().1)
+                .sum();
             assert_eq!(value, by_worker, "{name}");
         }
         assert_eq!(total.polls, sum(&metrics, |worker| worker.polls));
@@ -116,6 +125,9 @@ fn foreign_wakes_are_counted() {
         }
         let metrics = runtime.metrics();
         assert_eq!(metrics.foreign_wakes, before + 100);
-        assert!(metrics.foreign_unparks > 0, "somebody was woken for them, now or for their spawning");
+        assert!(
+            metrics.foreign_unparks > 0,
+            "somebody was woken for them, now or for their spawning"
+        );
     });
 }

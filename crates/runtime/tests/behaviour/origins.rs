@@ -16,7 +16,10 @@ fn a_task_is_spawned_from_anywhere() {
         let runtime = shape.runtime();
         let here = Some(shape.workers);
         // From `block_on`.
-        assert_eq!(runtime.block_on(async { spawn(async { current() }).await.unwrap() }), here);
+        assert_eq!(
+            runtime.block_on(async { spawn(async { current() }).await.unwrap() }),
+            here
+        );
         // From a task.
         let outer = runtime.spawn(async { spawn(async { current() }).await.unwrap() });
         assert_eq!(runtime.block_on(outer).unwrap(), here);
@@ -173,7 +176,11 @@ fn a_handle_moves_to_another_waker_between_polls() {
         let (first, second) = (crate::count::Count::default(), crate::count::Count::default());
         for count in [&first, &second] {
             let waker = count.waker();
-            assert!(Pin::new(&mut handle).poll(&mut Context::from_waker(&waker)).is_pending());
+            assert!(
+                Pin::new(&mut handle)
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_pending()
+            );
         }
         gate.open();
         eventually("the last waker is woken", || second.get() == 1);

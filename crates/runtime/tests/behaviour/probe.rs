@@ -42,7 +42,11 @@ pub(crate) struct Witness {
 impl Witness {
     /// A probe that follows `script`, one step a poll.
     pub(crate) fn probe(&self, script: &'static [Step]) -> Probe {
-        Probe { script, witness: self.clone(), _dropped: self.future_drops.token() }
+        Probe {
+            script,
+            witness: self.clone(),
+            _dropped: self.future_drops.token(),
+        }
     }
 
     /// Takes the waker of the last pending poll, if it has got there.
@@ -82,7 +86,11 @@ impl Future for Probe {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Token> {
         let index = self.witness.polls.add();
         self.witness.started.open();
-        match self.script.get(index).expect("polled more often than the script has steps") {
+        match self
+            .script
+            .get(index)
+            .expect("polled more often than the script has steps")
+        {
             Step::Ready => self.ready(),
             Step::Pending => self.pending(cx),
             Step::Panic => std::panic::panic_any(PAYLOAD),

@@ -42,12 +42,15 @@ fn tasks_of_two_runtimes_wake_each_other() {
 
 #[test]
 fn runtimes_end_in_any_order() {
-    const ORDERS: [[usize; 3]; 6] =
-        [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     for_each_shape(|shape| {
         for order in ORDERS {
             let drops = Count::default();
-            let mut runtimes = [Some(shape.runtime()), Some(Shape::flat(1).runtime()), Some(Shape::flat(2).runtime())];
+            let mut runtimes = [
+                Some(shape.runtime()),
+                Some(Shape::flat(1).runtime()),
+                Some(Shape::flat(2).runtime()),
+            ];
             // Each waits for the others: by channel, by gate, by handle.
             let (sender, receiver) = mpmc::bounded::<u32>(4);
             let gate = Gate::default();

@@ -34,7 +34,12 @@ impl Shape {
     /// A worker a hardware thread of a machine that is written down.
     fn machine(text: &str) -> Self {
         let topology: Topology = text.parse().unwrap();
-        Self { name: text.to_owned(), workers: topology.pus().len(), topology: Some(topology), config: Config::default() }
+        Self {
+            name: text.to_owned(),
+            workers: topology.pus().len(),
+            topology: Some(topology),
+            config: Config::default(),
+        }
     }
 
     fn config(mut self, name: &str, config: Config) -> Self {
@@ -45,7 +50,9 @@ impl Shape {
 
     /// A builder with this shape's settings.
     pub(crate) fn builder(&self) -> Builder {
-        let builder = Runtime::builder().worker_threads(self.workers).config(self.config.clone());
+        let builder = Runtime::builder()
+            .worker_threads(self.workers)
+            .config(self.config.clone());
         match &self.topology {
             None => builder,
             Some(topology) => builder.topology(topology.clone()),
@@ -61,23 +68,26 @@ impl Shape {
 /// Every shape: counts of workers, structured machines, plain work stealing, and policies that answer nonsense (W4).
 pub(crate) fn all() -> Vec<Shape> {
     let mut shapes: Vec<Shape> = [1, 2, 4, 16, 64].into_iter().map(Shape::flat).collect();
-    shapes.push(Shape { topology: None, name: "this machine".to_owned(), ..Shape::flat(2) });
+    shapes.push(Shape {
+        topology: None,
+        name: "this machine".to_owned(),
+        ..Shape::flat(2)
+    });
     shapes.push(Shape::machine("node:2 llc:2 core:4"));
     shapes.push(Shape::machine("llc:3 core:2 pu:2"));
     shapes.push(Shape::flat(4).config("baseline", Config::baseline()));
     for adversary in [Adversary::AlwaysWorkerZero, Adversary::Random, Adversary::Farthest] {
-        let mut config = Config::default();
-        config.adversary = adversary;
+        let config = Config {
+            adversary,
+            ..Config::default()
+        };
         shapes.push(Shape::machine("node:2 llc:2 core:2").config(&format!("{adversary:?}"), config));
     }
     shapes
 }
 
 /// Runs `scenario` on every shape that `wanted` picks, each under the watchdog.
-pub(crate) fn for_each_shape_if(
-    wanted: impl Fn(&Shape) -> bool,
-    scenario: impl Fn(&Shape) + Send + Sync + 'static,
-) {
+pub(crate) fn for_each_shape_if(wanted: impl Fn(&Shape) -> bool, scenario: impl Fn(&Shape) + Send + Sync + 'static) {
     let scenario = Arc::new(scenario);
     for shape in all().into_iter().filter(|shape| wanted(shape)) {
         let scenario = scenario.clone();

@@ -50,7 +50,11 @@ fn of_pending_tasks() {
     for_each_shape(|shape| {
         let gate = Gate::default();
         let waits = gate.clone();
-        all_dropped(shape, |_| gate.pass(), move || eventually("all wait", || waits.waiting() == TASKS));
+        all_dropped(
+            shape,
+            |_| gate.pass(),
+            move || eventually("all wait", || waits.waiting() == TASKS),
+        );
     });
 }
 

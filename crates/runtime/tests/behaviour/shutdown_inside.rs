@@ -41,7 +41,11 @@ fn by_dropping_the_own_runtime() {
         assert_eq!(workers, shape.workers);
         eventually("all tasks are dropped", || drops.get() == 501);
         assert!(futures_lite::future::block_on(late).unwrap_err().is_cancelled());
-        assert!(futures_lite::future::block_on(handle.spawn(async {})).unwrap_err().is_cancelled());
+        assert!(
+            futures_lite::future::block_on(handle.spawn(async {}))
+                .unwrap_err()
+                .is_cancelled()
+        );
     });
 }
 
@@ -115,7 +119,10 @@ fn by_two_runtimes_that_drop_each_other() {
         eventually("both wait", || gate.waiting() == 2);
         gate.open();
         // Either may have come first and cancelled the other before it ran.
-        let ended = [futures_lite::future::block_on(ends_b), futures_lite::future::block_on(ends_a)];
+        let ended = [
+            futures_lite::future::block_on(ends_b),
+            futures_lite::future::block_on(ends_a),
+        ];
         assert!(ended.iter().any(Result::is_ok));
         eventually("all tasks are dropped", || drops.get() == 100);
     });

@@ -79,7 +79,9 @@ fn storm_while(runtime: Runtime, end: impl FnOnce(Runtime)) {
     end(runtime);
     // Some more, on a runtime that is gone.
     let so_far = ledger.made.load(Ordering::SeqCst);
-    eventually("the storm goes on", || ledger.made.load(Ordering::SeqCst) > so_far + 300);
+    eventually("the storm goes on", || {
+        ledger.made.load(Ordering::SeqCst) > so_far + 300
+    });
     stop.store(true, Ordering::SeqCst);
     for thread in threads {
         thread.join().unwrap();

@@ -67,7 +67,10 @@ fn rounds(count: usize, round: impl Fn(&Runtime, &Others) -> (Duration, usize) +
             for nth in 0..ROUNDS {
                 let (wait, ran) = round(&runtime, &Others::default());
                 assert_eq!(ran, count, "round {nth}: tasks that ran while another one spun");
-                assert!(wait < WAIT_MAX, "round {nth}: the last of {count} tasks waited {wait:?}");
+                assert!(
+                    wait < WAIT_MAX,
+                    "round {nth}: the last of {count} tasks waited {wait:?}"
+                );
             }
         },
     );
@@ -189,7 +192,11 @@ fn all_workers_but_one_spin() {
                 met.wait();
                 let (wait, ran) = others.spin(TASKS * (shape.workers - 1));
                 release.open();
-                assert_eq!(ran, TASKS * (shape.workers - 1), "round {nth}: tasks that ran while others were stuck");
+                assert_eq!(
+                    ran,
+                    TASKS * (shape.workers - 1),
+                    "round {nth}: tasks that ran while others were stuck"
+                );
                 assert!(wait < WAIT_MAX, "round {nth}: the last task waited {wait:?}");
             }
         },

@@ -88,9 +88,17 @@ fn when_it_ends_with_a_limit() {
 
 #[test]
 fn when_it_could_not_be_built() {
-    let error = Runtime::builder().worker_threads(0).thread_name("hyg-none").build().unwrap_err();
+    let error = Runtime::builder()
+        .worker_threads(0)
+        .thread_name("hyg-none")
+        .build()
+        .unwrap_err();
     assert_eq!(error.to_string(), "the number of workers is 0, expected 1 to 4096");
-    let error = Runtime::builder().worker_threads(5000).thread_name("hyg-none").build().unwrap_err();
+    let error = Runtime::builder()
+        .worker_threads(5000)
+        .thread_name("hyg-none")
+        .build()
+        .unwrap_err();
     assert_eq!(error.to_string(), "the number of workers is 5000, expected 1 to 4096");
     assert_eq!(threads("hyg-none"), 0);
 }
