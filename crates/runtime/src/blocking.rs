@@ -209,7 +209,8 @@ impl Pool {
                 }
             }
         }
-        let abandoned = state.threads;
+        // Those who sleep have been told, and run nothing on their way out.
+        let abandoned = state.threads - state.idle - state.permits;
         let last = state.last_left.take();
         drop(state);
         last.map(JoinHandle::join);

@@ -115,8 +115,7 @@ impl Runtime {
     pub fn shutdown_background(mut self) {
         self.stopped = true;
         drop(self.trace.take());
-        self.handle.shared.sleepers.stop();
-        self.handle.shared.forget_threads();
+        self.handle.shared.abandon();
     }
 
     fn stop(&mut self, limit: Option<Duration>) -> usize {

@@ -60,8 +60,11 @@ impl Shared {
         self.pool.shutdown(Some(Duration::ZERO))
     }
 
-    /// Lets the workers end on their own.
-    pub(crate) fn forget_threads(&self) {
+    /// Step 1, and nobody waits: workers and the threads of the pool end on their own.
+    pub(crate) fn abandon(&self) {
+        self.sleepers.stop();
+        self.driver.shutdown();
+        self.pool.shutdown(Some(Duration::ZERO));
         drop(std::mem::take(&mut *self.threads.lock().unwrap()));
     }
 

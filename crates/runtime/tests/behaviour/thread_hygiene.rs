@@ -71,7 +71,7 @@ fn when_it_ends_in_the_background() {
 #[test]
 fn when_it_ends_with_a_limit() {
     for_each_shape(|shape| {
-        let runtime = busy_runtime(shape, "hyg-limit");
+        let runtime = shape.builder().thread_name("hyg-limit").build().unwrap();
         let (started, release) = (Gate::default(), Gate::default());
         let (starts, released) = (started.clone(), release.clone());
         drop(runtime.spawn_blocking(move || {
