@@ -120,9 +120,8 @@ impl<T> Future for JoinHandle<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        std::task::ready!(crate::coop::poll_proceed(cx));
         let task = self.task.as_mut().expect("the task is taken in drop only");
-        let outcome = std::task::ready!(Pin::new(task).poll(cx));
+        let outcome = std::task::ready!(crate::coop::poll_progress(cx, |cx| Pin::new(task).poll(cx)));
         self.tell_abort_handles();
         let id = self.id();
         Poll::Ready(match outcome.map(Outcome::into_result) {

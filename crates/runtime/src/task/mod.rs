@@ -1,39 +1,43 @@
-//! The task cell and everything that knows it.
+//! Tasks: their ids and names, giving way, joining and aborting.
 //!
-//! A task is one allocation made by async-task: its state word, our [`Meta`], and a [`Body`](body::Body) that holds the
-//! user's future or, later, its result. async-task is used in this folder only; the rest of the crate sees a
-//! [`Runnable`] (the right to run the task once) and a [`JoinHandle`].
-//!
-//! # Who owns what
-//!
-//! | reference | held by | may do |
-//! |---|---|---|
-//! | `Runnable` | whoever made the transition idle -> scheduled, then a queue, then a worker | run the task, drop it (which cancels it), read and write the policy fields |
-//! | `Waker` | user code, the registry | ask for a `Runnable` |
-//! | `JoinHandle` | user code | take the result, abort, look at the metadata that never changes |
-//!
-//! # Phases
-//!
-//! | phase | where the `Runnable` is | in the registry | body |
-//! |---|---|---|---|
-//! | new | in a queue | no | future |
-//! | running | on a worker's stack | if it was ever pending | future |
-//! | pending | nowhere | yes | future |
-//! | woken | in a queue | yes | future |
-//! | finished | gone | no | result, until it is taken or the handle is dropped |
-//!
-//! A task that finishes in its first run never touches the registry. One that returns `Pending` enters it once, so that
-//! a runtime that shuts down finds it; its body leaves it when it is dropped, on every path.
-//!
-//! # Rules
-//!
-//! 1. `Meta::policy` is a plain cell: only the holder of the `Runnable` touches it; it passes on with the queue's
-//!    release and acquire.
-//! 2. Everything else in `Meta` is either constant or atomic.
-//! 3. The body is dropped exactly once, by async-task: after completion, or when a `Runnable` is dropped, or run after
-//!    it was closed. A panic in the user's destructor is caught there: destructors of tasks never unwind into a worker.
-//! 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to
-//!    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).
+//! A task is made by [`spawn`](crate::spawn), [`Handle::spawn`](crate::Handle::spawn) or a [`Builder`], and runs whether or
+//! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
+//! holds many.
+
+// A task is one allocation made by async-task: its state word, our `Meta`, and a `Body` that holds the
+// user's future or, later, its result. async-task is used in this folder only; the rest of the crate sees a
+// `Runnable` (the right to run the task once) and a `JoinHandle`.
+//
+// # Who owns what
+//
+// | reference | held by | may do |
+// |---|---|---|
+// | `Runnable` | whoever made the transition idle -> scheduled, then a queue, then a worker | run the task, drop it (which cancels it), read and write the policy fields |
+// | `Waker` | user code, the registry | ask for a `Runnable` |
+// | `JoinHandle` | user code | take the result, abort, look at the metadata that never changes |
+//
+// # Phases
+//
+// | phase | where the `Runnable` is | in the registry | body |
+// |---|---|---|---|
+// | new | in a queue | no | future |
+// | running | on a worker's stack | if it was ever pending | future |
+// | pending | nowhere | yes | future |
+// | woken | in a queue | yes | future |
+// | finished | gone | no | result, until it is taken or the handle is dropped |
+//
+// A task that finishes in its first run never touches the registry. One that returns `Pending` enters it once, so that
+// a runtime that shuts down finds it; its body leaves it when it is dropped, on every path.
+//
+// # Rules
+//
+// 1. `Meta::policy` is a plain cell: only the holder of the `Runnable` touches it; it passes on with the queue's
+//    release and acquire.
+// 2. Everything else in `Meta` is either constant or atomic.
+// 3. The body is dropped exactly once, by async-task: after completion, or when a `Runnable` is dropped, or run after
+//    it was closed. A panic in the user's destructor is caught there: destructors of tasks never unwind into a worker.
+// 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to
+//    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).
 
 pub(crate) mod abort;
 pub(crate) mod body;
@@ -53,3 +57,4 @@ pub use join::{AbortHandle, JoinHandle};
 pub use meta::Id;
 
 pub use crate::error::JoinError;
+pub use crate::join_set::JoinSet;
