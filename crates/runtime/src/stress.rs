@@ -26,7 +26,8 @@ mod imp {
     use std::sync::{LockResult, MutexGuard, TryLockError, TryLockResult};
     use std::time::Duration;
 
-    use crate::primitives::{Ordering, StaticMutex as StdMutex, StaticU64, spin_hint};
+    // One type under two names: only loom tells them apart, and it has no stress build.
+    use crate::primitives::{Mutex as Plain, Ordering, StaticMutex as PlainStatic, StaticU64, spin_hint};
 
     pub(crate) const BATCH: usize = 2;
 
@@ -69,13 +70,13 @@ mod imp {
     /// `std`'s lock, but who finds it taken tries again later. ThreadSanitizer does not see what a std that was compiled
     /// without it does in its slow path, so it would take every hand-over of a contended lock for a race.
     #[derive(Debug, Default)]
-    pub(crate) struct Mutex<T>(StdMutex<T>);
+    pub(crate) struct Mutex<T>(Plain<T>);
 
     pub(crate) use Mutex as StaticMutex;
 
     impl<T> Mutex<T> {
         pub(crate) const fn new(value: T) -> Self {
-            Self(StdMutex::new(value))
+            Self(PlainStatic::new(value))
         }
 
         pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
