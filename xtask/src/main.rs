@@ -36,7 +36,7 @@ usage: cargo xtask <command> [options]
   loom [FILTER]             model-check the tests of crates/runtime that are built with --cfg quadrille_loom
       --preemptions N       bound on preemptions per execution (default 2, LOOM_MAX_PREEMPTIONS overrides)
   mutate [--only NAME] [--list] [--seconds N]
-                            apply each file of mutations/ to a copy; the loom test it names must fail
+                            apply each file of mutations/ to a copy; the test it names must fail
   stress [--seconds N]      soak test with shrunk queues, random delays and timed parks (default 10 seconds)
   tsan [--seconds N]        the stress tests under ThreadSanitizer (nightly toolchain)
   asan [--seconds N]        the stress tests under AddressSanitizer (nightly toolchain)

@@ -4,6 +4,8 @@
 //! counts how often it was what ended the sleep. A wake-up that only a time-out delivers was lost: the count must be 0,
 //! and the test program checks that.
 
+use std::process::Command;
+
 use crate::failure::Outcome;
 use crate::options::Options;
 use crate::process;
@@ -18,14 +20,20 @@ pub(crate) const SECONDS_VARIABLE: &str = "QUADRILLE_STRESS_SECONDS";
 pub(crate) fn run(options: &Options) -> Outcome {
     let seconds = options.value("--seconds")?.unwrap_or(SECONDS_DEFAULT);
     options.finish()?;
-    let mut command = process::cargo(["test", "--package", "quadrille", "--release", "--test", "stress"]);
-    process::add_rustflags(&mut command, "--cfg quadrille_stress");
-    process::use_checking_profile(&mut command);
+    let mut command = tests();
     command
-        .env("CARGO_TARGET_DIR", workspace::target_dir("stress"))
-        .env(SECONDS_VARIABLE, seconds.to_string());
-    command.args(["--", "--nocapture"]);
+        .env(SECONDS_VARIABLE, seconds.to_string())
+        .args(["--", "--nocapture"]);
     let counts = process::run_tests(command)?;
     println!("stress: {} tests passed, {seconds} s of soak", counts.passed);
     Ok(())
+}
+
+/// `cargo test` for the soak, in its own target directory.
+pub(crate) fn tests() -> Command {
+    let mut command = process::cargo(["test", "--package", "quadrille", "--release", "--test", "stress"]);
+    process::add_rustflags(&mut command, "--cfg quadrille_stress");
+    process::use_checking_profile(&mut command);
+    command.env("CARGO_TARGET_DIR", workspace::target_dir("stress"));
+    command
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask mutate`: a test that cannot fail proves nothing.
 //!
-//! Every file of `mutations/` breaks one line of the protocol and names the loom test that must notice. The workspace, as
+//! Every file of `mutations/` breaks one line of the protocol and names the test that must notice, a model or a soak. The workspace, as
 //! it is on disk, is copied below the target directory; there each mutation is applied alone, the unit tests are built,
 //! and the named test is run. First the unchanged copy must pass all the named tests, or a failure would mean nothing.
 //!
@@ -12,6 +12,7 @@
 
 mod mutation;
 
+use mutation::Build;
 pub(crate) use mutation::Mutation;
 
 use std::fs;
@@ -23,12 +24,15 @@ use crate::failure::{Failure, Outcome};
 use crate::loom;
 use crate::options::Options;
 use crate::process::{self, Verdict};
+use crate::stress;
 use crate::workspace;
 
 /// Where mutations live, relative to the root.
 pub(crate) const FOLDER: &str = "mutations/";
 /// A loom test that a mutation turns into an endless search is caught after this long.
 const SECONDS_DEFAULT: u64 = 300;
+/// A soak that has not noticed by then is not going to; its tests share the time.
+const SOAK_SECONDS: u64 = 120;
 
 /// The name of the mutation in the file at `path`.
 pub(crate) fn name_of(path: &str) -> &str {
@@ -113,16 +117,23 @@ impl Bench {
 
     /// All tests that the mutations name pass without them.
     fn check_unchanged(&self, mutations: &[Mutation]) -> Outcome {
-        let mut tests: Vec<&str> = mutations.iter().map(|mutation| mutation.test.as_str()).collect();
-        tests.sort_unstable();
-        tests.dedup();
-        if tests.is_empty() {
-            return Ok(());
+        for build in [Build::Loom, Build::Stress] {
+            let of_build = mutations.iter().filter(|mutation| mutation.build == build);
+            let mut tests: Vec<&str> = of_build.map(|mutation| mutation.test.as_str()).collect();
+            tests.sort_unstable();
+            tests.dedup();
+            if !tests.is_empty() {
+                self.check_tests(build, &tests)?;
+            }
         }
-        let program = self.build()?;
+        Ok(())
+    }
+
+    fn check_tests(&self, build: Build, tests: &[&str]) -> Outcome {
+        let program = Self::program(build, &self.root)?;
         for test in tests {
             let start = Instant::now();
-            let verdict = self.run_test(&program, test)?;
+            let verdict = self.run_test(&program, build, test)?;
             println!(
                 "unchanged: {test}: {verdict:?} ({:.1} s)",
                 start.elapsed().as_secs_f64()
@@ -144,7 +155,8 @@ impl Bench {
         for (path, text) in &changes {
             write(&self.root.join(path), text.as_bytes())?;
         }
-        let result = self.build().and_then(|program| self.run_test(&program, &mutation.test));
+        let result = Self::program(mutation.build, &self.root)
+            .and_then(|program| self.run_test(&program, mutation.build, &mutation.test));
         for (path, _) in &changes {
             copy_if_changed(&source.join(path), &self.root.join(path))?;
         }
@@ -159,26 +171,33 @@ impl Bench {
         Ok(is_caught)
     }
 
-    fn build(&self) -> Outcome<PathBuf> {
-        let mut command = loom::tests();
+    /// Builds the tests of the copy at `root`.
+    fn program(build: Build, root: &Path) -> Outcome<PathBuf> {
+        let mut command = match build {
+            Build::Loom => loom::tests(),
+            Build::Stress => stress::tests(),
+        };
         command
-            .current_dir(&self.root)
+            .current_dir(root)
             .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
         process::build_unit_tests(command)
     }
 
     /// Runs the one test function called `name`, whatever module it is in.
-    fn run_test(&self, program: &Path, name: &str) -> Outcome<Verdict> {
+    fn run_test(&self, program: &Path, build: Build, name: &str) -> Outcome<Verdict> {
         let output = Command::new(program).args([name, "--list"]).output();
         let output = output.map_err(|error| Failure::new(format!("cannot run {}: {error}", program.display())))?;
         let listed = String::from_utf8_lossy(&output.stdout);
         let Some(path) = test_path(&listed, name) else {
-            return Err(Failure::new(format!(
-                "there is not exactly one loom test called `{name}`"
-            )));
+            return Err(Failure::new(format!("there is not exactly one test called `{name}`")));
         };
         let mut command = Command::new(program);
-        loom::set_bound(&mut command);
+        match build {
+            Build::Loom => loom::set_bound(&mut command),
+            Build::Stress => {
+                command.env(stress::SECONDS_VARIABLE, SOAK_SECONDS.to_string());
+            }
+        }
         process::run_limited(command.args([path, "--exact"]), &self.log(), self.limit)
     }
 

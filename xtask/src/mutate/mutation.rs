@@ -17,6 +17,15 @@
 
 use super::FOLDER;
 
+/// The build whose tests a mutation must make fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// The models.
+    Loom,
+    /// The soak.
+    Stress,
+}
+
 /// A change that some test must notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mutation {
@@ -26,6 +35,8 @@ pub(crate) struct Mutation {
     pub(crate) theorem: String,
     /// The test function that must fail.
     pub(crate) test: String,
+    /// Where that test is.
+    pub(crate) build: Build,
     /// What goes wrong, in a sentence.
     pub(crate) why: String,
     edits: Vec<Edit>,
@@ -72,16 +83,22 @@ impl Mutation {
                 .map(|(_, value)| value.clone())
                 .ok_or_else(|| format!("the field `{key}` is missing"))
         };
+        let build = match field("build").as_deref() {
+            Err(_) | Ok("loom") => Build::Loom,
+            Ok("stress") => Build::Stress,
+            Ok(other) => return Err(format!("unknown build `{other}`; there are `loom` and `stress`")),
+        };
         let mutation = Self {
             name: name.to_owned(),
             theorem: field("theorem")?,
             test: field("test")?,
+            build,
             why: field("why")?,
             edits,
         };
         if let Some((unknown, _)) = fields
             .iter()
-            .find(|(key, _)| !["theorem", "test", "why"].contains(&key.as_str()))
+            .find(|(key, _)| !["theorem", "test", "build", "why"].contains(&key.as_str()))
         {
             return Err(format!("unknown field `{unknown}`"));
         }
@@ -171,6 +188,7 @@ mod tests {
         let mutation = Mutation::parse("drop-fence", text).expect("well formed");
         assert_eq!((mutation.theorem.as_str(), mutation.test.as_str()), ("W1", "w1"));
         assert_eq!(mutation.why, "one two: three");
+        assert_eq!(mutation.build, Build::Loom);
         assert_eq!(mutation.path(), "mutations/drop-fence.mut");
     }
 
@@ -207,6 +225,7 @@ mod tests {
                 .expect_err("no theorem")
                 .contains("`theorem`")
         );
+        assert!(fail("build: release\n--- find toy.rs\n}\n--- replace\n--- end\n").contains("unknown build `release`"));
         assert!(fail("colour: red\n--- find toy.rs\n}\n--- replace\n--- end\n").contains("unknown field `colour`"));
     }
 

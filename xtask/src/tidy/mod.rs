@@ -26,6 +26,8 @@ use finding::Finding;
 use source::Source;
 
 const RUNTIME_SOURCE: &str = "crates/runtime/src/";
+/// Tests that mutations may name beside the models.
+const SOAK: &str = "crates/runtime/tests/stress.rs";
 
 /// Prints notes and findings; fails if there is a finding.
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -196,9 +198,11 @@ fn declared_labels(files: &[TextFile], rust: &[(&TextFile, Source)]) -> BTreeSet
     declared
 }
 
-/// The names of the functions in test code of the runtime.
+/// The names of the functions in test code of the runtime, and of the soak.
 fn test_functions(rust: &[(&TextFile, Source)]) -> Vec<String> {
-    let sources = rust.iter().filter(|(file, _)| file.path.starts_with(RUNTIME_SOURCE));
+    let sources = rust
+        .iter()
+        .filter(|(file, _)| file.path.starts_with(RUNTIME_SOURCE) || file.path == SOAK);
     let lines = sources
         .flat_map(|(_, source)| &source.lines)
         .filter(|line| line.is_test);

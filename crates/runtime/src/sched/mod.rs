@@ -28,7 +28,8 @@ use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
 use crate::driver::Driver;
-use crate::primitives::{AtomicU32, AtomicU64, Mutex, Ordering, StaticMutex};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::stress::{Mutex, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
 

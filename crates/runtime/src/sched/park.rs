@@ -132,6 +132,20 @@ pub(crate) struct Awake {
     pub(crate) rescue: bool,
     /// The worker did sleep or spin: `final_look` had found nothing.
     pub(crate) slept: bool,
+    /// A time-out that is there for this purpose found work beside which everybody slept: a wake-up was lost.
+    pub(crate) lost_wakeup: bool,
+}
+
+/// What ended a sleep in the kernel.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Risen {
+    /// A token.
+    Token,
+    /// The sentinel has seen something stuck.
+    Stuck,
+    /// See [`Awake::lost_wakeup`].
+    LostWakeup,
 }
 
 /// All that workers sleep and are woken by.
@@ -200,6 +214,15 @@ impl Sleepers {
         self.sentinel.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether the calling worker, which is awake and searches no more, leaves the idle ones without a sentinel.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        // Ordering: SeqCst; (O) our bit is gone before we look for a sentinel, against a sentinel that has resigned before
+        // it looks for us in `resign_if_all_idle`. And our duty is resigned, and one searcher less, before we look at the
+        // queues in `name_successor`, against push before the look at both in `keep_watch`.
+        fence(Ordering::SeqCst);
+        !self.has_sentinel()
+    }
+
     /// Claims the worker that went idle last, if it still is and is not the sentinel.
     pub(crate) fn claim_recent(&self) -> Option<Seat> {
         // Ordering: Relaxed; a hint, the claim decides.
@@ -241,10 +264,9 @@ impl Sleepers {
 
     /// Everybody shall stop: posts a token to all.
     pub(crate) fn stop(&self) {
-        // Ordering: Release; (S a) pairs with the Acquire in `is_stopping`; the tokens follow it.
+        // Ordering: Release; (S a) pairs with the Acquire in `is_stopping`. Each token follows and hands the flag over (P a):
+        // whoever consumes it, even on its way to sleep, sees the flag before it could sleep again.
         self.stopping.store(true, Ordering::Release);
-        // Ordering: SeqCst; (S b) the flag before the tokens, against announcement before `is_stopping` in `sleep`.
-        fence(Ordering::SeqCst);
         for word in &self.words {
             word.unpark();
         }
@@ -279,36 +301,57 @@ impl Sleepers {
                 claimed,
                 rescue: false,
                 slept: false,
+                lost_wakeup: false,
             };
         }
         // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
         let duty = self.words.len() > 1 && self.take_duty(worker);
         host.spin(word);
-        let rescue = !word.consume() && self.doze(worker, duty, word, host);
+        let risen = if word.consume() {
+            Risen::Token
+        } else {
+            self.doze(worker, duty, word, host)
+        };
         self.resign(worker);
         // After a late token our bit may still be set and would swallow the next wake-up.
         let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
         Awake {
             claimed,
-            rescue,
+            rescue: risen != Risen::Token,
             slept: true,
+            lost_wakeup: risen == Risen::LostWakeup,
         }
     }
 
     /// Sleeps in the kernel; as sentinel, if there is no other, until a quiet interval has ended with everybody idle. That
-    /// the duty outlasts short pauses spares their end a wake-up for a new sentinel. True if something is stuck.
-    fn doze(&self, worker: usize, mut duty: bool, word: &ParkWord, host: &mut impl Host) -> bool {
+    /// the duty outlasts short pauses spares their end a wake-up for a new sentinel.
+    fn doze(&self, worker: usize, mut duty: bool, word: &ParkWord, host: &mut impl Host) -> Risen {
+        let mut unseen = false;
         loop {
+            // A stress build ends every sleep some time, to see whether somebody else should have.
             let timeout = duty.then(|| host.interval()).or(stress::PARK_MAX);
             match word.wait(timeout) {
-                Wait::Token => return false,
-                Wait::TimedOut => match host.sentinel_look() {
-                    Look::Stuck => return true,
+                Wait::Token => return Risen::Token,
+                Wait::TimedOut if duty => match host.sentinel_look() {
+                    Look::Stuck => return Risen::Stuck,
                     Look::Active => {}
                     Look::Quiet => duty = !self.resign_if_all_idle(worker),
                 },
+                Wait::TimedOut => {
+                    // One look may fall between a push and its claim; for two in a row nobody is left to make one.
+                    let now = self.all_sleep() && host.final_look(false);
+                    if unseen && now {
+                        return Risen::LostWakeup;
+                    }
+                    unseen = now;
+                }
             }
         }
+    }
+
+    /// Whether nobody is awake, nor claimed and about to be.
+    fn all_sleep(&self) -> bool {
+        self.idle.count() >= self.worker_count() && self.searching() == 0
     }
 
     /// Becomes sentinel if there is none. True if the worker is it.

@@ -275,6 +275,9 @@ impl Worker {
         if awake.slept {
             self.context.me().counters.parks.add(1);
         }
+        if awake.lost_wakeup {
+            self.context.me().counters.rescued_by_timeout.add(1);
+        }
         awake
     }
 }

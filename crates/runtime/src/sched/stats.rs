@@ -111,7 +111,8 @@ counters! {
     sentinel_looks,
     /// Tasks found stuck by such a look.
     rescues,
-    /// Rescues of a queue that should have been announced: must stay 0 (a lost wake-up).
+    /// Lost wake-ups: times that work was found beside which every worker slept. Must stay 0; it is looked for by builds
+    /// with `--cfg quadrille_stress` only.
     rescued_by_timeout,
 }
 

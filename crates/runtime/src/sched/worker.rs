@@ -12,7 +12,7 @@ use super::search::{Rounds, Scope};
 use crate::coop;
 use std::sync::Arc;
 
-use crate::primitives::{Ordering, fence};
+use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -190,6 +190,7 @@ impl Worker {
             claimed: false,
             rescue: false,
             slept: false,
+            lost_wakeup: false,
         };
         loop {
             if self.context.shared.sleepers.is_stopping() {
@@ -231,12 +232,9 @@ impl Worker {
     /// nobody: while a queue has work, one of the idle workers must keep watch (O).
     fn name_successor(&self) {
         let shared = &*self.context.shared;
-        if shared.sleepers.idle.count() == 0 || shared.sleepers.has_sentinel() {
+        if shared.sleepers.idle.count() == 0 || !shared.sleepers.is_unwatched() {
             return;
         }
-        // Ordering: SeqCst; (O) no sentinel and one searcher less before the look at the queues, against push before the
-        // look at both in `keep_watch`.
-        fence(Ordering::SeqCst);
         let left = |worker: &super::WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
         let queued = shared.workers.iter().any(|worker| left(worker))
             || shared.groups.iter().any(|group| !group.is_empty())

@@ -11,7 +11,8 @@ use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
 
-use crate::primitives::{Mutex, Ordering, StaticUsize};
+use crate::primitives::{Ordering, StaticUsize};
+use crate::stress::Mutex;
 
 const SHARDS: usize = 8;
 

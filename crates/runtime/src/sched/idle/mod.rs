@@ -8,7 +8,7 @@ pub(crate) mod word;
 use crossbeam_utils::CachePadded;
 use quadrille_policy::Plan;
 
-use crate::primitives::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress;
 
 /// A worker's place in the masks.
@@ -157,17 +157,17 @@ impl Idle {
 
     fn set_summary(&self, group: usize) {
         let (llc, index) = self.place[group];
-        // Ordering: SeqCst; (I a) after the group's bit, against the re-read in `clear_summary`.
+        // Ordering: SeqCst; (I a) publishes the group's bit to the second read in `clear_summary`.
         self.llcs[llc][index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
     }
 
     fn clear_summary(&self, group: usize) {
         let (llc, index) = self.place[group];
-        // Ordering: SeqCst; (I b) before the re-read.
+        // Ordering: SeqCst; (I b) before the second read. If (I a) came first, its release and this acquire show us the
+        // group's bit; if it comes later, it undoes what we do here.
         self.llcs[llc][index / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
         stress::delay();
-        // Ordering: SeqCst; (I b) a member that announced itself since has set the summary before us, so we repeat it.
-        fence(Ordering::SeqCst);
+        // Ordering: Relaxed; after (I b).
         if self.groups[group].load(Ordering::Relaxed) != 0 {
             self.set_summary(group);
         }

@@ -7,6 +7,7 @@ mod abort;
 mod idle;
 mod park;
 mod sentinel;
+mod stop;
 mod terminated;
 mod w1;
 mod w1s;
@@ -137,11 +138,14 @@ impl Machine {
         })
     }
 
-    /// Pushes an item into the group's queue, as the scheduler does.
+    /// Pushes an item into the group's queue, as the scheduler does. The policy would rather wake nobody, except for a
+    /// member: in models that one goes home without draining.
     fn push_to_group(&self, index: usize, member: bool) {
         let item = self.arena.item(index);
-        let push = || drop(self.group.push(item, member, 0));
-        self.wake(publish::to_group(push, &self.sleepers, 0, None, |_, _| true));
+        let push = || {
+            let _how = self.group.push(item, member, 0);
+        };
+        self.wake(publish::to_group(push, &self.sleepers, 0, None, |_, _| member));
     }
 
     /// Pushes an item for anyone, as the scheduler does; the policy would rather wake nobody.

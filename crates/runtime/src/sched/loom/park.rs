@@ -76,13 +76,14 @@ fn park_word_tokens_merge() {
 fn park_word_late_token_leaves_no_bit() {
     let plan = one_group(1);
     check(3, move || {
-        let machine = Machine::new(&plan, 1);
+        let machine = Machine::new(&plan, 2);
         let claimer = machine.clone();
         let thread = spawn(move || {
-            // Claims without a push: all that the worker gets is a token, some time.
+            // The worker may find the first item on its way to sleep, and sleep again before its token comes.
             let member = claimer.sleepers.idle.claim_in_group(0, None, None);
-            claimer.wake(member.map(|member| Seat { group: 0, member }));
             claimer.push_to_group(0, false);
+            claimer.wake(member.map(|member| Seat { group: 0, member }));
+            claimer.push_to_group(1, false);
         });
         machine.work(0);
         thread.join().unwrap();

@@ -37,7 +37,9 @@ fn o_last_sentinel_knows_whether_it_is_one() {
     let plan = one_group(2);
     check(3, move || {
         let machine = Machine::new(&plan, 0);
-        [0, 1].map(|worker| machine.sleepers.idle.announce(seat(worker)));
+        [0, 1]
+            .into_iter()
+            .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
         assert!(machine.sleepers.take_duty(0));
         let other = machine.clone();
         let thread = spawn(move || {
@@ -51,6 +53,31 @@ fn o_last_sentinel_knows_whether_it_is_one() {
         thread.join().unwrap();
         assert_eq!(machine.sleepers.has_sentinel(), !resigned);
         assert!(!machine.sleepers.resign_if_all_idle(0), "somebody is awake");
+    });
+}
+
+/// The same, and the claimed worker looks whether the idle ones are watched before it goes to work: if it saw a sentinel
+/// then there is one.
+#[test]
+fn o_resigned_or_noticed() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        [0, 1]
+            .into_iter()
+            .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
+        assert!(machine.sleepers.take_duty(0));
+        let other = machine.clone();
+        let thread = spawn(move || {
+            assert!(other.sleepers.idle.claim_seat(seat(1)));
+            other.sleepers.is_unwatched()
+        });
+        let _resigned = machine.sleepers.resign_if_all_idle(0);
+        let noticed = thread.join().unwrap();
+        assert!(
+            noticed || machine.sleepers.has_sentinel(),
+            "nobody watches, nobody knows"
+        );
     });
 }
 

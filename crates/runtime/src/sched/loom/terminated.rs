@@ -42,7 +42,7 @@ fn t_nothing_stays_behind() {
             spawn(move || foreign.push(index))
         });
         ended.terminated.set(|| ended.empty());
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(ended.dropped.load(Ordering::Relaxed), 2);
     });
 }

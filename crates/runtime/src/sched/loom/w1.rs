@@ -41,7 +41,7 @@ fn w1_no_lost_wakeup_two_pushers() {
             spawn(move || pusher.push_to_group(index, false))
         });
         machine.work(0);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.idle.count(), 0);
     });
 }
@@ -57,7 +57,7 @@ fn w1_no_lost_wakeup_two_members() {
             spawn(move || worker.work(member))
         });
         machine.push_to_group(0, false);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.idle.count(), 0);
     });
 }
@@ -70,13 +70,11 @@ fn w1_rescuer_announces_what_it_leaves() {
         let machine = Machine::new(&plan, 2);
         let pushed = [0, 1].map(|index| machine.group.push(machine.arena.item(index), false, 0));
         assert_eq!(pushed.len(), 2);
-        let rescuer = machine.clone();
-        let thread = spawn(move || {
-            let (item, seat) = publish::rescue_from_group(&rescuer.group, 0, &rescuer.sleepers, 0);
-            rescuer.wake(seat);
-            item.into_iter().for_each(|item| rescuer.finish(item));
-        });
-        machine.work(0);
+        let worker = machine.clone();
+        let thread = spawn(move || worker.work(0));
+        let (item, seat) = publish::rescue_from_group(&machine.group, 0, &machine.sleepers, 0);
+        machine.wake(seat);
+        item.into_iter().for_each(|item| machine.finish(item));
         thread.join().unwrap();
     });
 }

@@ -30,7 +30,7 @@ fn w1s_last_searcher_two_pushers() {
             spawn(move || pusher.push_to_anyone(index))
         });
         machine.work(0);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.searching(), 0);
     });
 }
@@ -46,7 +46,7 @@ fn w1s_last_of_two_searchers() {
             spawn(move || worker.work(member))
         });
         machine.push_to_anyone(0);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.searching(), 0);
     });
 }
@@ -71,6 +71,6 @@ fn w1s_hidden_member_has_a_witness() {
             spawn(move || other.work(1)),
         ];
         machine.push_to_anyone(0);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

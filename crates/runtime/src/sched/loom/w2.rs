@@ -48,21 +48,22 @@ fn w2_one_runnable_mailbox() {
     });
 }
 
-/// A direct push, a push through the mailbox, and two members that pop in batches.
+/// Pushes through the mailbox, one directly if the lock is free, and two members that pop in batches.
 #[test]
 fn w2_one_runnable_group() {
     check(2, || {
-        let shared = Arc::new((Arena::new(2), GroupQueue::new()));
+        let shared = Arc::new((Arena::new(3), GroupQueue::new()));
         let pop_all = |queue: &GroupQueue<Item>| {
             let mut got = Vec::new();
             let first = queue.pop(1, 0, |item| got.push(item.finish()));
             got.extend(numbers(first));
             got
         };
+        shared.1.push(shared.0.item(0), false, 0);
         let (pusher, popper) = (shared.clone(), shared.clone());
         let pushing = spawn(move || {
-            pusher.1.push(pusher.0.item(0), true, 0);
             pusher.1.push(pusher.0.item(1), false, 0);
+            pusher.1.push(pusher.0.item(2), true, 0);
         });
         let popping = spawn(move || pop_all(&popper.1));
         let mut got = pop_all(&shared.1);
@@ -70,7 +71,7 @@ fn w2_one_runnable_group() {
         got.extend(popping.join().unwrap());
         got.extend(numbers(shared.1.take_all()));
         got.sort_unstable();
-        assert_eq!(got, [0, 1]);
+        assert_eq!(got, [0, 1, 2]);
     });
 }
 

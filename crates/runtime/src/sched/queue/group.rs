@@ -10,8 +10,8 @@ use quadrille_policy::Nanos;
 
 use super::Linked;
 use super::mailbox::Mailbox;
-use crate::primitives::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::stress;
+use crate::primitives::{AtomicU64, AtomicUsize, Ordering};
+use crate::stress::{self, Mutex};
 
 #[derive(Debug)]
 pub(crate) struct GroupQueue<T: Linked> {
