@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quadrille_policy::{Level, LlcId, Nanos};
 
+use super::WorkerShared;
 use super::context::Context;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
@@ -94,17 +95,28 @@ impl Worker {
             if index == self.context.id.index() || !self.rounds.look_at(shared, index).stuck {
                 continue;
             }
-            let victim = &shared.workers[index];
-            let found = victim
-                .stealer
-                .steal(&self.context.local, BATCH)
-                .or_else(|| victim.slot.take());
+            let found = self.take_over(&shared.workers[index]);
             if found.is_some() {
                 self.context.me().counters.rescues.add(1);
                 return found;
             }
         }
         None
+    }
+
+    /// All that a stuck worker has, one task to be run now: what is left there would wait for another interval.
+    fn take_over(&self, stuck: &WorkerShared) -> Option<Runnable> {
+        let local = &self.context.local;
+        let found = stuck.stealer.steal(local, BATCH);
+        if found.is_none() {
+            return stuck.slot.take();
+        }
+        // A batch is half of what is there: 2^8 tasks are gone after 8 of them.
+        let mut more = (0..8).map_while(|_| stuck.stealer.steal(local, BATCH));
+        while let Some(runnable) = more.next().or_else(|| stuck.slot.take()) {
+            local.push(runnable);
+        }
+        found
     }
 
     /// The queues that this worker shares with others: its group's, and its LLC's injector.
