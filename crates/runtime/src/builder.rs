@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quadrille_policy::{Config, Plan, Policy, WorkerId};
-use quadrille_topology::{Discovery, PuSet, Topology, discover, set_current_affinity};
+use quadrille_topology::{Discovery, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
 use crate::driver::Driver;
 use crate::error::BuildError;
-use crate::pinning::{Pinning, Resolved, resolve};
+use crate::pinning::{Binding, Pinning, Resolved, resolve};
 use crate::runtime::Runtime;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
@@ -148,7 +148,7 @@ impl Builder {
             report,
             name: self.name,
         };
-        let mut runtime = start(parts, pinned.masks)?;
+        let mut runtime = start(parts, pinned.bindings)?;
         runtime.trace = start_trace(&runtime, &spawner);
         Ok(runtime)
     }
@@ -204,7 +204,7 @@ impl Builder {
         let Some(found) = &machine.found else {
             let reason = "not pinned: the machine is synthetic".to_owned();
             return Ok(Resolved {
-                masks: vec![None; plan.workers.len()],
+                bindings: vec![Binding::default(); plan.workers.len()],
                 reason,
             });
         };
@@ -231,7 +231,7 @@ fn throttled(machine: &Machine, workers: usize) -> bool {
 /// Threads that are no workers get the whole mask of the runtime: they are started by pinned workers.
 fn spawner(pinned: &Resolved, machine: &Machine) -> Spawner {
     match &machine.found {
-        Some(found) if pinned.masks.iter().any(Option::is_some) => {
+        Some(found) if pinned.bindings.iter().any(|binding| binding.mask.is_some()) => {
             let all = found.topology.os_set();
             Spawner::new(move || {
                 // A mask that has become invalid since leaves the thread where it is.
@@ -242,19 +242,19 @@ fn spawner(pinned: &Resolved, machine: &Machine) -> Spawner {
     }
 }
 
-fn start(parts: Parts, masks: Vec<Option<PuSet>>) -> Result<Runtime, BuildError> {
+fn start(parts: Parts, bindings: Vec<Binding>) -> Result<Runtime, BuildError> {
     let (shared, locals) = Shared::new(parts);
     let workers = locals.len();
     let runtime = Runtime::from_shared(shared.clone());
-    for (index, (local, mask)) in locals.into_iter().zip(masks).enumerate() {
+    for (index, (local, binding)) in locals.into_iter().zip(bindings).enumerate() {
         let id = WorkerId(u16::try_from(index).expect("at most WORKERS_MAX"));
         let its_shared = shared.clone();
         let body = move || {
             // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
-            if mask.as_ref().is_some_and(|mask| set_current_affinity(mask).is_err()) {
+            if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
             }
-            Worker::new(its_shared, id, local).run();
+            Worker::new(its_shared, id, local, binding.fallback).run();
         };
         match std::thread::Builder::new()
             .name(format!("{}-{index}", shared.name))

@@ -13,6 +13,9 @@ pub enum Pinning {
     /// One worker a hardware thread, each pinned to its own, if there are exactly as many workers as hardware threads
     /// allowed and no CPU quota; with a quota, or with more workers than hardware threads, each worker may use its
     /// LLC. Fewer workers than hardware threads: its LLC too. The default.
+    ///
+    /// A worker that is pinned to its own hardware thread, and in about a second was ready for more than a tenth of the
+    /// time without running, may use its LLC from then on (`WorkerMetrics::pin_fallbacks`).
     #[default]
     Auto,
     /// Each worker is pinned to its hardware thread, whatever the quota; an error if there are more workers than
@@ -61,11 +64,20 @@ impl FromStr for Pinning {
     }
 }
 
+/// Where a worker may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// At first; `None`: left alone.
+    pub(crate) mask: Option<PuSet>,
+    /// Once others want its CPU; `None`: no change.
+    pub(crate) fallback: Option<PuSet>,
+}
+
 /// What pinning comes to on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// By worker; `None`: left alone.
-    pub(crate) masks: Vec<Option<PuSet>>,
+    /// By worker.
+    pub(crate) bindings: Vec<Binding>,
     /// For the start-up line.
     pub(crate) reason: String,
 }
@@ -85,7 +97,7 @@ pub(crate) fn resolve(
     let (own, reason) = match pinning {
         Pinning::None => {
             return Ok(Resolved {
-                masks: vec![None; workers],
+                bindings: vec![Binding::default(); workers],
                 reason: "not pinned: none was asked for".to_owned(),
             });
         }
@@ -111,22 +123,24 @@ pub(crate) fn resolve(
             ),
         },
     };
-    let masks = plan.workers.iter().map(|worker| {
-        let mask = if own {
-            [worker.os_cpu].into_iter().collect()
-        } else {
-            let llc = topology.pus()[worker.pu.index()].llc;
-            topology
-                .pus()
-                .iter()
-                .filter(|pu| pu.llc == llc)
-                .map(|pu| pu.os_index)
-                .collect()
-        };
-        Some(mask)
+    let bindings = plan.workers.iter().map(|worker| {
+        let llc = topology.pus()[worker.pu.index()].llc;
+        let pus = topology.pus().iter().filter(|pu| pu.llc == llc);
+        let shared: PuSet = pus.map(|pu| pu.os_index).collect();
+        if !own {
+            return Binding {
+                mask: Some(shared),
+                fallback: None,
+            };
+        }
+        let mask = [worker.os_cpu].into_iter().collect();
+        Binding {
+            fallback: Some(shared).filter(|shared| pinning == Pinning::Auto && *shared != mask),
+            mask: Some(mask),
+        }
     });
     Ok(Resolved {
-        masks: masks.collect(),
+        bindings: bindings.collect(),
         reason,
     })
 }
@@ -146,9 +160,9 @@ mod tests {
         let plan = Plan::compile(&topology, &options).unwrap();
         let resolved = resolve(pinning, &topology, &plan, quota).unwrap();
         let texts: Vec<_> = resolved
-            .masks
+            .bindings
             .iter()
-            .map(|mask| mask.as_ref().map(ToString::to_string))
+            .map(|binding| binding.mask.as_ref().map(ToString::to_string))
             .collect();
         let texts: Vec<_> = texts.iter().map(Option::as_deref).collect();
         assert_eq!(texts, masks);

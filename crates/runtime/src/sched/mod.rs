@@ -8,6 +8,7 @@ mod loom;
 pub(crate) mod park;
 mod publish;
 pub(crate) mod queue;
+mod run_delay;
 mod schedule;
 mod search;
 pub(crate) mod shutdown;

@@ -111,6 +111,8 @@ counters! {
     sentinel_looks,
     /// Tasks found stuck by such a look.
     rescues,
+    /// Whether it was pinned one to one and may run anywhere in its LLC now, because others wanted its CPU (0 or 1).
+    pin_fallbacks,
     /// Lost wake-ups: times that work was found beside which every worker slept. Must stay 0; it is looked for by builds
     /// with `--cfg quadrille_stress` only.
     rescued_by_timeout,

@@ -3,11 +3,13 @@
 use std::cell::Cell;
 
 use quadrille_policy::{Gates, Nanos, Rng, WorkerId};
+use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::context::Context;
 use super::park::Awake;
 use super::queue::local::Local;
+use super::run_delay::RunDelay;
 use super::search::{Rounds, Scope};
 use crate::coop;
 use std::sync::Arc;
@@ -33,11 +35,14 @@ pub(crate) struct Worker {
     streak: u32,
     slot_polls_max: u32,
     budget: u8,
+    run_delay: RunDelay,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, id: WorkerId, local: Local) -> Self {
+    /// The calling thread's worker. If its CPU turns out to be wanted by others, it widens its mask to `fallback`.
+    pub(crate) fn new(shared: Arc<Shared>, id: WorkerId, local: Local, fallback: Option<PuSet>) -> Self {
         let config = &shared.policy.config;
+        let now = Nanos(clock::nanos());
         let seed = config
             .seed
             .wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -49,11 +54,12 @@ impl Worker {
             streak: 0,
             slot_polls_max: config.slot_polls_max,
             budget: config.budget,
+            run_delay: RunDelay::new(fallback, now),
             context: Context {
                 id,
                 local,
                 rng: Cell::new(Rng::new(seed)),
-                now: Cell::new(Nanos(clock::nanos())),
+                now: Cell::new(now),
                 average_run: Cell::new(Nanos(0)),
                 shared,
             },
@@ -129,6 +135,9 @@ impl Worker {
         self.countdown = self.interval;
         if context.local.len() > 0 {
             context.offer();
+        }
+        if self.run_delay.look(now) {
+            context.me().counters.pin_fallbacks.add(1);
         }
         Some(self.take_shared().or_else(|| self.observe(now)))
     }

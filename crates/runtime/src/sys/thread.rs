@@ -47,6 +47,13 @@ pub(crate) fn wake_on_time() {
     }
 }
 
+/// How long the calling thread was ready to run and did not, ns since its start. `None`: this kernel doesn't count it.
+pub(crate) fn run_delay() -> Option<u64> {
+    // Three numbers: time run, time waited, time slices.
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    counts.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner")

@@ -1,0 +1,91 @@
+//! A pinned worker whose CPU is wanted by others: it notices, and may run anywhere in its LLC from then on.
+//!
+//! Several programs that all pin to the first CPUs is what made other runtimes take back pinning by default. The kernel
+//! counts how long a thread was ready and did not run; a worker reads that about once a second, between two tasks.
+
+use quadrille_policy::Nanos;
+use quadrille_topology::{PuSet, set_current_affinity};
+
+use crate::sys::thread::run_delay;
+
+/// Time between two looks.
+const PERIOD: Nanos = Nanos(1_000_000_000);
+/// One part in so many of the time spent waiting for the CPU is too much.
+const SHARE: u64 = 10;
+
+/// What a worker remembers from one look to the next.
+#[derive(Debug)]
+pub(super) struct RunDelay {
+    /// Where the worker may run once its CPU is crowded; `None`: it may there already.
+    fallback: Option<PuSet>,
+    looked: Nanos,
+    /// The kernel's count at the last look.
+    delay: u64,
+}
+
+impl RunDelay {
+    /// For the calling thread, which is pinned and may fall back to `fallback`.
+    pub(super) fn new(fallback: Option<PuSet>, now: Nanos) -> Self {
+        Self {
+            delay: fallback.as_ref().and_then(|_| run_delay()).unwrap_or(0),
+            looked: now,
+            fallback,
+        }
+    }
+
+    /// Once a period: widens the calling thread's mask if it had to wait for its CPU. True if it did that now.
+    pub(super) fn look(&mut self, now: Nanos) -> bool {
+        if self.fallback.is_none() || now.since(self.looked) < PERIOD {
+            return false;
+        }
+        let Some(delay) = run_delay() else {
+            // A kernel that doesn't count will not begin to.
+            self.fallback = None;
+            return false;
+        };
+        let crowded = is_crowded(delay.saturating_sub(self.delay), now.since(self.looked));
+        (self.delay, self.looked) = (delay, now);
+        // A mask that the kernel refuses, because the machine has changed, leaves the worker where it is.
+        crowded
+            && self
+                .fallback
+                .take()
+                .is_some_and(|mask| set_current_affinity(&mask).is_ok())
+    }
+}
+
+/// Whether a thread that was ready for `delay_ns` of `period` without running should go elsewhere.
+fn is_crowded(delay_ns: u64, period: Nanos) -> bool {
+    delay_ns > period.0 / SHARE
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_tenth_is_crowded() {
+        assert!(!is_crowded(0, PERIOD));
+        assert!(!is_crowded(100_000_000, PERIOD));
+        assert!(is_crowded(100_000_001, PERIOD));
+        assert!(!is_crowded(900_000_000, Nanos(10 * PERIOD.0)));
+    }
+
+    #[test]
+    fn without_a_fallback_nothing_is_read() {
+        let mut delay = RunDelay::new(None, Nanos(0));
+        assert!(!delay.look(Nanos(u64::MAX)));
+        assert_eq!(delay.looked, Nanos(0));
+    }
+
+    #[test]
+    fn it_looks_once_a_period() {
+        let mask: PuSet = (0..1024).collect();
+        let mut delay = RunDelay::new(Some(mask), Nanos(0));
+        assert!(!delay.look(Nanos(PERIOD.0 - 1)));
+        assert_eq!(delay.looked, Nanos(0));
+        // Of a thousand seconds this thread has not waited a hundred.
+        assert!(!delay.look(Nanos(1000 * PERIOD.0)));
+        assert!(delay.fallback.is_none() || delay.looked == Nanos(1000 * PERIOD.0));
+    }
+}
