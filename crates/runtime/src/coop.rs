@@ -41,7 +41,6 @@ pub(crate) fn start(budget: u8) {
 
 /// Lifts the limit: the thread polls no task for now. A worker that leaves calls it before it drops the tasks, whose
 /// destructors may block on something that would spend.
-#[cfg_attr(not(test), allow(dead_code, reason = "for the worker that leaves"))]
 #[inline]
 pub(crate) fn stop() {
     UNITS.set(UNLIMITED);

@@ -1,8 +1,9 @@
 //! How a runtime ends, in numbered steps.
 //!
 //! 1. Somebody calls `stop`: the flag, then a token for every worker.
-//! 2. Every worker finishes the task it is running, leaves its loop, and stops being its thread's worker: what its
-//!    thread schedules from now on goes to an injector like any foreign wake.
+//! 2. Every worker finishes the task it is running, leaves its loop when it next looks up (at most `global_interval` tasks
+//!    later), and stops being its thread's worker: what its thread schedules from now on goes to an injector like any
+//!    foreign wake.
 //!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
 //! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose

@@ -68,9 +68,10 @@ impl Worker {
 
     /// Runs tasks until the runtime stops, then leaves (see `shutdown`).
     pub(crate) fn run(mut self) {
-        // SAFETY of the pointer behind `enter`: `context` is not moved before the guard is dropped.
         let context: *const Context = &raw const self.context;
-        // SAFETY: `self` stays in this frame until `leave`, after the guard; the loop never moves `context`.
+        // SAFETY: the pointer that `enter` keeps is used by what a task calls, and not after the guard:
+        // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves `context`;
+        // - not aliased by a `&mut`: tasks run in `execute` alone, which takes `&self`; cells are what they write.
         let entered = unsafe { &*context }.enter();
         while let Some(runnable) = self.next() {
             self.execute(runnable);
@@ -142,9 +143,10 @@ impl Worker {
         Some(self.take_shared().or_else(|| self.observe(now)))
     }
 
-    /// Runs a task once.
+    /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,
+    /// which a `&mut self` that lives meanwhile would forbid.
     #[inline]
-    fn execute(&mut self, runnable: Runnable) {
+    fn execute(&self, runnable: Runnable) {
         let context = &self.context;
         let meta = runnable.meta();
         // SAFETY: we hold the runnable (rule 1 of `task`).

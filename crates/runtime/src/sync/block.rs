@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::coop;
 use crate::primitives::{Thread, current, park};
 
 /// Wakes the thread that waits. A late wake-up only makes a later `park` of that thread return early, as it may.
@@ -19,13 +20,14 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` on this thread, which sleeps in between.
+/// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may be,
+/// say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut cx = Context::from_waker(&waker);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+        if let Poll::Ready(output) = coop::without_limit(|| future.as_mut().poll(&mut cx)) {
             return output;
         }
         park();

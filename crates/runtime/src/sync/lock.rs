@@ -7,7 +7,6 @@
 //!
 //! What it does not do: it is not fair, and a section may neither call user code nor block. A value that a section
 //! panics out of is unlocked, not poisoned.
-
 //!
 //! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways in
 //! which two threads can wait for a third, loom would try each.

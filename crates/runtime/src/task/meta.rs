@@ -58,7 +58,7 @@ pub(crate) struct Meta {
     pub(crate) id: Id,
     extras: AtomicPtr<Extras>,
     policy: Cell<TaskPolicy>,
-    /// Key in the registry plus one, zero before the task was first pending.
+    /// Key in the registry, which is never zero; zero before the task was first pending.
     pub(crate) key: AtomicU32,
     flags: AtomicU8,
     /// The worker that ran the task last; `u16::MAX`: none yet. Touched by the holder of the runnable alone.
@@ -70,8 +70,8 @@ pub(crate) const BLOCKING: u8 = 1;
 /// The user's future was dropped already; written by the runner only.
 pub(crate) const FUTURE_DROPPED: u8 = 2;
 
-// SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the runnable alone
-// (rule 1), and a runnable has one holder at a time (W2).
+// SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the
+// runnable alone (rule 1), and a runnable has one holder at a time (W2).
 unsafe impl Send for Meta {}
 // SAFETY: as above.
 unsafe impl Sync for Meta {}

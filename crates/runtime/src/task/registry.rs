@@ -3,8 +3,8 @@
 //! Sharded by the thread that registers, so that the lock is almost never contended; a task that finishes in its first
 //! run is never here. Keys are `1 + (slot * SHARDS + shard)`.
 //!
-//! A waker is never cloned, woken or dropped under a lock: all three may run user code (they do not for our own wakers,
-//! but the last reference to a task runs its destructors).
+//! A waker is never woken or dropped under a lock: either may run user code, because the last reference to a task runs
+//! its destructors. It is cloned under one: the wakers here are those of our own tasks, whose clone is one addition.
 
 use std::cell::Cell;
 use std::task::Waker;
@@ -19,7 +19,7 @@ const SHARDS: usize = 8;
 #[derive(Debug)]
 enum Entry {
     Task(Waker),
-    /// The waker was taken by `take_all`; the body has not left yet.
+    /// The waker was taken by `wake_all`; the body has not left yet.
     Taken,
     /// Free; the next free slot of the shard.
     Free(Option<u32>),

@@ -1,6 +1,6 @@
 //! The LIFO slot: the task a worker runs next.
 //!
-//! Filled and emptied by its worker, and emptied late by the sentinel (W5). Every transfer is a swap, so that a word
+//! Filled and emptied by its worker, and emptied late by who rescues (W5). Every transfer is a swap, so that a word
 //! leaves it once (W2); filling it notifies nobody.
 
 use std::marker::PhantomData;
