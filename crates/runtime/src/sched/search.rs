@@ -32,6 +32,8 @@ pub(crate) struct Rounds {
     stuck: Vec<bool>,
     /// Where the next look of a busy worker begins.
     cursor: usize,
+    /// The LLC whose shared queues a busy worker looks at next.
+    llc: usize,
     /// Groups whose queue was not empty at the last look.
     waiting: Vec<bool>,
     last: Nanos,
@@ -43,6 +45,7 @@ impl Rounds {
             polls: vec![0; workers],
             stuck: vec![false; workers],
             cursor: 0,
+            llc: 0,
             waiting: vec![false; groups],
             last: Nanos(0),
         }
@@ -81,14 +84,33 @@ impl Rounds {
 
 impl Worker {
     /// The observer's duty while nobody is idle, and so nobody is sentinel: once an interval, between two tasks, looks
-    /// whether one of a few other workers is stuck, and takes from it.
+    /// whether one of a few other workers is stuck, or the shared queues of an LLC are left alone, and takes from there.
     pub(super) fn observe(&mut self, now: Nanos) -> Option<Runnable> {
         let shared = &*self.context.shared;
-        let workers = shared.worker_count();
         if shared.sleepers.idle.count() > 0 || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
             return None;
         }
         self.rounds.last = now;
+        let found = self.take_from_stuck().or_else(|| self.take_from_next_llc());
+        if found.is_some() {
+            self.context.me().counters.rescues.add(1);
+        }
+        found
+    }
+
+    /// Injector and overdue groups of one LLC after the other: their workers may all be stuck.
+    fn take_from_next_llc(&mut self) -> Option<Runnable> {
+        let policy = &self.context.shared.policy;
+        let index = self.rounds.llc % policy.plan.llcs.len();
+        let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
+        self.rounds.llc = index + 1;
+        self.take_injector(llc)
+            .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
+    }
+
+    fn take_from_stuck(&mut self) -> Option<Runnable> {
+        let shared = &*self.context.shared;
+        let workers = shared.worker_count();
         for _ in 0..OBSERVED.min(workers) {
             let index = self.rounds.cursor % workers;
             self.rounds.cursor = index + 1;
@@ -97,7 +119,6 @@ impl Worker {
             }
             let found = self.take_over(&shared.workers[index]);
             if found.is_some() {
-                self.context.me().counters.rescues.add(1);
                 return found;
             }
         }
@@ -158,6 +179,12 @@ impl Worker {
     }
 
     fn search_outward(&mut self, scope: Scope) -> Option<Runnable> {
+        // First what nobody else can reach: with tasks always nearer it would wait for ever.
+        if scope == Scope::Rescue
+            && let Some(runnable) = self.take_stuck_slot()
+        {
+            return Some(runnable);
+        }
         if let Some(runnable) = self.take_shared() {
             return Some(runnable);
         }
@@ -253,22 +280,23 @@ impl Worker {
         found
     }
 
-    /// What only a rescue may take: other groups' queues and the slots of stuck workers.
-    fn rescue(&mut self) -> Option<Runnable> {
+    /// A task in the slot of a worker that was stuck at the last look.
+    fn take_stuck_slot(&self) -> Option<Runnable> {
+        let workers = self.context.shared.workers.iter().zip(&self.rounds.stuck);
+        workers
+            .filter(|(_, stuck)| **stuck)
+            .find_map(|(worker, _)| worker.slot.take())
+    }
+
+    /// The queues of other groups, however young what is in them.
+    fn rescue(&self) -> Option<Runnable> {
         let context = &self.context;
         let own = context.shared.policy.plan.workers[context.id.index()].group.index();
         // Its own group's queue was looked at first of all.
         let others = (0..context.shared.groups.len()).filter(|group| *group != own);
-        if let Some(runnable) = others
+        others
             .into_iter()
             .find_map(|group| self.rescue_from(group, context.now.get()))
-        {
-            return Some(runnable);
-        }
-        let stuck = self.rounds.stuck.iter().enumerate().filter(|(_, stuck)| **stuck);
-        stuck
-            .map(|(worker, _)| worker)
-            .find_map(|worker| context.shared.workers[worker].slot.take())
     }
 
     /// Whether a queue that anyone may drain has something.
@@ -360,7 +388,7 @@ impl Host for Bed<'_> {
                 stuck,
             } = self.rounds.look_at(shared, index);
             // Flowing, but so slowly that waking us is cheaper than the wait.
-            let slow = advanced > 0 && queued * (interval / advanced) > shared.wake_cost().0;
+            let slow = advanced > 0 && queued.saturating_mul(interval / advanced) > shared.wake_cost().0;
             active |= advanced > 0;
             reason |= stuck || slow;
         }
@@ -377,10 +405,10 @@ impl Host for Bed<'_> {
     }
 
     fn interval(&mut self) -> Duration {
-        // Looks begin with what the workers have done by now.
-        if self.rounds.last == Nanos(0) {
-            self.rounds.last = Nanos(clock::nanos());
-        }
-        Duration::from_nanos(self.context.shared.policy.config.sentinel_interval.0)
+        // Counted from the last look, not from now: a sentinel that is claimed again and again before its interval ends
+        // would never look.
+        let interval = self.context.shared.policy.config.sentinel_interval.0;
+        let passed = Nanos(clock::nanos()).since(self.rounds.last).0;
+        Duration::from_nanos(interval.saturating_sub(passed))
     }
 }

@@ -140,7 +140,14 @@ impl Worker {
         if self.run_delay.look(now) {
             context.me().counters.pin_fallbacks.add(1);
         }
-        Some(self.take_shared().or_else(|| self.observe(now)))
+        // First the duty: a shared queue that is never empty must not keep us from it.
+        let found = self.observe(now).or_else(|| self.take_shared());
+        if found.is_some() {
+            // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
+            // looked just then.
+            self.name_successor();
+        }
+        Some(found)
     }
 
     /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,
@@ -217,7 +224,8 @@ impl Worker {
                 self.measure_wake();
             }
             let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
-            let found = self.search(scope);
+            // A worker that finds something whenever it is dry never looks up.
+            let found = self.observe(self.context.now.get()).or_else(|| self.search(scope));
             self.context.now.set(Nanos(clock::nanos()));
             self.countdown = self.interval;
             if let Some(runnable) = found {

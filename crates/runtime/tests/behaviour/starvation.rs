@@ -1,7 +1,7 @@
 //! W5: a task that never yields holds up its own worker alone. Every ready task runs while another worker is free.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use quadrille::{Runtime, spawn};
@@ -104,6 +104,35 @@ fn the_task_in_the_slot_of_a_spinning_task() {
             others.spin(1)
         });
         runtime.block_on(spinner).unwrap()
+    });
+}
+
+/// The same beside tasks from outside, which come more often than the sentinel looks: they claim it before its interval
+/// ends, and are always nearer.
+#[test]
+fn the_task_in_the_slot_of_a_spinning_task_beside_a_flow_from_outside() {
+    rounds(1, |runtime, others| {
+        let others = others.clone();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    drop(runtime.spawn(async {}));
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            });
+            let spinner = runtime.spawn(async move {
+                drop(spawn(others.count_behind_gate()));
+                while others.gate.waiting() == 0 {
+                    quadrille::task::yield_now().await;
+                }
+                others.gate.open();
+                others.spin(1)
+            });
+            let outcome = runtime.block_on(spinner).unwrap();
+            over.store(true, Ordering::Relaxed);
+            outcome
+        })
     });
 }
 
