@@ -1,5 +1,6 @@
 //! The lock around the state, and the steps of one operation.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 
 use crossbeam_utils::CachePadded;
@@ -144,11 +145,13 @@ impl<T> Shared<T> {
         notices.deliver();
     }
 
-    /// Closes the channel and wakes everybody. False if it was closed.
+    /// Closes the channel and wakes everybody, whatever a waker of the user's does: the first panic goes on when all are
+    /// woken. False if it was closed.
     pub(super) fn close(&self) -> bool {
         if !self.state.with(State::close) {
             return false;
         }
+        let mut panic = None;
         loop {
             let mut wakers = Vec::with_capacity(CLOSE_BATCH);
             self.state.with(|state| {
@@ -161,10 +164,21 @@ impl<T> Shared<T> {
                 }
             });
             if wakers.is_empty() {
-                return true;
+                break;
             }
-            wakers.into_iter().for_each(Waker::wake);
+            for waker in wakers {
+                match catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                    Err(payload) if panic.is_none() => panic = Some(payload),
+                    // Reported by the panic hook; its destructor may panic as well.
+                    Err(payload) => std::mem::forget(payload),
+                    Ok(()) => {}
+                }
+            }
         }
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+        true
     }
 
     pub(super) fn count(&self, side: Side) -> usize {

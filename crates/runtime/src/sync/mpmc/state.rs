@@ -37,14 +37,26 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Calls the wakers. Only outside of the lock.
+    /// Calls the wakers, both even if the first one panics: each has a token and nobody else will tell it. Only outside of
+    /// the lock.
     #[inline]
     pub(super) fn deliver(self) {
+        let sender = WakeOnDrop(self.sender);
         if let Some(receiver) = self.receiver {
             receiver.wake();
         }
-        if let Some(sender) = self.sender {
-            sender.wake();
+        drop(sender);
+    }
+}
+
+/// Calls its waker when dropped, so also while a panic unwinds.
+struct WakeOnDrop(Option<Waker>);
+
+impl Drop for WakeOnDrop {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            waker.wake();
         }
     }
 }
