@@ -130,14 +130,17 @@ impl<T> State<T> {
     /// most 64. The caller has seen to it that one fits.
     pub(super) fn take_many(&mut self, messages: &mut Vec<T>, count_max: usize) -> (Outcome, usize) {
         let room = messages.capacity() - messages.len();
-        let count = self.queue.len().min(count_max).min(room).min(BATCH_MAX);
+        let len = self.queue.len();
+        let count = len.min(count_max).min(room).min(BATCH_MAX);
         for _ in 0..count {
             messages.extend(self.queue.pop());
         }
         if count == 0 {
             return (self.nothing_there(), 0);
         }
-        if self.queue.is_empty() || count == BATCH_MAX {
+        // As in `take`: when it becomes empty, and when the places pass a multiple.
+        let places = self.limit - len;
+        if count == len || places / OVERDUE != (places + count) / OVERDUE {
             self.senders.write_off();
         }
         (Outcome::Done, count)
