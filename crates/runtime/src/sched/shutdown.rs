@@ -11,7 +11,7 @@
 //!    are empty. Dropping a runnable drops the task's future and tells its joiner.
 //! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
 //!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
-//! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by the last worker.
+//! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by nobody.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::runtime::Handle;
 use crate::stress;
 
 impl Worker {
-    /// Steps 3 to 6.
+    /// Steps 3 to 5.
     pub(super) fn leave(self) {
         let context = self.context;
         let shared = context.shared.clone();
@@ -37,7 +37,6 @@ impl Worker {
         // Ordering: AcqRel; (D a) what the other workers handed over happens before the last one's drain.
         if shared.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             shared.drop_all_tasks();
-            shared.join_others();
         }
     }
 }
@@ -55,9 +54,10 @@ impl Shared {
         self.driver.shutdown();
         let may_block = super::context::Context::with(|context| context.is_none());
         if may_block {
-            self.join_others();
+            self.join_workers();
             return self.pool.shutdown(limit);
         }
+        self.detach_workers();
         self.pool.shutdown(Some(Duration::ZERO))
     }
 
@@ -66,19 +66,21 @@ impl Shared {
         self.sleepers.stop();
         self.driver.shutdown();
         self.pool.shutdown(Some(Duration::ZERO));
-        drop(std::mem::take(&mut *self.threads.lock().unwrap()));
+        self.detach_workers();
     }
 
-    /// Joins all workers but the calling thread.
-    fn join_others(&self) {
+    /// Joins all workers. Not for workers: neither for themselves nor for others, whose tasks may wait for theirs.
+    fn join_workers(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap());
-        let me = std::thread::current().id();
         for thread in threads {
-            if thread.thread().id() != me {
-                // A worker's thread catches the panics of tasks; one of our own has been reported by the hook.
-                let _ = thread.join();
-            }
+            // A worker's thread catches the panics of tasks; one of our own has been reported by the hook.
+            let _ = thread.join();
         }
+    }
+
+    /// Nobody will wait for the workers.
+    fn detach_workers(&self) {
+        drop(std::mem::take(&mut *self.threads.lock().unwrap()));
     }
 
     /// A worker thread could not be started: it counts as one that has left.
