@@ -376,7 +376,14 @@ impl Sleepers {
         // Ordering: SeqCst; (O) no sentinel before the second look: whoever is claimed after it finds none, and wakes one
         // when it has work to spare.
         fence(Ordering::SeqCst);
-        (self.idle.count() as usize) >= self.words.len() || !self.take_duty(worker)
+        self.all_bits_set() || !self.take_duty(worker)
+    }
+
+    /// Whether every worker's idle bit is set. A worker that finds its bit gone may go to work before its claimer has
+    /// lowered the count, so the count is no answer for the second look.
+    fn all_bits_set(&self) -> bool {
+        let mut groups = self.group_lens.iter().enumerate();
+        groups.all(|(group, len)| self.idle.members(group).count_ones() == *len)
     }
 
     /// Stops being sentinel, if the worker is it.

@@ -81,6 +81,32 @@ fn o_resigned_or_noticed() {
     });
 }
 
+/// The same, but the worker finds its bit gone by itself, and does not wait for its claimer, which may be anywhere.
+#[test]
+fn o_resigned_or_noticed_early() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        [0, 1]
+            .into_iter()
+            .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
+        assert!(machine.sleepers.take_duty(0));
+        let (claimer, worker) = (machine.clone(), machine.clone());
+        let claimer = spawn(move || claimer.sleepers.idle.claim_seat(seat(1)));
+        let worker = spawn(move || {
+            let _ = worker.sleepers.idle.withdraw(seat(1));
+            worker.sleepers.is_unwatched()
+        });
+        let _resigned = machine.sleepers.resign_if_all_idle(0);
+        let noticed = worker.join().unwrap();
+        claimer.join().unwrap();
+        assert!(
+            noticed || machine.sleepers.has_sentinel(),
+            "nobody watches, nobody knows"
+        );
+    });
+}
+
 /// The sentinel is claimed: it gives its duty back, and the next one to park takes it.
 #[test]
 fn o_duty_is_passed_on() {
