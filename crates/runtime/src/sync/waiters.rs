@@ -12,6 +12,8 @@
 //! (because its operation is done, or because its future is dropped). While a token is out, somebody has promised to
 //! look. [`Waiters::write_off`] stops relying on the promise; the waiter may still keep it.
 //!
+//! A *weak* waiter promises nothing and never gets the token: after it the next one is notified as well.
+//!
 //! # Contract of the unsafe functions
 //!
 //! - **A1** Every call for one `Waiters`, and for the waiters that were ever passed to it, is made under one lock.
@@ -35,6 +37,8 @@ enum Place {
 #[derive(Debug)]
 struct Entry {
     place: Place,
+    /// Never changes.
+    is_weak: bool,
     waker: Option<Waker>,
     /// Towards the front. Meaningful in place `Queued`, as is `next`.
     prev: Option<NonNull<Waiter>>,
@@ -55,9 +59,20 @@ unsafe impl Send for Waiter {}
 unsafe impl Sync for Waiter {}
 
 impl Waiter {
+    /// A waiter whose owner leaves when it loses interest.
     pub(super) fn new() -> Self {
+        Self::make(false)
+    }
+
+    /// A waiter whose owner may lose interest without a word, and be alive for long.
+    pub(super) fn weak() -> Self {
+        Self::make(true)
+    }
+
+    fn make(is_weak: bool) -> Self {
         let entry = Entry {
             place: Place::Out,
+            is_weak,
             waker: None,
             prev: None,
             next: None,
@@ -126,7 +141,8 @@ impl Waiters {
         self.token = None;
     }
 
-    /// Takes the first waiter out of the list and gives it the token. Its waker is to be called outside of the lock.
+    /// Takes the first waiter out of the list and gives it the token, unless it is weak. Its waker is to be called outside
+    /// of the lock.
     ///
     /// # Safety
     /// A1 and A2.
@@ -134,14 +150,16 @@ impl Waiters {
         let first = self.head?;
         // SAFETY: A1; alive, because it is in the list (A2).
         unsafe { self.unlink(first) };
-        self.token = Some(first);
+        let told = |e: &mut Entry| {
+            e.place = Place::Notified;
+            (e.is_weak, e.waker.take())
+        };
         // SAFETY: as above; nothing has ended the borrow of A2 since.
-        unsafe {
-            entry(first, |e| {
-                e.place = Place::Notified;
-                e.waker.take()
-            })
+        let (is_weak, waker) = unsafe { entry(first, told) };
+        if !is_weak {
+            self.token = Some(first);
         }
+        waker
     }
 
     /// Puts `waiter` into the list: at the back, or at the front if it was notified and came too late. If it is there,

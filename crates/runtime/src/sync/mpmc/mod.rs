@@ -22,7 +22,8 @@
 //!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel.
 //! - **Forgotten futures.** A [`Send`] or [`Recv`] that was told and is then neither polled nor dropped delays others
 //!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
-//!   on. Dropping it hands its turn on at once.
+//!   on. Dropping it hands its turn on at once. A [`Receiver`] that was polled as a stream keeps its place when the future
+//!   of `next` is dropped; it delays nobody: whoever waits behind it is told as well.
 //!
 // ---- For maintainers -------------------------------------------------------------------------------------------------
 //
@@ -70,6 +71,9 @@
 // although the receiver that runs first takes a batch. With one token a burst of 64 messages costs one or two. A receiver
 // that takes a message and leaves more behind hands a token to the next, so that slow receivers still spread over all
 // workers; senders alike.
+//
+// A stream's waiter outlives the wait: dropping the future of `next` tells us nothing, and the receiver may be used by
+// `recv` then, or not at all. So it is weak: it is told, but holds no token, and the section after it tells the next.
 //
 // A token whose holder doesn't run must not stall the rest: `put` writes it off when the channel becomes full and every
 // 64 messages, `take` when it becomes empty and every 64 places.

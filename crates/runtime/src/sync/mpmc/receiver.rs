@@ -21,7 +21,8 @@ const GROW_MAX: usize = 64;
 /// channel is closed and drained.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    /// Where the stream waits; made when it is polled first.
+    /// Where the stream waits; made when it is polled first. It stays when the future of a `next` is dropped, so nothing
+    /// can be built on its being polled again.
     stream_seat: Option<Pin<Box<Seat>>>,
 }
 
@@ -187,6 +188,7 @@ impl<T> Stream for Receiver<T> {
         let seat = this.stream_seat.get_or_insert_with(|| Box::pin(Seat::new()));
         // SAFETY: the seat isn't moved.
         let seat = unsafe { seat.as_mut().get_unchecked_mut() };
+        seat.keep();
         let mut received = Poll::Pending;
         // SAFETY: the seat is boxed, and `drop` cancels before it frees it; it is used with this channel and side only.
         let poll = unsafe {

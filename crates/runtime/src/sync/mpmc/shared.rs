@@ -38,6 +38,11 @@ impl Seat {
     pub(super) const fn new() -> Self {
         Self { waiter: None }
     }
+
+    /// Says before a poll that the seat outlives the wait: that nobody leaves it who loses interest.
+    pub(super) fn keep(&mut self) {
+        self.waiter.get_or_insert_with(Waiter::weak);
+    }
 }
 
 impl<T> Shared<T> {
@@ -63,7 +68,7 @@ impl<T> Shared<T> {
             // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
             (outcome, unsafe { state.settle() })
         });
-        notices.deliver();
+        self.deliver(notices);
         outcome
     }
 
@@ -115,7 +120,7 @@ impl<T> Shared<T> {
             match step {
                 Step::Done(outcome, notices, _stale) => {
                     seat.waiter = None;
-                    notices.deliver();
+                    self.deliver(notices);
                     return Poll::Ready(outcome);
                 }
                 Step::Wait(Wait::Queued) => return Poll::Pending,
@@ -142,6 +147,17 @@ impl<T> Shared<T> {
             (unsafe { state.settle() }, stale)
         });
         seat.waiter = None;
+        self.deliver(notices);
+    }
+
+    /// Calls the wakers, and settles until nothing is left to settle.
+    #[inline]
+    fn deliver(&self, mut notices: Notices) {
+        while notices.is_partial {
+            notices.deliver();
+            // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
+            notices = self.state.with(|state| unsafe { state.settle() });
+        }
         notices.deliver();
     }
 

@@ -34,6 +34,8 @@ pub(super) enum Outcome {
 pub(super) struct Notices {
     receiver: Option<Waker>,
     sender: Option<Waker>,
+    /// A weak waiter was notified and there are others: settle again.
+    pub(super) is_partial: bool,
 }
 
 impl Notices {
@@ -150,7 +152,8 @@ impl<T> State<T> {
         if self.closed { Outcome::Closed } else { Outcome::NotNow }
     }
 
-    /// Restores C1 and C2 (see the channel's module).
+    /// Restores C1 and C2 (see the channel's module); for weak receivers, of which one is notified at a time, after as many
+    /// calls as it takes.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`, for both sides.
@@ -160,6 +163,7 @@ impl<T> State<T> {
         if self.receivers.needs_notice() && !self.queue.is_empty() {
             // SAFETY: the caller's.
             notices.receiver = unsafe { self.receivers.notify_first() };
+            notices.is_partial = self.receivers.needs_notice();
         }
         if self.senders.needs_notice() && self.queue.len() < self.limit {
             // SAFETY: the caller's.

@@ -321,6 +321,22 @@ fn receiver_is_a_stream() {
     assert_eq!(block_on(receiver.collect::<Vec<_>>()), [1, 2]);
 }
 
+/// A `next` with a time-out polls the stream once and tells nobody that it has lost interest.
+#[test]
+fn stream_that_is_left_alone_delays_nobody() {
+    let (sender, mut receiver) = bounded(16);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut receiver).poll_next(&mut cx).is_pending());
+    let mut first = Hand::new(receiver.recv()).pending();
+    let mut second = Hand::new(receiver.recv()).pending();
+    sender.try_send(1).unwrap();
+    assert_eq!((first.wakes(), second.wakes()), (1, 0));
+    assert_eq!(first.poll(), Poll::Ready(Ok(1)));
+    sender.try_send(2).unwrap();
+    assert_eq!(second.wakes(), 1);
+    assert_eq!(second.poll(), Poll::Ready(Ok(2)));
+}
+
 #[test]
 fn messages_of_any_size() {
     let (sender, receiver) = bounded(1000);
