@@ -38,9 +38,10 @@ impl Drop for EnterGuard {
     }
 }
 
-/// The current runtime, if there is one.
+/// The current runtime, if there is one. None in the destructors of a thread that ends.
 pub(crate) fn current() -> Option<Handle> {
-    ENTERED.with(|entered| entered.borrow().last().cloned()).or_else(|| {
+    let entered = ENTERED.try_with(|entered| entered.borrow().last().cloned());
+    entered.ok().flatten().or_else(|| {
         Context::with(|context| {
             context.map(|context| Handle {
                 shared: context.shared.clone(),

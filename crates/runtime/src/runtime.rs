@@ -12,7 +12,7 @@ use crate::current::{self, EnterGuard};
 use crate::error::BuildError;
 use crate::metrics::Metrics;
 use crate::sched::Shared;
-use crate::sched::context::Context;
+use crate::sched::context::{Context, may_block};
 use crate::sched::park::{ParkWord, Wait};
 use crate::task::JoinHandle;
 use crate::task::meta::BLOCKING;
@@ -111,7 +111,8 @@ impl Runtime {
         self.stop(Some(limit))
     }
 
-    /// Stops the runtime without waiting for anything: the last worker to leave drops the tasks.
+    /// Stops the runtime without waiting for tasks or jobs: the last worker to leave drops the tasks. Waits only for the
+    /// threads of the driver and the trace, which stop at once.
     pub fn shutdown_background(mut self) {
         self.stopped = true;
         drop(self.trace.take());
@@ -203,7 +204,8 @@ impl Handle {
 
     /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait.
     ///
-    /// The result is cancelled if the runtime shuts down before `f` has started.
+    /// The result is cancelled if the runtime shuts down before `f` has started, or if there is no thread and the system has
+    /// none to give.
     pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -225,7 +227,7 @@ impl Handle {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
-            Context::with(|context| context.is_none()),
+            may_block(),
             "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`"
         );
         let _entered = self.enter();

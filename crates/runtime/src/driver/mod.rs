@@ -134,9 +134,8 @@ impl Driver {
         Registration::new(Arc::clone(&self.shared), fd, interest)
     }
 
-    /// Stops the thread and waits until it is gone, unless this is that thread. Timers and waiters that are set are
-    /// dropped without being woken; a timer that is polled later never expires, and a source that is polled later answers
-    /// with an error.
+    /// Stops the thread and waits until it is gone, unless this is that thread. Timers that are set are dropped without
+    /// being woken; one that is polled later never expires. Whoever waits for a source is woken, and gets an error.
     pub(crate) fn shutdown(&self) {
         let (thread, timers) = {
             let mut state = self.shared.lock();
@@ -152,9 +151,11 @@ impl Driver {
             }
         }
         drop(timers);
+        let mut wakers = Vec::new();
         for source in sources {
-            source.close();
+            source.close(&mut wakers);
         }
+        thread::wake(&mut wakers);
     }
 }
 

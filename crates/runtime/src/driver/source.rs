@@ -132,17 +132,13 @@ impl Source {
         }
     }
 
-    /// The driver is gone: drops the waiters, answers with an error from now on.
-    pub(super) fn close(&self) {
-        let waiters = {
-            let mut state = self.lock();
-            state.closed = true;
-            [
-                std::mem::take(&mut state.read.waiters),
-                std::mem::take(&mut state.write.waiters),
-            ]
-        };
-        drop(waiters);
+    /// The driver is gone: answers with an error from now on, and moves those who wait to `wakers`, so that they hear it.
+    pub(super) fn close(&self, wakers: &mut Vec<Waker>) {
+        let mut state = self.lock();
+        state.closed = true;
+        for side in [Side::Read, Side::Write] {
+            wakers.extend(state.side(side).waiters.drain(..).map(|(_, waker)| waker));
+        }
     }
 }
 
@@ -328,7 +324,9 @@ mod tests {
     fn a_closed_source_answers_with_an_error_and_forgets_its_waiters() {
         let source = Source::default();
         assert!(poll(&source, Side::Read, WaiterId::SHARED, false).is_pending());
-        source.close();
+        let mut wakers = Vec::new();
+        source.close(&mut wakers);
+        assert_eq!(wakers.len(), 1, "whoever waits hears of it");
         assert_eq!(event(&source, true, true), 0);
         for side in BOTH {
             assert_eq!(poll(&source, side, WaiterId::SHARED, true), Poll::Ready(Err(Closed)));

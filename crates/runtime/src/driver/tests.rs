@@ -149,11 +149,13 @@ fn a_waker_that_panics_does_not_end_the_thread() {
 }
 
 #[test]
-fn shutdown_drops_what_is_pending_without_a_call() {
+fn shutdown_drops_timers_and_tells_who_waits_for_a_source() {
     let driver = Driver::new();
     let (sender, receiver) = mpsc::channel();
     let tell = waker(move || sender.send("called").unwrap());
     let mut timer = set(&driver, LONG, &tell);
+    let (closed, closes) = mpsc::channel();
+    let told = waker(move || closed.send(()).unwrap());
     let (left, _right) = pair();
     let registration = driver
         .register(
@@ -165,9 +167,14 @@ fn shutdown_drops_what_is_pending_without_a_call() {
         )
         .unwrap();
     let mut cx = Context::from_waker(&tell);
-    assert!(registration.poll_ready(Side::Read, &mut cx).is_pending());
+    assert!(
+        registration
+            .poll_ready(Side::Read, &mut Context::from_waker(&told))
+            .is_pending()
+    );
     driver.shutdown();
     driver.shutdown();
+    assert_eq!(closes.try_iter().count(), 1);
     assert!(timer.poll(&mut cx).is_pending());
     timer.reset(clock::after(LONG));
     assert!(timer.poll(&mut cx).is_pending(), "a timer never expires afterwards");
@@ -177,7 +184,10 @@ fn shutdown_drops_what_is_pending_without_a_call() {
     );
     assert!(driver.register(left.as_fd(), BOTH).is_err());
     drop((timer, tell));
-    assert!(receiver.recv().is_err(), "no waker is left, and none was called");
+    assert!(
+        receiver.recv().is_err(),
+        "no waker of the timer is left, and none was called"
+    );
 }
 
 #[test]

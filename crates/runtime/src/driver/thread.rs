@@ -36,7 +36,7 @@ fn expire(shared: &Shared, wakers: &mut Vec<Waker>) -> bool {
 }
 
 /// Step 2. A waker that panics has been reported by the panic hook; the others are none the worse.
-fn wake(wakers: &mut Vec<Waker>) {
+pub(super) fn wake(wakers: &mut Vec<Waker>) {
     for waker in wakers.drain(..) {
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }

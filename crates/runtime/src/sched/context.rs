@@ -24,6 +24,14 @@ pub(crate) struct Context {
 
 thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    /// Whether the thread is or was a worker, of whichever runtime. Never cleared: destructors that run while a worker leaves
+    /// may not block either.
+    static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread may wait for others: it is no worker, and was none.
+pub(crate) fn may_block() -> bool {
+    !IS_WORKER_THREAD.with(Cell::get)
 }
 
 impl Context {
@@ -42,6 +50,7 @@ impl Context {
             debug_assert!(current.get().is_null(), "a thread is one worker at most");
             current.set(self);
         });
+        IS_WORKER_THREAD.with(|is| is.set(true));
         Entered(self)
     }
 

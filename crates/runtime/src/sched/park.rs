@@ -161,7 +161,7 @@ pub(crate) struct Sleepers {
     /// The sentinel's worker plus one; zero: none.
     sentinel: CachePadded<AtomicU32>,
     /// The worker that went idle last, plus one: its cache is warm and it may still spin.
-    recent: AtomicU32,
+    recent: CachePadded<AtomicU32>,
     stopping: AtomicBool,
 }
 
@@ -185,7 +185,7 @@ impl Sleepers {
                 .collect(),
             searching: CachePadded::new(AtomicU32::new(0)),
             sentinel: CachePadded::new(AtomicU32::new(0)),
-            recent: AtomicU32::new(0),
+            recent: CachePadded::new(AtomicU32::new(0)),
             stopping: AtomicBool::new(false),
         }
     }
@@ -200,11 +200,12 @@ impl Sleepers {
         self.group_lens[group]
     }
 
-    /// Number of workers that search.
+    /// Number of workers that search: witnesses (W1s). A count below zero is none.
     #[inline]
     pub(crate) fn searching(&self) -> u32 {
         // Ordering: Relaxed; a hint, or after the fence (W1 A).
-        self.searching.load(Ordering::Relaxed)
+        let count = self.searching.load(Ordering::Relaxed);
+        count.cast_signed().max(0).cast_unsigned()
     }
 
     /// Whether some parked worker is the sentinel.

@@ -239,6 +239,8 @@ impl Shared {
                         self.note_move(&runnable, seat);
                         self.push_group(runnable, seat.group, by);
                         self.wake_claimed(seat, by);
+                        // The claimed worker may have been on its way to other work: its token is then no promise.
+                        self.keep_watch(llc, by);
                     }
                     None => self.publish_group(runnable, fallback.index(), Claim::Member, by),
                 }

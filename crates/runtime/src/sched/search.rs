@@ -40,11 +40,12 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    pub(crate) fn new(workers: usize, groups: usize) -> Self {
+    /// For `worker`, the first of whose looks begins with its neighbour.
+    pub(crate) fn new(worker: usize, workers: usize, groups: usize) -> Self {
         Self {
             polls: vec![0; workers],
             stuck: vec![false; workers],
-            cursor: 0,
+            cursor: worker + 1,
             llc: 0,
             waiting: vec![false; groups],
             last: Nanos(0),
@@ -379,6 +380,8 @@ impl Host for Bed<'_> {
         let now = Nanos(clock::nanos());
         let interval = now.since(self.rounds.last).0;
         self.rounds.last = now;
+        // After a longer time without a look the pace of the workers is not that of now.
+        let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
         let mut active = false;
         let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
         for index in 0..shared.worker_count() {
@@ -388,7 +391,7 @@ impl Host for Bed<'_> {
                 stuck,
             } = self.rounds.look_at(shared, index);
             // Flowing, but so slowly that waking us is cheaper than the wait.
-            let slow = advanced > 0 && queued.saturating_mul(interval / advanced) > shared.wake_cost().0;
+            let slow = recent && advanced > 0 && queued.saturating_mul(interval / advanced) > shared.wake_cost().0;
             active |= advanced > 0;
             reason |= stuck || slow;
         }

@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use super::Shared;
+use super::context::may_block;
 use super::worker::Worker;
 use crate::current;
 use crate::primitives::{AtomicBool, Ordering, fence};
@@ -52,8 +53,7 @@ impl Shared {
     pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
         self.sleepers.stop();
         self.driver.shutdown();
-        let may_block = super::context::Context::with(|context| context.is_none());
-        if may_block {
+        if may_block() {
             self.join_workers();
             return self.pool.shutdown(limit);
         }

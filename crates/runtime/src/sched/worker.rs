@@ -48,7 +48,7 @@ impl Worker {
             .wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Self {
             gates: shared.policy.new_gates(),
-            rounds: Rounds::new(shared.worker_count(), shared.groups.len()),
+            rounds: Rounds::new(id.index(), shared.worker_count(), shared.groups.len()),
             countdown: 2,
             interval: 1,
             streak: 0,
@@ -251,7 +251,7 @@ impl Worker {
     /// nobody: while a queue has work, one of the idle workers must keep watch (O).
     fn name_successor(&self) {
         let shared = &*self.context.shared;
-        if shared.sleepers.idle.count() == 0 || !shared.sleepers.is_unwatched() {
+        if !shared.sleepers.is_unwatched() || shared.sleepers.idle.count() == 0 {
             return;
         }
         let left = |worker: &super::WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();

@@ -27,7 +27,8 @@ pub(crate) struct Cancelled;
 /// dropped by the shutdown of its runtime.
 ///
 /// # Cancel safety
-/// Strict: a handle that was polled and not ready can be awaited later.
+/// Strict: a handle that was polled and not ready can be awaited later. One that is polled again after it was ready answers
+/// that the task was cancelled: the result has gone.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {

@@ -9,7 +9,8 @@ use crate::coop;
 use crate::driver::{self, TimerEntry};
 use crate::sys::clock;
 
-/// Waits for `duration`, never less. A duration that the clock can't express means about 30 years.
+/// Waits for `duration`, never less. A duration that the clock can't express means about 30 years. Once the runtime has
+/// stopped it is never ready.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
