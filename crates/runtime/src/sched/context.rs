@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 use std::ptr;
+use std::sync::Arc;
 
 use quadrille_policy::{Nanos, Rng, WorkerId};
 
 use super::queue::local::Local;
 use super::{Shared, WorkerShared};
-use std::sync::Arc;
 
 /// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Ready -> placed -> published -> notified: steps 2 to 6 of a wake-up.
 
+use std::sync::Arc;
+
 use quadrille_policy::{Claim, LlcId, Nanos, Placement, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId};
 
 use super::context::Context;
@@ -7,8 +9,6 @@ use super::idle::Seat;
 use super::publish;
 use super::queue::group::Entry;
 use super::{Shared, stats::WorkerCounters};
-use std::sync::Arc;
-
 use crate::current;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;

@@ -1,6 +1,7 @@
 //! A worker's loop: take a task, run it, look up from time to time; search when dry, sleep when there is nothing.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use quadrille_policy::{Gates, Nanos, Rng, WorkerId};
 use quadrille_topology::PuSet;
@@ -12,8 +13,6 @@ use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::{Rounds, Scope};
 use crate::coop;
-use std::sync::Arc;
-
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;

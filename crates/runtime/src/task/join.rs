@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_task::FallibleTask;
@@ -14,8 +15,6 @@ use super::abort::AbortCell;
 use super::body::Outcome;
 use super::meta::Id;
 use crate::error::JoinError;
-use std::sync::Arc;
-
 use crate::sched::Shared;
 
 /// The payload of a task that was aborted, in place of a panic's.

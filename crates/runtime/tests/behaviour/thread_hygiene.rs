@@ -24,7 +24,9 @@ fn busy_runtime(shape: &Shape, prefix: &str) -> Runtime {
     drop(occupy(&runtime).release());
     runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
     // Not at once: a listing of /proc that threads of other tests leave meanwhile may miss some of ours.
-    eventually("the workers and a thread of the pool", || threads(prefix) > shape.workers);
+    eventually("the workers and a thread of the pool", || {
+        threads(prefix) > shape.workers
+    });
     runtime
 }
 
