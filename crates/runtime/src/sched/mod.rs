@@ -13,6 +13,8 @@ mod schedule;
 mod search;
 pub(crate) mod shutdown;
 pub(crate) mod stats;
+mod view;
+mod watch;
 pub(crate) mod worker;
 
 use std::sync::{Arc, Weak};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Claim, LlcId, Nanos, Placement, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId};
+use quadrille_policy::{Claim, LlcId, Nanos, Placement, TaskPolicy, UnparkView, WorkerId};
 
 use super::context::Context;
 use super::idle::Seat;
@@ -75,18 +75,7 @@ impl Context {
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
         let home = task.home.index().min(shared.groups.len() - 1);
-        let llc = shared.policy.plan.groups[home].llc.index();
-        let view = WakeView {
-            waker: Some(self.id),
-            yielded,
-            slot_empty: self.me().slot.is_empty(),
-            now: self.now.get(),
-            home_idle: quadrille_policy::GroupMask(shared.sleepers.idle.members(home)),
-            home_queued: u32::try_from(shared.groups[home].len()).unwrap_or(u32::MAX),
-            home_oldest: shared.groups[home].age(self.now.get()),
-            llc_util: shared.utilisation(llc),
-            llc_has_idle: shared.sleepers.idle.any_in_llc(llc),
-        };
+        let view = shared.wake_view(Some(self), home, yielded);
         let mut rng = self.rng.get();
         let placement = shared.policy.place_wake(&view, &mut task, &mut rng);
         self.rng.set(rng);
@@ -208,19 +197,7 @@ impl Shared {
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
         let home = task.home.index().min(self.groups.len() - 1);
-        let llc = self.policy.plan.groups[home].llc.index();
-        let now = Nanos(crate::sys::clock::nanos());
-        let view = WakeView {
-            waker: None,
-            yielded: false,
-            slot_empty: false,
-            now,
-            home_idle: quadrille_policy::GroupMask(self.sleepers.idle.members(home)),
-            home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
-            home_oldest: self.groups[home].age(now),
-            llc_util: self.utilisation(llc),
-            llc_has_idle: self.sleepers.idle.any_in_llc(llc),
-        };
+        let view = self.wake_view(None, home, false);
         let placement = self.policy.place_wake(&view, &mut task, &mut self.foreign_rng());
         cell.set(task);
         placement
@@ -381,65 +358,6 @@ impl Shared {
             }
             None => self.foreign.count_unpark(),
         }
-    }
-
-    fn spawn_view(&self, spawner: Option<WorkerId>) -> SpawnView {
-        let plan = &self.policy.plan;
-        let node = spawner.map_or(0, |worker| plan.workers[worker.index()].node.index());
-        let idle_of = |node: usize| -> u32 {
-            let llcs = plan.nodes[node].llcs.iter();
-            let groups = llcs.flat_map(|llc| self.llc_groups[llc.index()].iter());
-            groups
-                .map(|group| self.sleepers.idle.members(*group).count_ones())
-                .sum()
-        };
-        if plan.nodes.len() == 1 {
-            let idle = self.sleepers.idle.count();
-            let all = u32::try_from(self.worker_count()).unwrap_or(u32::MAX);
-            let running = all.saturating_sub(idle);
-            return SpawnView {
-                spawner,
-                node_running: running,
-                node_idle: idle,
-                most_idle: (quadrille_policy::NodeId(0), idle),
-            };
-        }
-        let idle = idle_of(node);
-        let most = (0..plan.nodes.len())
-            .map(|n| (n, idle_of(n)))
-            .max_by_key(|(_, idle)| *idle)
-            .unwrap_or((node, idle));
-        SpawnView {
-            spawner,
-            node_running: u32::try_from(plan.nodes[node].workers.len())
-                .unwrap_or(u32::MAX)
-                .saturating_sub(idle),
-            node_idle: idle,
-            most_idle: (quadrille_policy::NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
-        }
-    }
-
-    /// Share of a LLC's workers that are awake, in 1/1024.
-    fn utilisation(&self, llc: usize) -> u16 {
-        let workers = self.policy.plan.llcs[llc].workers.len();
-        let groups = self.llc_groups[llc].iter();
-        let idle: usize = groups
-            .map(|group| self.sleepers.idle.members(*group).count_ones() as usize)
-            .sum();
-        u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
-    }
-
-    /// Average run of a task as the workers last published it; the longest of the first few.
-    fn average_run(&self) -> Nanos {
-        // Ordering: Relaxed; estimates.
-        Nanos(
-            self.workers
-                .iter()
-                .take(4)
-                .map(|worker| worker.average_run.load(Ordering::Relaxed))
-                .max()
-                .unwrap_or(0),
-        )
     }
 
     fn group_of(&self, worker: WorkerId) -> usize {

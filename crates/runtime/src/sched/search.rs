@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use quadrille_policy::{Level, LlcId, Nanos};
 
-use super::WorkerShared;
 use super::context::Context;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
+use super::watch::Rounds;
 use super::worker::Worker;
 use crate::primitives::spin_hint;
 use crate::stress::BATCH;
@@ -23,124 +23,7 @@ pub(super) enum Scope {
     Rescue,
 }
 
-/// What the sentinel remembers from one look to the next.
-#[derive(Debug)]
-pub(crate) struct Rounds {
-    /// Polls of each worker at the last look.
-    polls: Vec<u64>,
-    /// Workers that had work and finished nothing since the look before.
-    stuck: Vec<bool>,
-    /// Where the next look of a busy worker begins.
-    cursor: usize,
-    /// The LLC whose shared queues a busy worker looks at next.
-    llc: usize,
-    /// Groups whose queue was not empty at the last look.
-    waiting: Vec<bool>,
-    last: Nanos,
-}
-
-impl Rounds {
-    /// For `worker`, the first of whose looks begins with its neighbour.
-    pub(crate) fn new(worker: usize, workers: usize, groups: usize) -> Self {
-        Self {
-            polls: vec![0; workers],
-            stuck: vec![false; workers],
-            cursor: worker + 1,
-            llc: 0,
-            waiting: vec![false; groups],
-            last: Nanos(0),
-        }
-    }
-}
-
-/// At most so many other workers are looked at by a busy one in one interval.
-const OBSERVED: usize = 8;
-
-/// How a worker has come on since the last look.
-#[derive(Clone, Copy, Debug)]
-struct Progress {
-    /// Tasks it has run.
-    advanced: u64,
-    /// Tasks in its deque.
-    queued: u64,
-    /// It has work and has finished nothing.
-    stuck: bool,
-}
-
-impl Rounds {
-    fn look_at(&mut self, shared: &super::Shared, index: usize) -> Progress {
-        let worker = &shared.workers[index];
-        let polls = worker.counters.polls.get();
-        let advanced = polls.wrapping_sub(std::mem::replace(&mut self.polls[index], polls));
-        let queued = worker.stealer.len() as u64;
-        let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
-        self.stuck[index] = stuck;
-        Progress {
-            advanced,
-            queued,
-            stuck,
-        }
-    }
-}
-
 impl Worker {
-    /// The observer's duty while nobody is idle, and so nobody is sentinel: once an interval, between two tasks, looks
-    /// whether one of a few other workers is stuck, or the shared queues of an LLC are left alone, and takes from there.
-    pub(super) fn observe(&mut self, now: Nanos) -> Option<Runnable> {
-        let shared = &*self.context.shared;
-        if shared.sleepers.idle.count() > 0 || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
-            return None;
-        }
-        self.rounds.last = now;
-        let found = self.take_from_stuck().or_else(|| self.take_from_next_llc());
-        if found.is_some() {
-            self.context.me().counters.rescues.add(1);
-        }
-        found
-    }
-
-    /// Injector and overdue groups of one LLC after the other: their workers may all be stuck.
-    fn take_from_next_llc(&mut self) -> Option<Runnable> {
-        let policy = &self.context.shared.policy;
-        let index = self.rounds.llc % policy.plan.llcs.len();
-        let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
-        self.rounds.llc = index + 1;
-        self.take_injector(llc)
-            .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
-    }
-
-    fn take_from_stuck(&mut self) -> Option<Runnable> {
-        let shared = &*self.context.shared;
-        let workers = shared.worker_count();
-        for _ in 0..OBSERVED.min(workers) {
-            let index = self.rounds.cursor % workers;
-            self.rounds.cursor = index + 1;
-            if index == self.context.id.index() || !self.rounds.look_at(shared, index).stuck {
-                continue;
-            }
-            let found = self.take_over(&shared.workers[index]);
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// All that a stuck worker has, one task to be run now: what is left there would wait for another interval.
-    fn take_over(&self, stuck: &WorkerShared) -> Option<Runnable> {
-        let local = &self.context.local;
-        let found = stuck.stealer.steal(local, BATCH);
-        if found.is_none() {
-            return stuck.slot.take();
-        }
-        // A batch is half of what is there: 2^8 tasks are gone after 8 of them.
-        let mut more = (0..8).map_while(|_| stuck.stealer.steal(local, BATCH));
-        while let Some(runnable) = more.next().or_else(|| stuck.slot.take()) {
-            local.push(runnable);
-        }
-        found
-    }
-
     /// The queues that this worker shares with others: its group's, and its LLC's injector.
     pub(super) fn take_shared(&mut self) -> Option<Runnable> {
         let context = &self.context;
@@ -156,7 +39,7 @@ impl Worker {
         self.take_injector(plan.llc)
     }
 
-    fn take_injector(&self, llc: LlcId) -> Option<Runnable> {
+    pub(super) fn take_injector(&self, llc: LlcId) -> Option<Runnable> {
         let context = &self.context;
         let injector = &context.shared.injectors[llc.index()];
         if injector.is_empty() {
@@ -258,7 +141,7 @@ impl Worker {
     }
 
     /// What has waited in the group queues of a LLC for longer than its members should take.
-    fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
+    pub(super) fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
         let context = &self.context;
         let groups = &context.shared.policy.plan.llcs[llc.index()].groups;
         if groups.len() < 2 && context.shared.policy.plan.workers[context.id.index()].llc == llc {
@@ -279,14 +162,6 @@ impl Worker {
             shared.wake_claimed(seat, Some(&self.context));
         }
         found
-    }
-
-    /// A task in the slot of a worker that was stuck at the last look.
-    fn take_stuck_slot(&self) -> Option<Runnable> {
-        let workers = self.context.shared.workers.iter().zip(&self.rounds.stuck);
-        workers
-            .filter(|(_, stuck)| **stuck)
-            .find_map(|(worker, _)| worker.slot.take())
     }
 
     /// The queues of other groups, however young what is in them.
@@ -375,43 +250,15 @@ impl Host for Bed<'_> {
     }
 
     fn sentinel_look(&mut self) -> Look {
-        let shared = &*self.context.shared;
         self.context.me().counters.sentinel_looks.add(1);
-        let now = Nanos(clock::nanos());
-        let interval = now.since(self.rounds.last).0;
-        self.rounds.last = now;
-        // After a longer time without a look the pace of the workers is not that of now.
-        let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
-        let mut active = false;
-        let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
-        for index in 0..shared.worker_count() {
-            let Progress {
-                advanced,
-                queued,
-                stuck,
-            } = self.rounds.look_at(shared, index);
-            // Flowing, but so slowly that waking us is cheaper than the wait.
-            let slow = recent && advanced > 0 && queued.saturating_mul(interval / advanced) > shared.wake_cost().0;
-            active |= advanced > 0;
-            reason |= stuck || slow;
-        }
-        for (group, waiting) in shared.groups.iter().zip(&mut self.rounds.waiting) {
-            let now = !group.is_empty();
-            reason |= now && *waiting;
-            *waiting = now;
-        }
-        match (reason, active) {
-            (true, _) => Look::Stuck,
-            (false, true) => Look::Active,
-            (false, false) => Look::Quiet,
-        }
+        self.rounds.look(&self.context.shared, Nanos(clock::nanos()))
     }
 
     fn interval(&mut self) -> Duration {
         // Counted from the last look, not from now: a sentinel that is claimed again and again before its interval ends
         // would never look.
         let interval = self.context.shared.policy.config.sentinel_interval.0;
-        let passed = Nanos(clock::nanos()).since(self.rounds.last).0;
+        let passed = self.rounds.passed(Nanos(clock::nanos())).0;
         Duration::from_nanos(interval.saturating_sub(passed))
     }
 }

@@ -11,7 +11,8 @@ use super::context::Context;
 use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
-use super::search::{Rounds, Scope};
+use super::search::Scope;
+use super::watch::Rounds;
 use crate::coop;
 use crate::primitives::Ordering;
 use crate::sys::clock;
@@ -243,22 +244,6 @@ impl Worker {
                 self.context.me().counters.useless_unparks.add(1);
             }
             awake = self.sleep();
-        }
-    }
-
-    /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher woke
-    /// nobody: while a queue has work, one of the idle workers must keep watch (O).
-    fn name_successor(&self) {
-        let shared = &*self.context.shared;
-        if !shared.sleepers.is_unwatched() || shared.sleepers.idle.count() == 0 {
-            return;
-        }
-        let left = |worker: &super::WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
-        let queued = shared.workers.iter().any(|worker| left(worker))
-            || shared.groups.iter().any(|group| !group.is_empty())
-            || shared.injectors.iter().any(|injector| !injector.is_empty());
-        if queued {
-            self.context.keep_watch();
         }
     }
 

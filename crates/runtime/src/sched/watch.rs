@@ -1,0 +1,186 @@
+//! Looking after workers that are stuck in a task: by the sentinel, or by busy ones while nobody is idle.
+
+use quadrille_policy::{LlcId, Nanos};
+
+use super::park::Look;
+use super::worker::Worker;
+use super::{Shared, WorkerShared};
+use crate::stress::BATCH;
+use crate::task::Runnable;
+
+/// At most so many other workers are looked at by a busy one in one interval.
+const OBSERVED: usize = 8;
+
+/// How a worker has come on since the last look.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Tasks it has run.
+    advanced: u64,
+    /// Tasks in its deque.
+    queued: u64,
+    /// It has work and has finished nothing.
+    stuck: bool,
+}
+
+/// What the sentinel remembers from one look to the next.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    /// Polls of each worker at the last look.
+    polls: Vec<u64>,
+    /// Workers that had work and finished nothing since the look before.
+    stuck: Vec<bool>,
+    /// Where the next look of a busy worker begins.
+    cursor: usize,
+    /// The LLC whose shared queues a busy worker looks at next.
+    llc: usize,
+    /// Groups whose queue was not empty at the last look.
+    waiting: Vec<bool>,
+    last: Nanos,
+}
+
+impl Rounds {
+    /// For `worker`, the first of whose looks begins with its neighbour.
+    pub(crate) fn new(worker: usize, workers: usize, groups: usize) -> Self {
+        Self {
+            polls: vec![0; workers],
+            stuck: vec![false; workers],
+            cursor: worker + 1,
+            llc: 0,
+            waiting: vec![false; groups],
+            last: Nanos(0),
+        }
+    }
+
+    fn look_at(&mut self, shared: &Shared, index: usize) -> Progress {
+        let worker = &shared.workers[index];
+        let polls = worker.counters.polls.get();
+        let advanced = polls.wrapping_sub(std::mem::replace(&mut self.polls[index], polls));
+        let queued = worker.stealer.len() as u64;
+        let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
+        self.stuck[index] = stuck;
+        Progress {
+            advanced,
+            queued,
+            stuck,
+        }
+    }
+
+    /// Time since the last look.
+    pub(super) fn passed(&self, now: Nanos) -> Nanos {
+        now.since(self.last)
+    }
+
+    /// The sentinel's look at every queue.
+    pub(super) fn look(&mut self, shared: &Shared, now: Nanos) -> Look {
+        let interval = now.since(self.last).0;
+        self.last = now;
+        // After a longer time without a look the pace of the workers is not that of now.
+        let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
+        let mut active = false;
+        let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
+        for index in 0..shared.worker_count() {
+            let Progress {
+                advanced,
+                queued,
+                stuck,
+            } = self.look_at(shared, index);
+            // Flowing, but so slowly that waking us is cheaper than the wait.
+            let slow = recent && advanced > 0 && queued.saturating_mul(interval / advanced) > shared.wake_cost().0;
+            active |= advanced > 0;
+            reason |= stuck || slow;
+        }
+        for (group, waiting) in shared.groups.iter().zip(&mut self.waiting) {
+            let now = !group.is_empty();
+            reason |= now && *waiting;
+            *waiting = now;
+        }
+        match (reason, active) {
+            (true, _) => Look::Stuck,
+            (false, true) => Look::Active,
+            (false, false) => Look::Quiet,
+        }
+    }
+}
+
+impl Worker {
+    /// The observer's duty while nobody is idle, and so nobody is sentinel: once an interval, between two tasks, looks
+    /// whether one of a few other workers is stuck, or the shared queues of an LLC are left alone, and takes from there.
+    pub(super) fn observe(&mut self, now: Nanos) -> Option<Runnable> {
+        let shared = &*self.context.shared;
+        if shared.sleepers.idle.count() > 0 || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
+            return None;
+        }
+        self.rounds.last = now;
+        let found = self.take_from_stuck().or_else(|| self.take_from_next_llc());
+        if found.is_some() {
+            self.context.me().counters.rescues.add(1);
+        }
+        found
+    }
+
+    /// Injector and overdue groups of one LLC after the other: their workers may all be stuck.
+    fn take_from_next_llc(&mut self) -> Option<Runnable> {
+        let policy = &self.context.shared.policy;
+        let index = self.rounds.llc % policy.plan.llcs.len();
+        let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
+        self.rounds.llc = index + 1;
+        self.take_injector(llc)
+            .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
+    }
+
+    fn take_from_stuck(&mut self) -> Option<Runnable> {
+        let shared = &*self.context.shared;
+        let workers = shared.worker_count();
+        for _ in 0..OBSERVED.min(workers) {
+            let index = self.rounds.cursor % workers;
+            self.rounds.cursor = index + 1;
+            if index == self.context.id.index() || !self.rounds.look_at(shared, index).stuck {
+                continue;
+            }
+            let found = self.take_over(&shared.workers[index]);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// All that a stuck worker has, one task to be run now: what is left there would wait for another interval.
+    fn take_over(&self, stuck: &WorkerShared) -> Option<Runnable> {
+        let local = &self.context.local;
+        let found = stuck.stealer.steal(local, BATCH);
+        if found.is_none() {
+            return stuck.slot.take();
+        }
+        // A batch is half of what is there: 2^8 tasks are gone after 8 of them.
+        let mut more = (0..8).map_while(|_| stuck.stealer.steal(local, BATCH));
+        while let Some(runnable) = more.next().or_else(|| stuck.slot.take()) {
+            local.push(runnable);
+        }
+        found
+    }
+
+    /// A task in the slot of a worker that was stuck at the last look.
+    pub(super) fn take_stuck_slot(&self) -> Option<Runnable> {
+        let workers = self.context.shared.workers.iter().zip(&self.rounds.stuck);
+        workers
+            .filter(|(_, stuck)| **stuck)
+            .find_map(|(worker, _)| worker.slot.take())
+    }
+
+    /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher woke
+    /// nobody: while a queue has work, one of the idle workers must keep watch (O).
+    pub(super) fn name_successor(&self) {
+        let shared = &*self.context.shared;
+        if !shared.sleepers.is_unwatched() || shared.sleepers.idle.count() == 0 {
+            return;
+        }
+        let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
+        let queued = shared.workers.iter().any(|worker| left(worker))
+            || shared.groups.iter().any(|group| !group.is_empty())
+            || shared.injectors.iter().any(|injector| !injector.is_empty());
+        if queued {
+            self.context.keep_watch();
+        }
+    }
+}
