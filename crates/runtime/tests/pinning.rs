@@ -8,22 +8,33 @@ use std::time::{Duration, Instant};
 use quadrille::topology::{PuSet, set_current_affinity};
 use quadrille::{Runtime, task};
 
-/// The CPUs of the thread of this process that is called `name`.
-fn cpus_of(name: &str) -> String {
+/// The CPUs of the thread of this process that is called `name`, once there is one.
+fn cpus_of(name: &str) -> Option<PuSet> {
     let thread = std::fs::read_dir("/proc/self/task")
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name))
-        .unwrap();
+        .find(|path| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name))?;
     let status = std::fs::read_to_string(thread.join("status")).unwrap();
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    cpus.unwrap().trim().to_owned()
+    Some(cpus.unwrap().trim().parse().unwrap())
+}
+
+/// Waits until `get` gives a value that `wanted` accepts, at most 20 s; then whatever it gives.
+fn wait_for<T>(get: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
+    let start = Instant::now();
+    loop {
+        let value = get();
+        if wanted(&value) || start.elapsed() > Duration::from_secs(20) {
+            return value;
+        }
+        // Out of the way of the workers; nothing depends on how long it is.
+        thread::park_timeout(Duration::from_millis(10));
+    }
 }
 
 #[test]
 fn a_worker_leaves_a_crowded_cpu() {
     let runtime = Runtime::builder().thread_name("crowd").build().unwrap();
-    let before = cpus_of("crowd-0");
     let pinned = runtime.handle().report().contains("pinned one to one");
     let has_neighbours = runtime.handle().worker_count() > 1;
     let counted = std::fs::read_to_string("/proc/thread-self/schedstat").is_ok();
@@ -32,8 +43,9 @@ fn a_worker_leaves_a_crowded_cpu() {
         return;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let cpu: PuSet = before.parse().unwrap();
-    assert_eq!(cpu.len(), 1, "one to one: {before}");
+    // A worker names and pins itself.
+    let before = || cpus_of("crowd-0").filter(|cpus| cpus.len() == 1);
+    let cpu = wait_for(before, Option::is_some).expect("pinned one to one");
     let others: Vec<_> = (0..3)
         .map(|_| {
             let (stop, cpu) = (stop.clone(), cpu.clone());
@@ -53,21 +65,12 @@ fn a_worker_leaves_a_crowded_cpu() {
             }
         }));
     }
-    let start = Instant::now();
-    while runtime.metrics().workers[0].pin_fallbacks == 0 && start.elapsed() < Duration::from_secs(20) {
-        // Not in the way of the workers, and nothing depends on how long it is.
-        thread::park_timeout(Duration::from_millis(10));
-    }
+    let fallbacks = wait_for(|| runtime.metrics().workers[0].pin_fallbacks, |count| *count > 0);
     stop.store(true, Ordering::Relaxed);
     for other in others {
         other.join().unwrap();
     }
-    assert_eq!(
-        runtime.metrics().workers[0].pin_fallbacks,
-        1,
-        "after {:?}",
-        start.elapsed()
-    );
-    let after: PuSet = cpus_of("crowd-0").parse().unwrap();
-    assert!(after.len() > 1, "{before} before, {after} after");
+    assert_eq!(fallbacks, 1);
+    let after = cpus_of("crowd-0").unwrap();
+    assert!(after.len() > 1, "{cpu} before, {after} after");
 }
