@@ -223,7 +223,7 @@ pub fn table(summaries: &[Summary]) -> Table {
             "median",
             "min",
             "max",
-            "ratio to tokio",
+            "median ratio to tokio",
             "cpu ns/op",
             "vol. switches/op",
         ],

@@ -101,7 +101,8 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
         let message = format!("{}: topology = {:?}", entry.name(), text.value());
         quote! {
             .topology(
-                <::quadrille::topology::Topology as ::core::str::FromStr>::from_str(#text).expect(#message)
+                <::quadrille::topology::Topology as ::core::str::FromStr>::from_str(#text)
+                    .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
             )
         }
     });
@@ -115,7 +116,7 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
                 #worker_threads
                 #topology
                 .build()
-                .expect(#message)
+                .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
                 .block_on(#name())
         }
     }
@@ -159,7 +160,7 @@ mod tests {
         let expected = "fn main() -> Result<(), Error> {
             async fn main() -> Result<(), Error> { step().await?; Ok(()) }
             ::quadrille::Runtime::builder()
-                .build().expect(\"#[quadrille::main]: the runtime can't be built\").block_on(main())
+                .build().unwrap_or_else(|error| ::core::panic!(\"{}: {}\", \"#[quadrille::main]: the runtime can't be built\", error)).block_on(main())
         }";
         let squeezed = |text: &str| text.replace(char::is_whitespace, "");
         assert_eq!(squeezed(&text), squeezed(expected));

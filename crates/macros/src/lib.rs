@@ -41,7 +41,8 @@ use expand::Entry;
 
 /// Runs an `async fn main` on a runtime of its own.
 ///
-/// The function may return anything that a plain `main` may return. It takes no arguments.
+/// The function may return anything that a plain `main` may return. It takes no arguments. It runs on the thread that calls it,
+/// as under `Runtime::block_on`, not on a worker; what it spawns runs on workers.
 ///
 /// ```ignore
 /// #[quadrille::main(worker_threads = 2)]

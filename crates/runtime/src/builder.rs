@@ -100,7 +100,7 @@ impl Builder {
         self
     }
 
-    /// Most threads of the blocking pool at a time, at least 1. Default: 512.
+    /// Most threads of the blocking pool at a time; 0 counts as 1. Default: 512.
     pub fn max_blocking_threads(mut self, count: usize) -> Self {
         self.limits.threads_max = count;
         self
@@ -154,26 +154,28 @@ impl Builder {
     }
 
     fn worker_count(&self, machine: &Machine) -> Result<usize, BuildError> {
-        let count = match (self.workers, from_env("QUADRILLE_WORKERS")) {
-            (Some(count), _) => count,
-            (None, Some(text)) if !text.trim().eq_ignore_ascii_case("auto") => text.trim().parse().map_err(|_| {
-                BuildError::new(format!(
-                    "QUADRILLE_WORKERS is {text:?}, expected auto or 1 to {WORKERS_MAX}"
-                ))
-            })?,
+        let allowed = 1..=WORKERS_MAX;
+        if let Some(count) = self.workers {
+            return Some(count).filter(|count| allowed.contains(count)).ok_or_else(|| {
+                BuildError::new(format!("the number of workers is {count}, expected 1 to {WORKERS_MAX}"))
+            });
+        }
+        match from_env("QUADRILLE_WORKERS") {
+            Some(text) if !text.trim().eq_ignore_ascii_case("auto") => {
+                let count = text.trim().parse().ok().filter(|count| allowed.contains(count));
+                count.ok_or_else(|| {
+                    BuildError::new(format!(
+                        "QUADRILLE_WORKERS is {text:?}, expected auto or 1 to {WORKERS_MAX}"
+                    ))
+                })
+            }
             _ => {
-                let allowed = machine.topology.pus().len();
+                let pus = machine.topology.pus().len();
                 let quota = machine.found.as_ref().and_then(|found| found.allowed.quota.as_ref());
                 let by_quota = quota.map_or(usize::MAX, |q| usize::try_from(q.cpus_ceil()).unwrap_or(usize::MAX));
-                allowed.min(by_quota.max(2)).min(WORKERS_MAX)
+                Ok(pus.min(by_quota.max(2)).clamp(1, WORKERS_MAX))
             }
-        };
-        if !(1..=WORKERS_MAX).contains(&count) {
-            return Err(BuildError::new(format!(
-                "the number of workers is {count}, expected 1 to {WORKERS_MAX}"
-            )));
         }
-        Ok(count)
     }
 
     fn policy(&self, machine: &Machine, workers: usize) -> Result<Policy, BuildError> {

@@ -34,7 +34,7 @@
 //! - A task that is ready runs: at the latest two sentinel intervals (2 x 500 us) and one task of each worker later, as
 //!   long as some worker is free. A task that never yields blocks only its own worker.
 //! - Every future, and every result, is dropped exactly once on every path: completion, panic, abort, shutdown.
-//! - Dropping a runtime joins its workers; inside async code it neither blocks nor panics.
+//! - Dropping a runtime joins its workers; on a worker, so inside a task, it neither blocks nor panics.
 //!
 //! # Cancel safety
 //!

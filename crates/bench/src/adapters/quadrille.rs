@@ -19,19 +19,24 @@ use crate::spec::{RuntimeName, Transport};
 pub struct Quadrille(&'static quadrille::Runtime);
 
 impl Quadrille {
-    /// Starts one with `workers` workers; `name` chooses the policies.
+    /// Starts one with `workers` workers; `name` chooses the policies. All but the baseline respect
+    /// `QUADRILLE_POLICY`; none `QUADRILLE_WORKERS`, whose place `--workers` takes.
     ///
     /// # Errors
-    /// [`Stop::Failed`] if the runtime cannot be built.
+    /// [`Stop::Failed`] if the runtime cannot be built, or if `QUADRILLE_WORKERS` is set.
     pub fn start(workers: usize, name: RuntimeName) -> Result<Self, Stop> {
-        let config = if name == RuntimeName::QuadrilleBaseline {
-            Config::baseline()
+        if let Some(value) = std::env::var_os("QUADRILLE_WORKERS").filter(|value| !value.is_empty()) {
+            return Err(Stop::failed(format!(
+                "QUADRILLE_WORKERS is {value:?}, expected it not to be set: here --workers says how many, for every runtime"
+            )));
+        }
+        let builder = quadrille::Runtime::builder().worker_threads(workers);
+        let builder = if name == RuntimeName::QuadrilleBaseline {
+            builder.config(Config::baseline())
         } else {
-            Config::default()
+            builder
         };
-        quadrille::Runtime::builder()
-            .worker_threads(workers)
-            .config(config)
+        builder
             .build()
             .map(|runtime| Self(Box::leak(Box::new(runtime))))
             .map_err(|error| Stop::failed(format!("quadrille does not start: {error}")))

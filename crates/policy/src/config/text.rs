@@ -98,6 +98,11 @@ impl FromStr for Config {
                 None if token.is_empty() && text.trim().is_empty() => {}
                 None if position == 0 && token == "default" => {}
                 None if position == 0 && token == "baseline" => config = Self::baseline(),
+                None if token.is_empty() => {
+                    return Err(syntax(String::from(
+                        "an empty item between commas: expected name=value",
+                    )));
+                }
                 None => {
                     return Err(syntax(format!(
                         "`{token}`: expected name=value, or default or baseline in the first place"
@@ -319,7 +324,7 @@ mod tests {
         check_error("cap=fixed:x", "`cap-window=x`: expected a number and a unit");
         check_error("cap=fixed:300", "`cap-quota=300`: expected a number from 0 to 255");
         check_error("budget=128,baseline", "`baseline`: expected name=value");
-        check_error("budget=1,,spin=1us", "``: expected name=value");
+        check_error("budget=1,,spin=1us", "an empty item between commas");
         check_error("budget", "`budget`: expected name=value");
     }
 

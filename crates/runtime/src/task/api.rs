@@ -83,11 +83,11 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_on(&Handle::current(), future)
+        self.spawn_on(future, &Handle::current())
     }
 
     /// Spawns `future` on the runtime behind `handle`.
-    pub fn spawn_on<F>(self, handle: &Handle, future: F) -> JoinHandle<F::Output>
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,

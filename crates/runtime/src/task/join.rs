@@ -35,7 +35,6 @@ pub(crate) struct Cancelled;
 /// assert_eq!(handle.await.unwrap(), 42);
 /// # });
 /// ```
-#[must_use = "dropping a handle detaches the task; await it to see its result"]
 pub struct JoinHandle<T> {
     /// `None` only in `drop`.
     task: Option<FallibleTask<Outcome<T>, Meta>>,

@@ -318,7 +318,7 @@ fn names_and_ids_belong_to_the_task() {
         let runtime = shape.runtime();
         let named = quadrille::task::Builder::new()
             .name("clerk")
-            .spawn_on(runtime.handle(), async { 1 });
+            .spawn_on(async { 1 }, runtime.handle());
         let plain = runtime.spawn(async { 2 });
         assert_eq!((named.name(), plain.name()), (Some("clerk"), None));
         assert_ne!(named.id(), plain.id());
