@@ -10,7 +10,7 @@ use super::publish;
 use super::watch::Rounds;
 use super::worker::Worker;
 use crate::primitives::spin_hint;
-use crate::stress::BATCH;
+use crate::stress::{BATCH, GROUP_BATCH};
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -31,7 +31,7 @@ impl Worker {
         let counters = &context.me().counters;
         let group = &context.shared.groups[plan.group.index()];
         if !group.is_empty()
-            && let Some(runnable) = group.pop(BATCH, context.now.get().0, |more| context.local.push(more))
+            && let Some(runnable) = group.pop(GROUP_BATCH, context.now.get().0, |more| context.local.push(more))
         {
             counters.group_pops.add(1);
             return Some(runnable);
