@@ -32,7 +32,8 @@ pub(crate) fn enter(handle: Handle) -> EnterGuard {
 impl Drop for EnterGuard {
     fn drop(&mut self) {
         DEPTH.with(|depth| depth.set(depth.get() - 1));
-        let left = ENTERED.with(|entered| entered.borrow_mut().pop());
+        // Nothing is there any more when a guard outlives its thread's locals.
+        let left = ENTERED.try_with(|entered| entered.borrow_mut().pop());
         // It may be the last reference to its runtime: not under the borrow.
         drop(left);
     }

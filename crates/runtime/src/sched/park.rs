@@ -352,7 +352,8 @@ impl Sleepers {
 
     /// Whether nobody is awake, nor claimed and about to be.
     fn all_sleep(&self) -> bool {
-        self.idle.count() >= self.worker_count() && self.searching() == 0
+        // Ordering: Relaxed; a hint. The count as it is: below zero a claimer is still under way.
+        self.idle.count() >= self.worker_count() && self.searching.load(Ordering::Relaxed) == 0
     }
 
     /// Becomes sentinel if there is none. True if the worker is it.

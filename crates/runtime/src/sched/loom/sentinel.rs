@@ -1,6 +1,9 @@
 //! (O): while somebody is awake, one of those who are idle is the sentinel.
 
+use std::sync::Arc;
+
 use loom::thread::spawn;
+use quadrille_policy::Plan;
 
 use super::{Machine, check, one_group};
 use crate::sched::idle::Seat;
@@ -10,6 +13,16 @@ fn seat(worker: usize) -> Seat {
         group: 0,
         member: u8::try_from(worker).unwrap(),
     }
+}
+
+/// Two idle workers, the first of them sentinel.
+fn both_idle(plan: &Plan) -> Arc<Machine> {
+    let machine = Machine::new(plan, 0);
+    [0, 1]
+        .into_iter()
+        .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
+    assert!(machine.sleepers.take_duty(0));
+    machine
 }
 
 /// Two workers park while a third stays awake: exactly one of them watches.
@@ -36,11 +49,7 @@ fn o_one_of_two_watches() {
 fn o_last_sentinel_knows_whether_it_is_one() {
     let plan = one_group(2);
     check(3, move || {
-        let machine = Machine::new(&plan, 0);
-        [0, 1]
-            .into_iter()
-            .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
-        assert!(machine.sleepers.take_duty(0));
+        let machine = both_idle(&plan);
         let other = machine.clone();
         let thread = spawn(move || {
             assert_eq!(
@@ -62,11 +71,7 @@ fn o_last_sentinel_knows_whether_it_is_one() {
 fn o_resigned_or_noticed() {
     let plan = one_group(2);
     check(3, move || {
-        let machine = Machine::new(&plan, 0);
-        [0, 1]
-            .into_iter()
-            .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
-        assert!(machine.sleepers.take_duty(0));
+        let machine = both_idle(&plan);
         let other = machine.clone();
         let thread = spawn(move || {
             assert!(other.sleepers.idle.claim_seat(seat(1)));
@@ -86,11 +91,7 @@ fn o_resigned_or_noticed() {
 fn o_resigned_or_noticed_early() {
     let plan = one_group(2);
     check(3, move || {
-        let machine = Machine::new(&plan, 0);
-        [0, 1]
-            .into_iter()
-            .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
-        assert!(machine.sleepers.take_duty(0));
+        let machine = both_idle(&plan);
         let (claimer, worker) = (machine.clone(), machine.clone());
         let claimer = spawn(move || claimer.sleepers.idle.claim_seat(seat(1)));
         let worker = spawn(move || {
