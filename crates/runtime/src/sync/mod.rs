@@ -20,6 +20,7 @@ mod block;
 mod error;
 mod lock;
 mod queue;
+mod ring;
 mod waiters;
 
 #[cfg(all(test, quadrille_loom))]

@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use super::ring::Ring;
+
 /// The size that a chunk should not exceed: 64 KiB, the ring that hackbench gives a receiver.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -15,7 +17,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 #[repr(C)]
 pub(super) struct Queue<T> {
     /// The oldest elements. Empty only if the whole queue is.
-    front: VecDeque<T>,
+    front: Ring<T>,
     /// Elements in `behind`; new ones go there while it isn't zero.
     behind_len: usize,
     chunk_max: usize,
@@ -25,9 +27,9 @@ pub(super) struct Queue<T> {
 #[derive(Debug)]
 struct More<T> {
     /// Younger chunks, oldest first; none is empty.
-    behind: VecDeque<VecDeque<T>>,
+    behind: VecDeque<Ring<T>>,
     /// The chunk that ran empty last, kept for the next one that is needed.
-    spare: Option<VecDeque<T>>,
+    spare: Option<Ring<T>>,
 }
 
 impl<T> Queue<T> {
@@ -35,7 +37,7 @@ impl<T> Queue<T> {
     pub(super) fn with_expected(len_expected: usize) -> Self {
         let chunk_max = (CHUNK_BYTES / size_of::<T>().max(1)).clamp(4, 1024);
         Self {
-            front: VecDeque::with_capacity(len_expected.min(chunk_max)),
+            front: Ring::with_capacity(len_expected.min(chunk_max)),
             behind_len: 0,
             chunk_max,
             more: Box::new(More {
@@ -58,7 +60,7 @@ impl<T> Queue<T> {
     #[inline(always)]
     pub(super) fn push(&mut self, value: T) {
         if self.behind_len == 0 && self.front.len() < self.chunk_max {
-            self.front.push_back(value);
+            self.front.push(value);
         } else {
             self.push_behind(value);
         }
@@ -66,7 +68,7 @@ impl<T> Queue<T> {
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<T> {
-        let value = self.front.pop_front();
+        let value = self.front.pop();
         if self.behind_len != 0 && self.front.is_empty() {
             self.advance();
         }
@@ -77,7 +79,7 @@ impl<T> Queue<T> {
     pub(super) fn take_all(&mut self) -> Self {
         let chunk_max = self.chunk_max;
         let empty = Self {
-            front: VecDeque::new(),
+            front: Ring::with_capacity(0),
             behind_len: 0,
             chunk_max,
             more: Box::new(More {
@@ -92,14 +94,10 @@ impl<T> Queue<T> {
     fn push_behind(&mut self, value: T) {
         let chunk_max = self.chunk_max;
         match self.more.behind.back_mut() {
-            Some(last) if last.len() < chunk_max => last.push_back(value),
+            Some(last) if last.len() < chunk_max => last.push(value),
             _ => {
-                let mut chunk = self
-                    .more
-                    .spare
-                    .take()
-                    .unwrap_or_else(|| VecDeque::with_capacity(chunk_max));
-                chunk.push_back(value);
+                let mut chunk = self.more.spare.take().unwrap_or_else(|| Ring::with_capacity(chunk_max));
+                chunk.push(value);
                 self.more.behind.push_back(chunk);
             }
         }

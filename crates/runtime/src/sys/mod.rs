@@ -6,4 +6,5 @@ pub(crate) mod clock;
 pub(crate) mod fd;
 pub(crate) mod futex;
 pub(crate) mod poller;
+pub(crate) mod prefetch;
 pub(crate) mod thread;
