@@ -160,15 +160,23 @@ mod tests {
 
     #[test]
     fn what_is_inside_is_dropped_with_it_also_when_a_destructor_panics() {
-        struct Sometimes(Rc<()>, bool);
+        struct Sometimes {
+            _counted: Rc<()>,
+            panics: bool,
+        }
         impl Drop for Sometimes {
             fn drop(&mut self) {
-                assert!(!self.1, "as asked");
+                assert!(!self.panics, "as asked");
             }
         }
         let count = Rc::new(());
         let mut ring = Ring::with_capacity(3);
-        (0..5).for_each(|n| ring.push(Sometimes(Rc::clone(&count), n == 2)));
+        for n in 0..5 {
+            ring.push(Sometimes {
+                _counted: Rc::clone(&count),
+                panics: n == 2,
+            });
+        }
         drop(ring.pop());
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(ring)));
         assert!(dropped.is_err());
