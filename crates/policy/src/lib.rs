@@ -8,6 +8,7 @@
 //! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_handover`], [`Policy::place_spawn`] |
 //! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
+//! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
 //! | is a count published? | tasks switch | [`LazyCounter`] |
 //! | which cache do tasks that share data prefer? | once an epoch | [`SetPolicy`] |
 //!
@@ -53,6 +54,7 @@ mod adversary;
 mod aggregation;
 mod config;
 mod gate;
+mod haul;
 mod idle_filter;
 mod lazy_counters;
 mod migration_cap;
@@ -74,6 +76,7 @@ pub use config::{
     OnContention, Skip, Steal, WakeCost, WakeGroups,
 };
 pub use gate::{Gates, Level};
+pub use haul::{Haul, Profit};
 pub use idle_filter::Utilisation;
 pub use lazy_counters::{LazyCounter, LazyRule};
 pub use migration_cap::TaskPolicy;

@@ -256,6 +256,12 @@ pub struct Steal {
     pub gates: Mode,
     /// Success ratio (1/1024) to begin with. Default 512 (the kernel's), at most 1023.
     pub gate_start: u16,
+    /// What moving a task to another core's cache costs all in all: a victim whose stolen tasks run once, for less than
+    /// this, is left alone for a while ([`Profit`](crate::Profit)). Default 250 ns, at most 1 ms; 0 switches it off. Ours, assumed:
+    /// four cache lines there and back.
+    pub move_cost: Nanos,
+    /// For how long. Default 1 ms, at most 1 s. Ours, assumed.
+    pub pause: Nanos,
 }
 
 impl Default for Steal {
@@ -263,6 +269,8 @@ impl Default for Steal {
         Self {
             gates: Mode::Auto,
             gate_start: 512,
+            move_cost: Nanos(250),
+            pause: Nanos::from_millis(1),
         }
     }
 }

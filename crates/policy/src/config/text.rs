@@ -78,6 +78,8 @@ names! {
     "numa-steal-after" => numa.steal_after;
     "gates" => steal.gates;
     "gate-start" => steal.gate_start;
+    "move-cost" => steal.move_cost;
+    "steal-pause" => steal.pause;
     "skip-age" => skip.max_age;
     "skip-count" => skip.max_count;
     "wake-cost" => wake_cost.mode;
@@ -284,7 +286,8 @@ mod tests {
             },
             "seed=0xabc,merge-l2=true,contention=spin,adversary=random",
         );
-        let baseline = "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
+        let baseline =
+            "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,move-cost=0ns,wake-cost=off";
         check("baseline", |c| *c = Config::baseline(), baseline);
         check(baseline, |c| *c = Config::baseline(), baseline);
     }

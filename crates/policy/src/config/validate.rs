@@ -68,6 +68,8 @@ impl Config {
         within("numa.tolerance_div", self.numa.tolerance_div, 1..=u16::MAX)?;
         within("numa.steal_after", self.numa.steal_after, span(0, SECOND))?;
         within("steal.gate_start", self.steal.gate_start, 0..=1023)?;
+        within("steal.move_cost", self.steal.move_cost, span(0, 1_000_000))?;
+        within("steal.pause", self.steal.pause, span(0, SECOND))?;
         within("skip.max_age", self.skip.max_age, span(0, SECOND))
     }
 }
@@ -139,6 +141,14 @@ mod tests {
         check(
             |c| c.steal.gate_start = 1024,
             "steal.gate_start is 1024, expected 0 to 1023",
+        );
+        check(
+            |c| c.steal.move_cost = Nanos(1_000_001),
+            "steal.move_cost is 1000001ns, expected 0ns to 1ms",
+        );
+        check(
+            |c| c.steal.pause = Nanos::from_millis(1001),
+            "steal.pause is 1001ms, expected 0ns to 1s",
         );
     }
 }

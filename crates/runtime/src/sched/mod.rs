@@ -13,6 +13,7 @@ mod schedule;
 mod search;
 pub(crate) mod shutdown;
 pub(crate) mod stats;
+mod theft;
 mod view;
 mod watch;
 pub(crate) mod worker;
@@ -48,6 +49,8 @@ pub(crate) struct WorkerShared {
     unparked_at: AtomicU64,
     /// Average run of a task there, ns; zero: unknown.
     average_run: AtomicU64,
+    /// Until when its deque is left to it, because stealing from it doesn't pay; by the clock.
+    spared_until: AtomicU64,
 }
 
 impl WorkerShared {
@@ -58,7 +61,16 @@ impl WorkerShared {
             counters: WorkerCounters::default(),
             unparked_at: AtomicU64::new(0),
             average_run: AtomicU64::new(0),
+            spared_until: AtomicU64::new(0),
         }
+    }
+
+    /// Whether thieves leave its deque alone, by the cost of moving what is in it. What is stuck there is rescued all the
+    /// same (W5).
+    #[inline]
+    pub(crate) fn is_spared(&self, now: Nanos) -> bool {
+        // Ordering: Relaxed; a hint.
+        now.0 < self.spared_until.load(Ordering::Relaxed)
     }
 }
 

@@ -126,6 +126,9 @@ impl Context {
         if idle == 0 {
             return;
         }
+        if self.me().is_spared(self.now.get()) {
+            return self.keep_watch();
+        }
         let view = UnparkView {
             idle,
             searching: sleepers.searching(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quadrille_policy::{Level, LlcId, Nanos};
 
+use super::WorkerShared;
 use super::context::Context;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
@@ -73,7 +74,7 @@ impl Worker {
             return Some(runnable);
         }
         let home = self.context.shared.policy.plan.workers[self.context.id.index()].llc;
-        if let Some(runnable) = self.steal_in(home) {
+        if let Some(runnable) = self.steal_in(home, scope) {
             return Some(runnable);
         }
         if let Some(runnable) = self.take_overdue(home, self.context.shared.policy.config.wake_groups.rescue_llc) {
@@ -91,7 +92,7 @@ impl Worker {
             let found = self
                 .take_injector(llc)
                 .or_else(|| self.take_overdue(llc, overdue))
-                .or_else(|| self.steal_in(llc));
+                .or_else(|| self.steal_in(llc, scope));
             self.gates.record(level, found.is_some());
             if found.is_some() {
                 return found;
@@ -108,7 +109,7 @@ impl Worker {
     }
 
     /// Steals from the workers of one LLC, from a random one on.
-    fn steal_in(&self, llc: LlcId) -> Option<Runnable> {
+    fn steal_in(&mut self, llc: LlcId, scope: Scope) -> Option<Runnable> {
         let context = &self.context;
         let plan = &context.shared.policy.plan;
         let victims = &plan.llcs[llc.index()].workers;
@@ -118,10 +119,11 @@ impl Worker {
             if victim == context.id {
                 continue;
             }
-            let stealer = &context.shared.workers[victim.index()].stealer;
-            if !stealer.is_empty()
-                && let Some(runnable) = stealer.steal(&context.local, BATCH)
-            {
+            let robbed = &*context.shared.workers[victim.index()];
+            if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
+                continue;
+            }
+            if let Some(runnable) = robbed.stealer.steal(&context.local, BATCH) {
                 let (a, b) = (&plan.workers[victim.index()], &plan.workers[context.id.index()]);
                 let counters = &context.me().counters;
                 let counter = if a.group == b.group {
@@ -134,6 +136,7 @@ impl Worker {
                     &counters.steals_machine
                 };
                 counter.add(1);
+                self.note_theft(victim);
                 return Some(runnable);
             }
         }
@@ -221,13 +224,13 @@ impl Host for Bed<'_> {
         // last searcher looks at the whole machine.
         let plan = &shared.policy.plan;
         let llc = plan.workers[self.context.id.index()].llc;
+        let now = Nanos(clock::nanos());
+        let worth = |worker: &WorkerShared| !worker.stealer.is_empty() && !worker.is_spared(now);
         if everything {
-            shared.workers.iter().any(|worker| !worker.stealer.is_empty())
+            shared.workers.iter().any(|worker| worth(worker))
         } else {
-            plan.llcs[llc.index()]
-                .workers
-                .iter()
-                .any(|w| !shared.workers[w.index()].stealer.is_empty())
+            let near = &plan.llcs[llc.index()].workers;
+            near.iter().any(|w| worth(&shared.workers[w.index()]))
         }
     }
 

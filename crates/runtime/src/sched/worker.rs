@@ -12,6 +12,7 @@ use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::Scope;
+use super::theft::Thefts;
 use super::watch::Rounds;
 use crate::coop;
 use crate::primitives::Ordering;
@@ -35,6 +36,7 @@ pub(crate) struct Worker {
     streak: u32,
     slot_polls_max: u32,
     budget: u8,
+    pub(super) thefts: Thefts,
     run_delay: RunDelay,
 }
 
@@ -54,6 +56,7 @@ impl Worker {
             streak: 0,
             slot_polls_max: config.slot_polls_max,
             budget: config.budget,
+            thefts: Thefts::default(),
             run_delay: RunDelay::new(fallback, now),
             context: Context {
                 id,
@@ -204,6 +207,7 @@ impl Worker {
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
     fn dry(&mut self) -> Option<Runnable> {
+        self.judge_theft();
         let mut awake = Awake {
             claimed: false,
             rescue: false,

@@ -23,5 +23,6 @@ mod shutdown_inside;
 mod shutdown_storm;
 mod smoke;
 mod starvation;
+mod theft;
 mod thread_hygiene;
 mod wait;

@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape_if, occupy};
 
 /// Far above the bound that is promised; a machine with more to do than this takes a while to run a thread at all.
-const WAIT_MAX: Duration = Duration::from_millis(250);
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The spinning task gives up here, so that a failure is a failed assertion.
 const SPIN_MAX: Duration = Duration::from_secs(3);
