@@ -52,6 +52,7 @@ extern crate alloc;
 
 mod adversary;
 mod aggregation;
+mod cause;
 mod config;
 mod gate;
 mod haul;
@@ -71,6 +72,7 @@ mod wake_cost;
 mod worker_set;
 
 pub use aggregation::{SetPolicy, SetView};
+pub use cause::Cause;
 pub use config::{
     Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
     OnContention, Skip, Steal, WakeCost, WakeGroups,
@@ -80,7 +82,7 @@ pub use haul::{Haul, Profit};
 pub use idle_filter::Utilisation;
 pub use lazy_counters::{LazyCounter, LazyRule};
 pub use migration_cap::TaskPolicy;
-pub use place::{Claim, Placement};
+pub use place::{Claim, Placement, Reason};
 pub use plan::{GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};
 pub use policy::{Active, Policy};
 pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};

@@ -63,20 +63,48 @@ pub enum Claim {
     Member,
 }
 
+/// What decided where a woken task goes, for the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It stays with its waker.
+    Waker,
+    /// Its home has an idle worker.
+    IdleHome,
+    /// Home is busy, and no other worker of its cache is idle.
+    NobodyIdle,
+    /// Home is busy, and an idle worker of its cache is looked for.
+    Searched,
+    /// Home is busy, and policy 2 does not look for another worker: its cache is too busy.
+    CutOff,
+    /// Home is busy, and policy 4 keeps the task there: it has used up its group changes.
+    Capped,
+    /// Home is busy, and policy 4 keeps the task there: the queue is short.
+    Fits,
+    /// Not one of these: no groups, or an adversary.
+    Other,
+}
+
 impl Policy {
     /// Where a task that became ready is queued.
     #[inline]
     pub fn place_wake(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
+        self.place_wake_because(view, task, rng).0
+    }
+
+    /// As [`Policy::place_wake`], with what decided.
+    #[inline]
+    pub fn place_wake_because(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.groups_on() {
             return self.place_in_groups(view, task, rng);
         }
-        match view.waker {
+        let placement = match view.waker {
             None => Placement::Injector {
                 llc: self.home_llc(task),
             },
             Some(_) if view.yielded => Placement::Deque,
             Some(_) => Placement::Slot,
-        }
+        };
+        (placement, Reason::Other)
     }
 
     /// As [`Policy::place_wake`], for a waker that is about to wait for the task: it says so, or the two have been seen to
@@ -111,43 +139,43 @@ impl Policy {
         Placement::Deque
     }
 
-    fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> Placement {
+    fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.config.adversary != Adversary::None {
-            return adversary::place(self, view.waker, task, rng);
+            return (adversary::place(self, view.waker, task, rng), Reason::Other);
         }
         let Some(home) = self.plan.groups.get(task.home.index()) else {
-            return Placement::Injector { llc: LlcId(0) };
+            return (Placement::Injector { llc: LlcId(0) }, Reason::Other);
         };
         let at_home = view.waker == Some(task.home_worker);
         if view.waker.is_some() && view.yielded {
-            return Placement::Deque;
+            return (Placement::Deque, Reason::Waker);
         }
         if at_home && view.slot_empty {
-            return Placement::Slot;
+            return (Placement::Slot, Reason::Waker);
         }
         if !view.home_idle.is_empty() {
             let claim = self.idle_member(home, task, view.home_idle);
-            return Placement::Group {
-                group: task.home,
-                claim,
-            };
+            let group = task.home;
+            return (Placement::Group { group, claim }, Reason::IdleHome);
         }
         if at_home {
-            return Placement::Deque;
+            return (Placement::Deque, Reason::Waker);
         }
-        if view.llc_has_idle && self.searches(view, task, home, rng) {
-            return Placement::IdleInLlc {
+        let reason = self.search(view, task, home, rng);
+        let placement = if reason == Reason::Searched {
+            Placement::IdleInLlc {
                 llc: home.llc,
                 fallback: task.home,
-            };
-        }
-        if self.overflows(view, home) {
-            return Placement::Injector { llc: home.llc };
-        }
-        Placement::Group {
-            group: task.home,
-            claim: Claim::Member,
-        }
+            }
+        } else if self.overflows(view, home) {
+            Placement::Injector { llc: home.llc }
+        } else {
+            Placement::Group {
+                group: task.home,
+                claim: Claim::Member,
+            }
+        };
+        (placement, reason)
     }
 
     /// The home worker if it is idle, else a member on an idle core, else any. `idle` is not empty.
@@ -167,18 +195,28 @@ impl Policy {
         }
     }
 
-    /// Steps 6 and 7: whether an idle worker is looked for in other groups of home's cache, which has one.
+    /// Steps 6 and 7: whether an idle worker is looked for in other groups of home's cache.
     #[inline]
-    fn searches(&self, view: &WakeView, task: &TaskPolicy, home: &GroupPlan, rng: &mut Rng) -> bool {
+    fn search(&self, view: &WakeView, task: &TaskPolicy, home: &GroupPlan, rng: &mut Rng) -> Reason {
+        if !view.llc_has_idle {
+            return Reason::NobodyIdle;
+        }
         // Whatever is skipped, it is not skipped while somebody has waited for too long.
         if view.home_queued > 0 && view.home_oldest >= self.config.skip.max_age {
-            return true;
+            return Reason::Searched;
         }
-        let binds = self.active().migration_cap && self.cap_binds(view, home);
-        if binds && (self.fits(view, home) || self.is_capped(task, view.now)) {
-            return false;
+        if self.active().migration_cap && self.cap_binds(view, home) {
+            if self.fits(view, home) {
+                return Reason::Fits;
+            }
+            if self.is_capped(task, view.now) {
+                return Reason::Capped;
+            }
         }
-        !self.active().idle_filter || idle_filter::searches(&self.config.idle_filter, view.llc_util, rng)
+        if self.active().idle_filter && !idle_filter::searches(&self.config.idle_filter, view.llc_util, rng) {
+            return Reason::CutOff;
+        }
+        Reason::Searched
     }
 
     /// Whether none of the cap's escapes applies: the load is light, home's queue is long, or it does not move.

@@ -1,6 +1,7 @@
 //! The scheduler: mechanism only. Where a task goes and who is woken is asked of `quadrille-policy`; that nothing is
 //! lost is argued in `README.md` beside this file, whose labels the comments cite.
 
+mod arrival;
 pub(crate) mod context;
 pub(crate) mod idle;
 #[cfg(all(test, quadrille_loom))]

@@ -13,7 +13,7 @@ use crate::current;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
-use crate::task::meta::BLOCKING;
+use crate::task::meta::{BLOCKING, LastWorker};
 
 /// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
@@ -77,9 +77,10 @@ impl Context {
         let home = task.home.index().min(shared.groups.len() - 1);
         let view = shared.wake_view(Some(self), home, yielded);
         let mut rng = self.rng.get();
-        let placement = shared.policy.place_wake(&view, &mut task, &mut rng);
+        let (placement, reason) = shared.policy.place_wake_because(&view, &mut task, &mut rng);
         self.rng.set(rng);
         cell.set(task);
+        self.me().counters.count_reason(reason, placement);
         self.put(runnable, placement);
     }
 
@@ -87,6 +88,8 @@ impl Context {
     pub(crate) fn spawn(&self, runnable: Runnable) {
         let shared = &*self.shared;
         // SAFETY: we hold the runnable (rule 1 of `task`).
+        unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
+        // SAFETY: as above.
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
         let placement = if shared.policy.groups_on() {
@@ -216,7 +219,8 @@ impl Shared {
                 });
                 match self.claim_in_llc(llc, from) {
                     Some(seat) => {
-                        self.note_move(&runnable, seat);
+                        count(by, |counters| counters.wakes_found.add(1));
+                        self.note_move(&runnable, seat, by);
                         self.push_group(runnable, seat.group, by);
                         self.wake_claimed(seat, by);
                         // The claimed worker may have been on its way to other work: its token is then no promise.
@@ -232,12 +236,13 @@ impl Shared {
     }
 
     /// Tells the policy that a wake placed the task with the worker in `seat`.
-    fn note_move(&self, runnable: &Runnable, seat: Seat) {
+    fn note_move(&self, runnable: &Runnable, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)];
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
-        self.policy.moved(&mut task, worker, Nanos(crate::sys::clock::nanos()));
+        let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
+        self.policy.moved(&mut task, worker, now);
         cell.set(task);
     }
 

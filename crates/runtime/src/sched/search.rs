@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quadrille_policy::{Level, LlcId, Nanos};
+use quadrille_policy::{Cause, Level, LlcId, Nanos};
 
 use super::WorkerShared;
 use super::context::Context;
@@ -35,9 +35,26 @@ impl Worker {
             && let Some(runnable) = group.pop(GROUP_BATCH, context.now.get().0, |more| context.local.push(more))
         {
             counters.group_pops.add(1);
+            self.arrivals.came(counters, Cause::Wake);
             return Some(runnable);
         }
-        self.take_injector(plan.llc)
+        let found = self.take_injector(plan.llc);
+        if found.is_some() {
+            self.arrivals.came(counters, Cause::Wake);
+        }
+        found
+    }
+
+    /// Notes that the task which runs next was taken from others, and what came with it into the deque.
+    pub(super) fn taken(&self, scope: Scope) {
+        let cause = if scope == Scope::Rescue {
+            Cause::Rescue
+        } else {
+            Cause::Steal
+        };
+        let context = &self.context;
+        self.arrivals.came(&context.me().counters, cause);
+        self.arrivals.batch(&context.me().counters, context.local.len(), cause);
     }
 
     pub(super) fn take_injector(&self, llc: LlcId) -> Option<Runnable> {
@@ -68,6 +85,7 @@ impl Worker {
         if scope == Scope::Rescue
             && let Some(runnable) = self.take_stuck_slot()
         {
+            self.taken(Scope::Rescue);
             return Some(runnable);
         }
         if let Some(runnable) = self.take_shared() {
@@ -75,9 +93,11 @@ impl Worker {
         }
         let home = self.context.shared.policy.plan.workers[self.context.id.index()].llc;
         if let Some(runnable) = self.steal_in(home, scope) {
+            self.taken(scope);
             return Some(runnable);
         }
         if let Some(runnable) = self.take_overdue(home, self.context.shared.policy.config.wake_groups.rescue_llc) {
+            self.taken(Scope::Rescue);
             return Some(runnable);
         }
         let others = self.context.shared.policy.plan.llcs[home.index()].others.len();
@@ -89,16 +109,27 @@ impl Worker {
                 continue;
             }
             let overdue = self.context.shared.policy.config.wake_groups.rescue_any;
+            let mut how = scope;
             let found = self
                 .take_injector(llc)
-                .or_else(|| self.take_overdue(llc, overdue))
+                .or_else(|| {
+                    let overdue = self.take_overdue(llc, overdue)?;
+                    how = Scope::Rescue;
+                    Some(overdue)
+                })
                 .or_else(|| self.steal_in(llc, scope));
             self.gates.record(level, found.is_some());
             if found.is_some() {
+                self.taken(how);
                 return found;
             }
         }
-        if scope == Scope::Rescue { self.rescue() } else { None }
+        if scope == Scope::Rescue {
+            let found = self.rescue()?;
+            self.taken(Scope::Rescue);
+            return Some(found);
+        }
+        None
     }
 
     fn attempt(&mut self, level: Level) -> bool {
@@ -124,18 +155,8 @@ impl Worker {
                 continue;
             }
             if let Some(runnable) = robbed.stealer.steal(&context.local, BATCH) {
-                let (a, b) = (&plan.workers[victim.index()], &plan.workers[context.id.index()]);
                 let counters = &context.me().counters;
-                let counter = if a.group == b.group {
-                    &counters.steals_group
-                } else if a.llc == b.llc {
-                    &counters.steals_llc
-                } else if a.node == b.node {
-                    &counters.steals_node
-                } else {
-                    &counters.steals_machine
-                };
-                counter.add(1);
+                counters.count_steal(plan.level(victim, context.id));
                 self.note_theft(victim);
                 return Some(runnable);
             }

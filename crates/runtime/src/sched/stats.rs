@@ -1,6 +1,7 @@
 //! Counters: one writer each, read by anyone at any time.
 
 use crossbeam_utils::CachePadded;
+use quadrille_policy::{Cause, Level, Placement, Reason};
 
 use crate::primitives::{AtomicU64, Ordering};
 
@@ -79,7 +80,8 @@ counters! {
     steals_node,
     /// Successful steals from another node.
     steals_machine,
-    /// Tasks that ran here and were last run by another worker of the same group.
+    /// Tasks that ran here and were last run by another worker of the same group. These four are the sums of the `moves_`
+    /// below, but for the spawns.
     migrations_group,
     /// The same, from another group of the LLC.
     migrations_llc,
@@ -95,6 +97,26 @@ counters! {
     wakes_mailbox,
     /// Wake-ups pushed into an injector.
     wakes_injector,
+    /// Wake-ups among those to an injector for which the home group's queue was too long (policy 1).
+    wakes_overflow,
+    /// Times a member of a group found the lock of its queue taken when it queued a wake-up (policy 1).
+    lock_contended,
+    /// Wake-ups whose home group was busy while another group of the cache had an idle worker, which was looked for.
+    wakes_searched,
+    /// Those among them that found one.
+    wakes_found,
+    /// The same, but not looked for because the cache is too busy (policy 2).
+    wakes_cut,
+    /// The same, but not looked for because the task was moved often enough (policy 4).
+    wakes_capped,
+    /// The same, but not looked for because the home group's queue is short (policy 4).
+    wakes_fit,
+    /// Random probes of two workers, whether one is idle (policy 2).
+    probes,
+    /// Those among them that met an idle one.
+    probes_idle,
+    /// Times a count was added to a sum that workers share (policy 5).
+    publications,
     /// Other workers that this worker claimed and woke.
     unparks,
     /// Those among them that slept in the kernel.
@@ -113,9 +135,137 @@ counters! {
     rescues,
     /// Whether it was pinned one to one and may run anywhere in its LLC now, because others wanted its CPU (0 or 1).
     pin_fallbacks,
+    /// Moves of tasks by wake-ups, inside the group.
+    moves_wake_group,
+    /// Moves of tasks by wake-ups, from another group of the LLC.
+    moves_wake_llc,
+    /// Moves of tasks by wake-ups, from another LLC of the node.
+    moves_wake_node,
+    /// Moves of tasks by wake-ups, from another node.
+    moves_wake_machine,
+    /// Moves of tasks by steals, inside the group.
+    moves_steal_group,
+    /// Moves of tasks by steals, from another group of the LLC.
+    moves_steal_llc,
+    /// Moves of tasks by steals, from another LLC of the node.
+    moves_steal_node,
+    /// Moves of tasks by steals, from another node.
+    moves_steal_machine,
+    /// Moves of tasks because their cache fetched them, inside the group.
+    moves_pull_group,
+    /// Moves of tasks because their cache fetched them, from another group of the LLC.
+    moves_pull_llc,
+    /// Moves of tasks because their cache fetched them, from another LLC of the node.
+    moves_pull_node,
+    /// Moves of tasks because their cache fetched them, from another node.
+    moves_pull_machine,
+    /// Moves of tasks that were stuck, inside the group.
+    moves_rescue_group,
+    /// Moves of tasks that were stuck, from another group of the LLC.
+    moves_rescue_llc,
+    /// Moves of tasks that were stuck, from another LLC of the node.
+    moves_rescue_node,
+    /// Moves of tasks that were stuck, from another node.
+    moves_rescue_machine,
+    /// First runs of tasks away from who spawned them, inside the group.
+    moves_spawn_group,
+    /// First runs of tasks away from who spawned them, from another group of the LLC.
+    moves_spawn_llc,
+    /// First runs of tasks away from who spawned them, from another LLC of the node.
+    moves_spawn_node,
+    /// First runs of tasks away from who spawned them, from another node.
+    moves_spawn_machine,
     /// Lost wake-ups: times that work was found beside which every worker slept. Must stay 0; it is looked for by builds
     /// with `--cfg quadrille_stress` only.
     rescued_by_timeout,
+}
+
+macro_rules! moves {
+    ($($cause:ident $level:ident $field:ident,)+) => {
+        impl WorkerCounters {
+            /// The counter of moves for this cause from so far away.
+            fn moves(&self, cause: Cause, level: Level) -> &Counter {
+                match (cause, level) {
+                    $((Cause::$cause, Level::$level) => &self.$field,)+
+                }
+            }
+        }
+
+        impl WorkerMetrics {
+            /// Tasks that ran on another worker than before for this cause, from so far away.
+            #[must_use]
+            pub fn moves(&self, cause: Cause, level: Level) -> u64 {
+                match (cause, level) {
+                    $((Cause::$cause, Level::$level) => self.$field,)+
+                }
+            }
+        }
+    };
+}
+
+moves! {
+    Wake Group moves_wake_group,
+    Wake Llc moves_wake_llc,
+    Wake Node moves_wake_node,
+    Wake Machine moves_wake_machine,
+    Steal Group moves_steal_group,
+    Steal Llc moves_steal_llc,
+    Steal Node moves_steal_node,
+    Steal Machine moves_steal_machine,
+    Pull Group moves_pull_group,
+    Pull Llc moves_pull_llc,
+    Pull Node moves_pull_node,
+    Pull Machine moves_pull_machine,
+    Rescue Group moves_rescue_group,
+    Rescue Llc moves_rescue_llc,
+    Rescue Node moves_rescue_node,
+    Rescue Machine moves_rescue_machine,
+    Spawn Group moves_spawn_group,
+    Spawn Llc moves_spawn_llc,
+    Spawn Node moves_spawn_node,
+    Spawn Machine moves_spawn_machine,
+}
+
+impl WorkerCounters {
+    /// Counts a task that runs here and came from so far away.
+    pub(crate) fn count_move(&self, cause: Cause, level: Level) {
+        self.moves(cause, level).add(1);
+        if cause != Cause::Spawn {
+            let migrations = match level {
+                Level::Group => &self.migrations_group,
+                Level::Llc => &self.migrations_llc,
+                Level::Node => &self.migrations_node,
+                Level::Machine => &self.migrations_machine,
+            };
+            migrations.add(1);
+        }
+    }
+
+    /// Counts why a wake-up goes where it goes.
+    pub(crate) fn count_reason(&self, reason: Reason, placement: Placement) {
+        match reason {
+            Reason::Waker | Reason::IdleHome | Reason::Other => return,
+            Reason::NobodyIdle => {}
+            Reason::Searched => self.wakes_searched.add(1),
+            Reason::CutOff => self.wakes_cut.add(1),
+            Reason::Capped => self.wakes_capped.add(1),
+            Reason::Fits => self.wakes_fit.add(1),
+        }
+        if matches!(placement, Placement::Injector { .. }) {
+            self.wakes_overflow.add(1);
+        }
+    }
+
+    /// Counts a successful steal from so far away.
+    pub(crate) fn count_steal(&self, level: Level) {
+        let steals = match level {
+            Level::Group => &self.steals_group,
+            Level::Llc => &self.steals_llc,
+            Level::Node => &self.steals_node,
+            Level::Machine => &self.steals_machine,
+        };
+        steals.add(1);
+    }
 }
 
 /// Counters of threads that are no workers of the runtime.

@@ -3,6 +3,7 @@
 use quadrille_policy::{LlcId, Nanos};
 
 use super::park::Look;
+use super::search::Scope;
 use super::worker::Worker;
 use super::{Shared, WorkerShared};
 use crate::stress::BATCH;
@@ -114,6 +115,7 @@ impl Worker {
         let found = self.take_from_stuck().or_else(|| self.take_from_next_llc());
         if found.is_some() {
             self.context.me().counters.rescues.add(1);
+            self.taken(Scope::Rescue);
         }
         found
     }

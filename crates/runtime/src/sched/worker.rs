@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use quadrille_policy::{Gates, Nanos, Rng, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, Rng, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
+use super::arrival::Arrivals;
 use super::context::Context;
 use super::park::Awake;
 use super::queue::local::Local;
@@ -18,6 +19,7 @@ use crate::coop;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
+use crate::task::meta::LastWorker;
 
 /// A worker looks up from its deque at least this often, ns: the bound of W5 on the shared queues it may drain.
 const LOOK_UP_NS: u64 = 100_000;
@@ -28,6 +30,7 @@ pub(crate) struct Worker {
     pub(super) context: Context,
     pub(super) gates: Gates,
     pub(super) rounds: Rounds,
+    pub(super) arrivals: Arrivals,
     /// Tasks until the next look up.
     countdown: u32,
     /// Tasks between two looks up: `LOOK_UP_NS` by the average run, at most `Config::global_interval`.
@@ -51,6 +54,7 @@ impl Worker {
         Self {
             gates: shared.policy.new_gates(),
             rounds: Rounds::new(id.index(), shared.worker_count(), shared.groups.len()),
+            arrivals: Arrivals::default(),
             countdown: 2,
             interval: 1,
             streak: 0,
@@ -161,11 +165,13 @@ impl Worker {
         let meta = runnable.meta();
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let last = unsafe { meta.last_worker() };
-        if last.get() != context.id.0 {
-            if last.get() != u16::MAX {
-                self.count_migration(WorkerId(last.get()), &runnable);
+        let from = last.get();
+        let here = LastWorker::ran_on(context.id);
+        if from != here {
+            if from.is_another(context.id) {
+                self.count_move(from, &runnable);
             }
-            last.set(context.id.0);
+            last.set(here);
         }
         let policy = &context.shared.policy;
         if policy.groups_on() {
@@ -181,22 +187,17 @@ impl Worker {
     }
 
     #[cold]
-    fn count_migration(&self, from: WorkerId, runnable: &Runnable) {
+    fn count_move(&self, last: LastWorker, runnable: &Runnable) {
         let policy = &self.context.shared.policy;
-        let plan = &policy.plan;
         let counters = &self.context.me().counters;
-        let (a, b) = (&plan.workers[from.index()], &plan.workers[self.context.id.index()]);
-        let counter = if a.group == b.group {
-            &counters.migrations_group
-        } else if a.llc == b.llc {
-            &counters.migrations_llc
-        } else if a.node == b.node {
-            &counters.migrations_node
-        } else {
-            &counters.migrations_machine
+        let (from, first_run) = last.worker();
+        let level = policy.plan.level(from, self.context.id);
+        let cause = match self.arrivals.cause(counters, self.streak > 0) {
+            Cause::Wake if first_run => Cause::Spawn,
+            cause => cause,
         };
-        counter.add(1);
-        if a.llc != b.llc {
+        counters.count_move(cause, level);
+        if !first_run && matches!(level, Level::Node | Level::Machine) {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let cell = unsafe { runnable.meta().policy() };
             let mut task = cell.get();
@@ -208,6 +209,7 @@ impl Worker {
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
     fn dry(&mut self) -> Option<Runnable> {
         self.judge_theft();
+        self.arrivals.deque_is_empty();
         let mut awake = Awake {
             claimed: false,
             rescue: false,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-use quadrille_policy::TaskPolicy;
+use quadrille_policy::{TaskPolicy, WorkerId};
 
 use super::abort::AbortCell;
 use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
@@ -61,8 +61,43 @@ pub(crate) struct Meta {
     /// Key in the registry, which is never zero; zero before the task was first pending.
     pub(crate) key: AtomicU32,
     flags: AtomicU8,
-    /// The worker that ran the task last; `u16::MAX`: none yet. Touched by the holder of the runnable alone.
-    last_worker: Cell<u16>,
+    /// Where the task was last. Touched by the holder of the runnable alone.
+    last_worker: Cell<LastWorker>,
+}
+
+/// The worker that ran a task last; before its first run the one that spawned it, if one did. One word, because it is
+/// compared whenever a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastWorker(u16);
+
+impl LastWorker {
+    /// The bit of a task that has not run yet; there are at most 4096 workers.
+    const SPAWNED: u16 = 1 << 15;
+    /// It has not run yet, and no worker spawned it.
+    pub(crate) const NONE: Self = Self(u16::MAX);
+
+    /// It ran on `worker`.
+    #[inline]
+    pub(crate) fn ran_on(worker: WorkerId) -> Self {
+        Self(worker.0)
+    }
+
+    /// It was spawned by `worker`, and has not run yet.
+    #[inline]
+    pub(crate) fn spawned_by(worker: WorkerId) -> Self {
+        Self(worker.0 | Self::SPAWNED)
+    }
+
+    /// Whether it was with another worker than `worker`; false for [`NONE`](Self::NONE).
+    #[inline]
+    pub(crate) fn is_another(self, worker: WorkerId) -> bool {
+        self.0 & !Self::SPAWNED != worker.0 && self != Self::NONE
+    }
+
+    /// The worker, and whether it is the one that spawned the task. Not for [`NONE`](Self::NONE).
+    pub(crate) fn worker(self) -> (WorkerId, bool) {
+        (WorkerId(self.0 & !Self::SPAWNED), self.0 & Self::SPAWNED != 0)
+    }
 }
 
 /// The body runs on the blocking pool, not on a worker.
@@ -93,7 +128,7 @@ impl Meta {
             policy: Cell::new(policy),
             key: AtomicU32::new(0),
             flags: AtomicU8::new(flags),
-            last_worker: Cell::new(u16::MAX),
+            last_worker: Cell::new(LastWorker::NONE),
         }
     }
 
@@ -182,12 +217,12 @@ impl Meta {
         &self.policy
     }
 
-    /// The worker that ran the task last, `u16::MAX` if none did.
+    /// The worker that ran the task last, or spawned it.
     ///
     /// # Safety
     /// The caller holds the task's runnable.
     #[inline]
-    pub(crate) unsafe fn last_worker(&self) -> &Cell<u16> {
+    pub(crate) unsafe fn last_worker(&self) -> &Cell<LastWorker> {
         &self.last_worker
     }
 }

@@ -4,11 +4,14 @@ use std::thread;
 use std::time::Duration;
 
 use quadrille::metrics::Metrics;
+use quadrille::policy::{Cause, Level};
 use quadrille::{Runtime, spawn};
 
 use crate::gate::Gate;
 use crate::shape::{for_each_shape, occupy};
 use crate::wait::eventually;
+
+const LEVELS: [Level; 4] = [Level::Group, Level::Llc, Level::Node, Level::Machine];
 
 /// Counters of what a worker does without being asked.
 fn restlessness(runtime: &Runtime) -> (u64, u64, u64) {
@@ -102,9 +105,23 @@ fn counters_are_consistent() {
         let migrations =
             total.migrations_group + total.migrations_llc + total.migrations_node + total.migrations_machine;
         assert!(migrations <= total.polls);
+        let moves = |cause| -> u64 { LEVELS.iter().map(|level| total.moves(cause, *level)).sum() };
+        let causes = [Cause::Wake, Cause::Steal, Cause::Pull, Cause::Rescue];
+        assert_eq!(migrations, causes.into_iter().map(moves).sum::<u64>());
+        for level in LEVELS {
+            let by_cause: u64 = causes.iter().map(|cause| total.moves(*cause, level)).sum();
+            let by_level = match level {
+                Level::Group => total.migrations_group,
+                Level::Llc => total.migrations_llc,
+                Level::Node => total.migrations_node,
+                Level::Machine => total.migrations_machine,
+            };
+            assert_eq!(by_level, by_cause, "{level:?}");
+        }
         if shape.workers == 1 {
             let steals = total.steals_group + total.steals_llc + total.steals_node + total.steals_machine;
             assert_eq!((migrations, steals, total.unparks), (0, 0, 0));
+            assert_eq!(moves(Cause::Spawn), 0);
         }
         assert!(metrics.wake_cost_ns > 0);
     });
