@@ -4,7 +4,7 @@
 //! N processors is cut to N * (1 - (1.17 u)^2). Idle workers are found in a mask here, so depth costs nothing; what is
 //! worth limiting is the migration that a search ends in, and the same factor is the *chance* of a search.
 
-use crate::{Rng, config::IdleFilter};
+use crate::{Nanos, Rng, config::IdleFilter};
 
 /// 1 in the fixed-point numbers of this module.
 pub(crate) const ONE: u16 = 1024;
@@ -51,7 +51,7 @@ pub struct Utilisation {
 impl Utilisation {
     /// Adds a sample, taken each [`IdleFilter::sample`]: of `elapsed` worker time, `busy` was spent on tasks. A sample
     /// counts a quarter; one of no time counts nothing.
-    pub fn sample(&mut self, busy: crate::Nanos, elapsed: crate::Nanos) {
+    pub fn sample(&mut self, busy: Nanos, elapsed: Nanos) {
         if elapsed.0 == 0 {
             return;
         }
@@ -61,6 +61,22 @@ impl Utilisation {
         // Rounded away from the old value, or it would stop 3 steps short of the target.
         let step = (share - value + 3 * (share - value).signum()) / 4;
         self.value = u32::try_from(value + step).unwrap_or_default();
+    }
+
+    /// The average as one word, for those who share it.
+    #[inline]
+    #[must_use]
+    pub const fn to_bits(self) -> u32 {
+        self.value
+    }
+
+    /// The average that [`to_bits`](Self::to_bits) gave.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self {
+            value: if bits > 1 << 16 { 1 << 16 } else { bits },
+        }
     }
 
     /// The average, in 1/1024.
@@ -74,10 +90,82 @@ impl Utilisation {
     }
 }
 
+/// How a waker looks for an idle worker of a last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// At two workers at random, and no further.
+    Probe,
+    /// At two workers at random, then at the mask of idle groups.
+    ProbeThenMask,
+    /// At the mask of idle groups.
+    Mask,
+}
+
+/// How often a waker's random probes of two workers meet an idle one, and what follows from it: where they often do the mask,
+/// which everybody writes, saves nothing; where they seldom do it saves the misses. A worker keeps one for itself.
+///
+/// | rate at the end of a [`regime`](IdleFilter::regime) | until the next |
+/// |---|---|
+/// | above [`probe_above`](IdleFilter::probe_above) | probes |
+/// | below [`mask_below`](IdleFilter::mask_below) | the mask; every eighth search probes first, to see whether it still is so |
+/// | between | as before |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeRate {
+    /// Moving average of probes, a sample counts an eighth; in 1/65536.
+    rate: u32,
+    mask: bool,
+    /// Searches in the regime of the mask, modulo 8.
+    turn: u8,
+    decided: Nanos,
+}
+
+impl Default for ProbeRate {
+    fn default() -> Self {
+        Self {
+            rate: 1 << 15,
+            mask: true,
+            turn: 0,
+            decided: Nanos(0),
+        }
+    }
+}
+
+impl ProbeRate {
+    /// Takes in whether a probe met an idle worker.
+    pub fn record(&mut self, met: bool) {
+        self.rate -= self.rate / 8;
+        if met {
+            self.rate += (1 << 16) / 8;
+        }
+    }
+
+    /// How to search now, at utilisation `util` (1/1024) of the cache.
+    pub(crate) fn search(&mut self, filter: &IdleFilter, util: u16, now: Nanos) -> Search {
+        if now.since(self.decided) >= filter.regime {
+            self.decided = now;
+            let above = self.rate > u32::from(filter.probe_above) << 6;
+            let below = self.rate < u32::from(filter.mask_below) << 6;
+            self.mask = below || self.mask && !above;
+        }
+        if !self.mask {
+            return if util < filter.light_load {
+                Search::ProbeThenMask
+            } else {
+                Search::Probe
+            };
+        }
+        self.turn = (self.turn + 1) % 8;
+        if self.turn == 0 {
+            Search::ProbeThenMask
+        } else {
+            Search::Mask
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nanos;
 
     /// Utilisation in percent, and the published depths for 112 and for 16 processors.
     const PUBLISHED: [(u16, u16, u16); 10] = [
@@ -151,5 +239,59 @@ mod tests {
         assert_eq!(utilisation.get(), 256);
         utilisation.sample(Nanos(1), Nanos(0));
         assert_eq!(utilisation.get(), 256);
+    }
+
+    /// The regime after `probes` probes of which `met` of 8 met an idle worker, from the regime `mask`.
+    fn regime(mask: bool, met: u32) -> bool {
+        let filter = IdleFilter::default();
+        let mut rate = ProbeRate {
+            mask,
+            ..ProbeRate::default()
+        };
+        for probe in 0..800_u32 {
+            rate.record(probe % 8 < met);
+        }
+        rate.search(&filter, 900, Nanos::from_millis(10));
+        rate.mask
+    }
+
+    #[test]
+    fn the_regime_follows_the_probes_with_hysteresis() {
+        for mask in [false, true] {
+            assert!(!regime(mask, 8) && !regime(mask, 6), "{mask}");
+            assert!(regime(mask, 0) && regime(mask, 1), "{mask}");
+            assert_eq!(regime(mask, 3), mask);
+        }
+    }
+
+    #[test]
+    fn the_regime_is_decided_once_an_interval() {
+        let filter = IdleFilter::default();
+        let mut rate = ProbeRate::default();
+        (0..100).for_each(|_| rate.record(true));
+        assert_ne!(rate.search(&filter, 900, Nanos::from_millis(9)), Search::Probe);
+        assert_eq!(rate.search(&filter, 900, Nanos::from_millis(10)), Search::Probe);
+        (0..100).for_each(|_| rate.record(false));
+        assert_eq!(rate.search(&filter, 900, Nanos::from_millis(19)), Search::Probe);
+        assert_eq!(rate.search(&filter, 900, Nanos::from_millis(20)), Search::Mask);
+    }
+
+    #[test]
+    fn a_light_load_never_stops_at_a_miss() {
+        let filter = IdleFilter::default();
+        let mut rate = ProbeRate::default();
+        (0..100).for_each(|_| rate.record(true));
+        for util in 0..=1024 {
+            let search = rate.search(&filter, util, Nanos::from_millis(10));
+            assert_eq!(search == Search::Probe, util >= 512, "{util}");
+        }
+    }
+
+    #[test]
+    fn the_mask_regime_goes_on_probing() {
+        let filter = IdleFilter::default();
+        let mut rate = ProbeRate::default();
+        let probes = (0..80).filter(|_| rate.search(&filter, 0, Nanos(0)) != Search::Mask);
+        assert_eq!(probes.count(), 10);
     }
 }

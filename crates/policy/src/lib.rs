@@ -79,11 +79,11 @@ pub use config::{
 };
 pub use gate::{Gates, Level};
 pub use haul::{Haul, Profit};
-pub use idle_filter::Utilisation;
+pub use idle_filter::{ProbeRate, Search, Utilisation};
 pub use lazy_counters::{LazyCounter, LazyRule};
 pub use migration_cap::TaskPolicy;
 pub use place::{Claim, Placement, Reason};
-pub use plan::{GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};
+pub use plan::{GroupMap, GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};
 pub use policy::{Active, Policy};
 pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
 pub use rng::Rng;

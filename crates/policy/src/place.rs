@@ -161,7 +161,7 @@ impl Policy {
         if at_home {
             return (Placement::Deque, Reason::Waker);
         }
-        let reason = self.search(view, task, home, rng);
+        let reason = self.look_beyond(view, task, home, rng);
         let placement = if reason == Reason::Searched {
             Placement::IdleInLlc {
                 llc: home.llc,
@@ -197,7 +197,7 @@ impl Policy {
 
     /// Steps 6 and 7: whether an idle worker is looked for in other groups of home's cache.
     #[inline]
-    fn search(&self, view: &WakeView, task: &TaskPolicy, home: &GroupPlan, rng: &mut Rng) -> Reason {
+    fn look_beyond(&self, view: &WakeView, task: &TaskPolicy, home: &GroupPlan, rng: &mut Rng) -> Reason {
         if !view.llc_has_idle {
             return Reason::NobodyIdle;
         }

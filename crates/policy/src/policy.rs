@@ -1,8 +1,8 @@
 //! Configuration and plan together, and what a task's policy fields are told.
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, RemoteStealView, TaskPolicy, Tick, UnparkView,
-    WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, ProbeRate, RemoteStealView, Search, TaskPolicy,
+    Tick, UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -164,6 +164,17 @@ impl Policy {
         };
         if home.llc != thief.llc {
             self.cap.count(task, now);
+        }
+    }
+
+    /// How a waker looks for the idle worker of [`Placement::IdleInLlc`](crate::Placement::IdleInLlc), at utilisation
+    /// `util` (1/1024) of that cache. The waker keeps `rate`, and tells it what its probes meet.
+    #[inline]
+    pub fn search(&self, rate: &mut ProbeRate, util: u16, now: Nanos) -> Search {
+        if self.active.idle_filter {
+            rate.search(&self.config.idle_filter, util, now)
+        } else {
+            Search::Probe
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::primitives::Ordering;
 use crate::sched::Shared;
+pub use crate::sched::load::LlcMetrics;
 pub use crate::sched::stats::WorkerMetrics;
 
 /// The counters of a runtime at one moment. Each worker's are single-writer and may be a few tasks apart.
@@ -10,6 +11,8 @@ pub use crate::sched::stats::WorkerMetrics;
 pub struct Metrics {
     /// By worker.
     pub workers: Vec<WorkerMetrics>,
+    /// By last-level cache; all zero unless policy 1 or 2 is on.
+    pub llcs: Vec<LlcMetrics>,
     /// Wake-ups by threads that are no workers.
     pub foreign_wakes: u64,
     /// Workers that such threads woke.
@@ -27,6 +30,7 @@ impl Metrics {
         // Ordering: Relaxed; statistics.
         Self {
             workers: shared.workers.iter().map(|worker| worker.counters.snapshot()).collect(),
+            llcs: shared.loads.metrics(),
             foreign_wakes: shared.foreign.wakes.load(Ordering::Relaxed),
             foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
             pending_tasks: shared.registry.len(),

@@ -7,10 +7,10 @@
 mod imp {
     #[cfg(not(target_os = "linux"))]
     pub(crate) use std::sync::Condvar;
-    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+    pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::{Thread, current, park};
 
     /// Tells the processor that this is a spin loop.
@@ -72,7 +72,7 @@ mod imp {
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    pub(crate) use loom::sync::{Condvar, Mutex};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::{Thread, current, park};
 
     /// Lets another thread of the model run.

@@ -9,12 +9,10 @@ mod imp {
 
     pub(crate) use crate::primitives::{Mutex, StaticMutex};
 
-    /// At most so many tasks move in one steal or one visit to an injector. Each takes a share, of which this is only the
-    /// limit: 32 made the thieves of a batch of 1000 short tasks come back so often that it took 10 % longer.
-    pub(crate) const BATCH: usize = 128;
-
-    /// At most so many tasks move out of a group's queue at once, which its other members may want.
-    pub(crate) const GROUP_BATCH: usize = 32;
+    /// The limit of a batch as configured.
+    pub(crate) fn batch(limit: u32) -> usize {
+        limit as usize
+    }
 
     /// How long a park without a reason to end may last.
     pub(crate) const PARK_MAX: Option<Duration> = None;
@@ -33,9 +31,9 @@ mod imp {
     // One type under two names: only loom tells them apart, and it has no stress build.
     use crate::primitives::{Mutex as Plain, Ordering, StaticMutex as PlainStatic, StaticU64, spin_hint};
 
-    pub(crate) const BATCH: usize = 2;
-
-    pub(crate) const GROUP_BATCH: usize = 2;
+    pub(crate) fn batch(limit: u32) -> usize {
+        limit.min(2) as usize
+    }
 
     pub(crate) const PARK_MAX: Option<Duration> = Some(Duration::from_millis(20));
 

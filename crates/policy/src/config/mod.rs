@@ -147,6 +147,7 @@ impl Config {
                 size: self.wake_groups.group_size,
                 merge_small_l2: self.wake_groups.merge_small_l2,
             },
+            map: self.wake_groups.map.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use quadrille_topology::GroupSize;
 
-use crate::Nanos;
+use crate::{GroupMap, Nanos};
 
 /// Whether a policy is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -43,14 +43,17 @@ pub struct WakeGroups {
     pub group_size: GroupSize,
     /// Joins neighbouring small L2s of one last-level cache while the sum is at most 4. Default false.
     pub merge_small_l2: bool,
+    /// The groups as listed, whatever they share, for experiments: every worker in one group of at most 64. Default none.
+    pub map: Option<GroupMap>,
     /// What a member does if the group's lock is taken. Default mailbox.
     pub on_contention: OnContention,
     /// Age of a group's mailbox from which a worker of the same last-level cache drains it. Default 50 us, at most
     /// `rescue_any`. Ours, assumed.
     pub rescue_llc: Nanos,
-    /// Age of a group's mailbox from which any worker drains it. Default 200 us, at most 1 s. Ours, assumed.
+    /// Age of a group's queue from which any worker drains it; while groups are used, the sentinel looks at them as often
+    /// as this. Default 200 us, at most 1 s. Ours, assumed.
     pub rescue_any: Nanos,
-    /// Tasks queued a member beyond which further ones go to the queue of the last-level cache. Default 2, 1 or more.
+    /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache. Default 2, 1 or more.
     /// Ours, assumed.
     pub overflow_factor: u32,
 }
@@ -61,6 +64,7 @@ impl Default for WakeGroups {
             mode: Mode::Auto,
             group_size: GroupSize::L2,
             merge_small_l2: false,
+            map: None,
             on_contention: OnContention::Mailbox,
             rescue_llc: Nanos::from_micros(50),
             rescue_any: Nanos::from_micros(200),
@@ -83,7 +87,9 @@ pub enum OnContention {
 /// task's group.
 ///
 /// After Chen Yu's `SIS_UTIL` (20220612163428.849378-1-yu.c.chen@intel.com, Linux 6.0): a search finds the less the more
-/// is running, and what it finds is a migration. Off: a waker always searches.
+/// is running, and what it finds is a migration. How a waker looks depends on how often a random probe of two workers
+/// succeeds: the idea that a filter pays only where that is rare is Abel Wu's
+/// (20220909055304.25171-6-wuyun.abel@bytedance.com). Off: a waker always probes two workers at random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleFilter {
     /// Default auto.
@@ -91,12 +97,23 @@ pub struct IdleFilter {
     /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 at utilisation u, so there is none
     /// from u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
     pub cutoff_margin_pct: u16,
-    /// How often utilisation is sampled. Default 1 ms, 100 us to 1 s. Ours, assumed (the kernel: at each newly idle
-    /// balance).
+    /// How often utilisation is sampled; a sample counts a quarter. Default 1 ms, 100 us to 1 s. Ours, assumed (the
+    /// kernel: at each newly idle balance).
     pub sample: Nanos,
-    /// Searching or spinning before a worker publishes its idle bit, at least. Default 3 us, at most 1 ms. Ours,
-    /// assumed; without it a ping-pong writes the group's idle word twice a round trip.
+    /// Spinning before a worker publishes its idle bit, at least. Default 3 us, at most 1 ms. Ours, assumed; without
+    /// it a ping-pong writes the group's idle word twice a round trip.
     pub publish_delay: Nanos,
+    /// Share (1/1024) of random probes that meet an idle worker below which a waker looks at the mask of idle groups.
+    /// Default 256, at most `probe_above`. Ours, assumed.
+    pub mask_below: u16,
+    /// Share (1/1024) from which it only probes. Default 512, at most 1024. Ours, assumed.
+    pub probe_above: u16,
+    /// How often a worker asks itself whether to probe or to look at the mask. Default 10 ms, 100 us to 10 s. Ours,
+    /// assumed.
+    pub regime: Nanos,
+    /// Below this utilisation (1/1024) a probe that misses is followed by a look at the mask, so that nobody waits beside
+    /// an idle worker. Default 512, at most 1024. Ours, assumed.
+    pub light_load: u16,
 }
 
 impl Default for IdleFilter {
@@ -106,6 +123,10 @@ impl Default for IdleFilter {
             cutoff_margin_pct: 117,
             sample: Nanos::from_millis(1),
             publish_delay: Nanos::from_micros(3),
+            mask_below: 256,
+            probe_above: 512,
+            regime: Nanos::from_millis(10),
+            light_load: 512,
         }
     }
 }
@@ -262,6 +283,13 @@ pub struct Steal {
     pub move_cost: Nanos,
     /// For how long. Default 1 ms, at most 1 s. Ours, assumed.
     pub pause: Nanos,
+    /// Tasks that move in one steal or one visit to an injector, at most; each takes a share, of which this is only the
+    /// limit. Default 128, 1 to 4096. Ours, measured: with 32 the thieves of a batch of 1000 short tasks come back so often
+    /// that it takes 10 % longer.
+    pub batch: u32,
+    /// Tasks that move out of a group's queue at once, which its other members may want, at most. Default 32, 0 to 4096.
+    /// Ours, assumed.
+    pub group_batch: u32,
 }
 
 impl Default for Steal {
@@ -271,6 +299,8 @@ impl Default for Steal {
             gate_start: 512,
             move_cost: Nanos(250),
             pause: Nanos::from_millis(1),
+            batch: 128,
+            group_batch: 32,
         }
     }
 }

@@ -6,7 +6,7 @@ use core::{fmt, str::FromStr};
 use quadrille_topology::GroupSize;
 
 use super::{Adversary, CapMode, Config, ConfigError, ErrorKind, Mode, OnContention};
-use crate::Nanos;
+use crate::{GroupMap, Nanos};
 
 /// Ties each name to its field, once for reading and once for writing.
 macro_rules! names {
@@ -50,6 +50,7 @@ names! {
     "groups" => wake_groups.mode;
     "group" => wake_groups.group_size;
     "merge-l2" => wake_groups.merge_small_l2;
+    "group-map" => wake_groups.map;
     "contention" => wake_groups.on_contention;
     "rescue-llc" => wake_groups.rescue_llc;
     "rescue-any" => wake_groups.rescue_any;
@@ -58,6 +59,10 @@ names! {
     "filter-margin" => idle_filter.cutoff_margin_pct;
     "filter-sample" => idle_filter.sample;
     "publish-delay" => idle_filter.publish_delay;
+    "mask-below" => idle_filter.mask_below;
+    "probe-above" => idle_filter.probe_above;
+    "filter-regime" => idle_filter.regime;
+    "filter-light-load" => idle_filter.light_load;
     "aggregation" => aggregation.mode;
     "epoch" => aggregation.epoch;
     "ttl" => aggregation.ttl;
@@ -80,6 +85,8 @@ names! {
     "gate-start" => steal.gate_start;
     "move-cost" => steal.move_cost;
     "steal-pause" => steal.pause;
+    "steal-batch" => steal.batch;
+    "group-batch" => steal.group_batch;
     "skip-age" => skip.max_age;
     "skip-count" => skip.max_count;
     "wake-cost" => wake_cost.mode;
@@ -206,6 +213,24 @@ impl Value for u64 {
     }
 }
 
+impl Value for Option<GroupMap> {
+    const EXPECTED: &'static str = "none or groups of workers, each worker once, such as 0+2/1+3-5";
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(None),
+            _ => text.parse().ok().map(Some),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            None => f.write_str("none"),
+            Some(map) => fmt::Display::fmt(map, f),
+        }
+    }
+}
+
 macro_rules! words {
     ($($type:ty, $expected:literal: $($variant:ident = $word:literal),*;)*) => {$(
         impl Value for $type {
@@ -286,6 +311,16 @@ mod tests {
             },
             "seed=0xabc,merge-l2=true,contention=spin,adversary=random",
         );
+        check(
+            "group-map=0+2/1+3-5, steal-batch=8,group-batch=2,mask-below=100,probe-above=600,filter-regime=5ms",
+            |c| {
+                c.wake_groups.map = Some("0+2/1+3-5".parse().unwrap());
+                (c.steal.batch, c.steal.group_batch) = (8, 2);
+                (c.idle_filter.mask_below, c.idle_filter.probe_above) = (100, 600);
+                c.idle_filter.regime = Nanos::from_millis(5);
+            },
+            "group-map=0+2/1+3-5,mask-below=100,probe-above=600,filter-regime=5ms,steal-batch=8,group-batch=2",
+        );
         let baseline =
             "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,move-cost=0ns,wake-cost=off";
         check("baseline", |c| *c = Config::baseline(), baseline);
@@ -326,6 +361,7 @@ mod tests {
         check_error("filter=yes", "`filter=yes`: expected off, on or auto");
         check_error("cap=fixed:x", "`cap-window=x`: expected a number and a unit");
         check_error("cap=fixed:300", "`cap-quota=300`: expected a number from 0 to 255");
+        check_error("group-map=0/0", "`group-map=0/0`: expected none or groups of workers");
         check_error("budget=128,baseline", "`baseline`: expected name=value");
         check_error("budget=1,,spin=1us", "an empty item between commas");
         check_error("budget", "`budget`: expected name=value");

@@ -45,6 +45,11 @@ impl Config {
         within("idle_filter.sample", filter.sample, span(100_000, SECOND))?;
         within("idle_filter.publish_delay", filter.publish_delay, span(0, 1_000_000))?;
 
+        within("idle_filter.probe_above", filter.probe_above, 0..=1024)?;
+        within("idle_filter.mask_below", filter.mask_below, 0..=filter.probe_above)?;
+        within("idle_filter.regime", filter.regime, span(100_000, 10 * SECOND))?;
+        within("idle_filter.light_load", filter.light_load, 0..=1024)?;
+
         let cap = &self.migration_cap;
         within("migration_cap.window", cap.window, span(10_000, SECOND))?;
         within("migration_cap.quota", cap.quota, 1..=u8::MAX)?;
@@ -70,6 +75,8 @@ impl Config {
         within("steal.gate_start", self.steal.gate_start, 0..=1023)?;
         within("steal.move_cost", self.steal.move_cost, span(0, 1_000_000))?;
         within("steal.pause", self.steal.pause, span(0, SECOND))?;
+        within("steal.batch", self.steal.batch, 1..=4096)?;
+        within("steal.group_batch", self.steal.group_batch, 0..=4096)?;
         within("skip.max_age", self.skip.max_age, span(0, SECOND))
     }
 }
@@ -134,6 +141,11 @@ mod tests {
             |c| c.migration_cap.quota = 0,
             "migration_cap.quota is 0, expected 1 to 255",
         );
+        check(
+            |c| c.idle_filter.mask_below = 513,
+            "idle_filter.mask_below is 513, expected 0 to 512",
+        );
+        check(|c| c.steal.batch = 0, "steal.batch is 0, expected 1 to 4096");
         check(
             |c| c.aggregation.ttl = Nanos::from_millis(9),
             "aggregation.ttl is 9ms, expected 10ms to 1000s",

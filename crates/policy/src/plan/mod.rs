@@ -12,6 +12,7 @@
 //! Worker, core, cache and node numbers are dense: what has no worker has no number. Worker numbers follow the tree.
 
 mod choose;
+mod map;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,8 @@ use alloc::{format, string::String, vec, vec::Vec};
 use core::fmt;
 
 use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId, Topology};
+
+pub use map::GroupMap;
 
 use crate::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId, config::Numa, numa};
 
@@ -29,6 +32,8 @@ pub struct PlanOptions {
     pub workers: Option<u16>,
     /// What makes a group; the default is the workers that share a level-2 cache, at most 4.
     pub grouping: Grouping,
+    /// The groups in place of what `grouping` makes.
+    pub map: Option<GroupMap>,
 }
 
 /// Where one worker sits.
@@ -57,7 +62,7 @@ pub struct WorkerPlan {
 pub struct GroupPlan {
     /// Its workers, ascending; the position is the bit in masks.
     pub members: Vec<WorkerId>,
-    /// Its last-level cache.
+    /// Its last-level cache; that of its first member, if a [`GroupMap`] scatters the members.
     pub llc: LlcId,
     /// Its NUMA node.
     pub node: NodeId,
@@ -133,7 +138,8 @@ impl Plan {
     /// Compiles `topology` for a number of workers.
     ///
     /// # Errors
-    /// If there would be no worker, or if groups of no member or of more than [`GROUP_LEN_MAX`] are asked for.
+    /// If there would be no worker, if groups of no member or of more than [`GROUP_LEN_MAX`] are asked for, or if a map
+    /// of groups is not one of these workers.
     pub fn compile(topology: &Topology, options: &PlanOptions) -> Result<Self, PlanError> {
         let pu_count = topology.pus().len();
         let count = options.workers.map_or(pu_count, usize::from);
@@ -153,8 +159,13 @@ impl Plan {
         };
         let used = choose::choose(topology, count);
         let mut plan = Self::without_groups(topology, &used, count);
-        for pus in used.groups(options.grouping).members() {
-            plan.add_groups(&workers_on(pus, used.pus().len(), count), group_len_max);
+        if let Some(map) = &options.map {
+            map.check(count)?;
+            map.groups().iter().for_each(|members| plan.add_group(members));
+        } else {
+            for pus in used.groups(options.grouping).members() {
+                plan.add_groups(&workers_on(pus, used.pus().len(), count), group_len_max);
+            }
         }
         plan.order_llcs(&used);
         Ok(plan)

@@ -14,6 +14,7 @@ fn compile(text: &str, workers: Option<u16>, size: GroupSize) -> Plan {
             size,
             merge_small_l2: false,
         },
+        map: None,
     };
     let plan = Plan::compile(&machine(text), &options).unwrap();
     check_tables(&plan);
@@ -193,6 +194,7 @@ fn check_error(workers: u16, size: GroupSize, expected: &str) {
     let options = PlanOptions {
         workers: Some(workers),
         grouping,
+        map: None,
     };
     let error = Plan::compile(&machine("core:2"), &options).unwrap_err();
     assert_eq!(error.to_string(), expected);
@@ -207,4 +209,43 @@ fn plans_that_cannot_be_made() {
     );
     check_error(2, GroupSize::Fixed(0), "groups of 0 workers: expected 1 to 64");
     check_error(2, GroupSize::Fixed(65), "groups of 65 workers: expected 1 to 64");
+}
+
+#[test]
+fn groups_of_a_number_cut_each_cache() {
+    for (size, groups) in [(1, 64), (2, 32), (4, 16), (8, 8), (16, 4)] {
+        let plan = compile("node:2 llc:2 l2:8 pu:2", None, GroupSize::Fixed(size));
+        assert_eq!(plan.groups.len(), groups);
+        assert!(plan.groups.iter().all(|group| group.members.len() == usize::from(size)));
+    }
+}
+
+fn mapped(text: &str, map: &str) -> Result<Plan, PlanError> {
+    let options = PlanOptions {
+        map: Some(map.parse().unwrap()),
+        ..PlanOptions::default()
+    };
+    Plan::compile(&machine(text), &options)
+}
+
+#[test]
+fn groups_as_listed_may_be_scattered() {
+    // Groups of three over caches and nodes, and what is left.
+    let plan = mapped("node:2 llc:2 core:4", "0+4+8/1+5+12/2+9+13/3+6-7+10-11+14-15").unwrap();
+    assert_eq!(plan.groups.len(), 4);
+    for (index, worker) in plan.workers.iter().enumerate() {
+        let group = &plan.groups[worker.group.index()];
+        assert_eq!(group.members[usize::from(worker.member)].index(), index);
+        // Where the worker sits is the machine's business.
+        assert_eq!(worker.llc.index(), index / 4);
+    }
+    for group in &plan.groups {
+        assert_eq!(group.llc, plan.workers[group.members[0].index()].llc);
+        let listed = plan.llcs[group.llc.index()].groups[usize::from(group.index_in_llc)];
+        assert_eq!(plan.groups[listed.index()], *group);
+    }
+    assert_eq!(plan.level(WorkerId(0), WorkerId(4)), crate::Level::Node);
+    assert_eq!(plan.level(WorkerId(0), WorkerId(8)), crate::Level::Machine);
+    let error = mapped("core:4", "0-2").expect_err("worker 3").to_string();
+    assert_eq!(error, "worker 3 is in no group: expected all 4");
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
-use quadrille_policy::{Nanos, Rng, WorkerId};
+use quadrille_policy::{Nanos, ProbeRate, Rng, WorkerId};
 
 use super::queue::local::Local;
 use super::{Shared, WorkerShared};
@@ -18,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) rng: Cell<Rng>,
     /// The clock as last read.
     pub(crate) now: Cell<Nanos>,
+    /// How often random probes meet an idle worker (policy 2).
+    pub(crate) probe_rate: Cell<ProbeRate>,
     /// Average run of a task here, ns, moving average; zero: unknown.
     pub(crate) average_run: Cell<Nanos>,
 }

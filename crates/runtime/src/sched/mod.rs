@@ -4,6 +4,7 @@
 mod arrival;
 pub(crate) mod context;
 pub(crate) mod idle;
+pub(crate) mod load;
 #[cfg(all(test, quadrille_loom))]
 mod loom;
 pub(crate) mod park;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Weak};
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{Nanos, Policy};
 
+use self::load::Loads;
 use self::park::Sleepers;
 use self::queue::group::GroupQueue;
 use self::queue::injector::Injector;
@@ -34,7 +36,7 @@ use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
 use crate::driver::Driver;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
-use crate::stress::{Mutex, StaticMutex};
+use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
 
@@ -85,6 +87,7 @@ pub(crate) struct Shared {
     /// By LLC: the groups in it, for rotating searches.
     llc_groups: Box<[Box<[usize]>]>,
     pub(crate) sleepers: Sleepers,
+    pub(crate) loads: Loads,
     pub(crate) registry: Registry,
     pub(crate) foreign: ForeignCounters,
     /// Measured cost of waking a parked worker, ns, moving average; starts at 10 us.
@@ -100,6 +103,10 @@ pub(crate) struct Shared {
     pub(crate) report: String,
     /// Workers that could not be pinned as planned.
     pin_failures: AtomicU32,
+    /// Tasks that move in one steal or one visit to an injector, at most.
+    batch: usize,
+    /// Tasks that move out of a group's queue at once, at most.
+    group_batch: usize,
     /// Whether idle workers spin before they sleep: not if they share hardware threads.
     pub(crate) spins: bool,
     this: Weak<Self>,
@@ -136,9 +143,10 @@ impl Shared {
             .map(|local| CachePadded::new(WorkerShared::new(local)))
             .collect();
         let plan = policy.plan.clone();
+        let on_contention = policy.config.wake_groups.on_contention;
         let shared = Arc::new_cyclic(|this| Self {
             workers,
-            groups: plan.groups.iter().map(|_| GroupQueue::new()).collect(),
+            groups: plan.groups.iter().map(|_| GroupQueue::new(on_contention)).collect(),
             injectors: plan
                 .llcs
                 .iter()
@@ -150,6 +158,9 @@ impl Shared {
                 .map(|llc| llc.groups.iter().map(|g| g.index()).collect())
                 .collect(),
             sleepers: Sleepers::new(&plan),
+            loads: Loads::new(&policy, &plan),
+            batch: stress::batch(policy.config.steal.batch),
+            group_batch: stress::batch(policy.config.steal.group_batch),
             registry: Registry::new(),
             foreign: ForeignCounters::default(),
             wake_cost: CachePadded::new(AtomicU64::new(10_000)),

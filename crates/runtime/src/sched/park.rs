@@ -195,6 +195,11 @@ impl Sleepers {
         u32::try_from(self.words.len()).expect("workers fit u16")
     }
 
+    /// Where `worker` is in the masks.
+    pub(crate) fn seat(&self, worker: usize) -> Seat {
+        self.seats[worker]
+    }
+
     /// Number of members of `group`.
     pub(crate) fn group_len(&self, group: usize) -> u32 {
         self.group_lens[group]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Claim, LlcId, Nanos, Placement, TaskPolicy, UnparkView, WorkerId};
+use quadrille_policy::{Claim, LlcId, Nanos, Placement, Search, TaskPolicy, UnparkView, WorkerId};
 
 use super::context::Context;
 use super::idle::Seat;
@@ -14,6 +14,9 @@ use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
 use crate::task::meta::{BLOCKING, LastWorker};
+
+/// Groups that a wake-up looks at when it searches a cache: the one that the summary names, and two more if claims fail.
+const LOOKS_MAX: usize = 3;
 
 /// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
@@ -214,10 +217,7 @@ impl Shared {
         match placement {
             Placement::Group { group, claim } => self.publish_group(runnable, group.index(), claim, by),
             Placement::IdleInLlc { llc, fallback } => {
-                let from = by.map_or(0, |c| {
-                    usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc) + 1
-                });
-                match self.claim_in_llc(llc, from) {
+                match self.search_in_llc(llc, by) {
                     Some(seat) => {
                         count(by, |counters| counters.wakes_found.add(1));
                         self.note_move(&runnable, seat, by);
@@ -318,10 +318,16 @@ impl Shared {
     fn push_group(&self, runnable: Runnable, group: usize, by: Option<&Context>) {
         let member = by.is_some_and(|context| self.group_of(context.id) == group);
         let now = by.map_or_else(crate::sys::clock::nanos, |context| context.now.get().0);
-        match self.groups[group].push(runnable, member, now) {
-            Entry::Direct => count(by, |counters| counters.wakes_direct.add(1)),
-            Entry::Mailbox => count(by, |counters| counters.wakes_mailbox.add(1)),
-        }
+        let entry = self.groups[group].push(runnable, member, now);
+        count(by, |counters| {
+            match entry {
+                Entry::Direct | Entry::Waited => counters.wakes_direct.add(1),
+                Entry::Mailbox | Entry::Contended => counters.wakes_mailbox.add(1),
+            }
+            if matches!(entry, Entry::Waited | Entry::Contended) {
+                counters.lock_contended.add(1);
+            }
+        });
     }
 
     /// Claims and wakes an idle worker, nearest to `llc` first, the sentinel last.
@@ -333,7 +339,10 @@ impl Shared {
         let llcs = std::iter::once(llc).chain(others.iter().copied());
         let one_llc = others.is_empty();
         let recent = if one_llc { self.sleepers.claim_recent() } else { None };
-        let seat = recent.or_else(|| llcs.into_iter().find_map(|llc| self.claim_in_llc(llc, from)));
+        let seat = recent.or_else(|| {
+            llcs.into_iter()
+                .find_map(|llc| self.claim_in_llc(llc, from, usize::MAX))
+        });
         match seat {
             Some(seat) => {
                 self.wake_claimed(seat, by);
@@ -343,11 +352,49 @@ impl Shared {
         }
     }
 
-    fn claim_in_llc(&self, llc: LlcId, from: usize) -> Option<Seat> {
+    fn claim_in_llc(&self, llc: LlcId, from: usize, looks_max: usize) -> Option<Seat> {
         let groups = self.llc_groups.get(llc.index())?;
+        let avoid = self.sleepers.sentinel_seat();
         self.sleepers
             .idle
-            .claim_in_llc(llc.index(), groups, from, self.sleepers.sentinel_seat())
+            .claim_in_llc(llc.index(), groups, from, avoid, looks_max)
+    }
+
+    /// Claims an idle worker of `llc` for a wake-up, the way that policy 2 wants it looked for.
+    fn search_in_llc(&self, llc: LlcId, by: Option<&Context>) -> Option<Seat> {
+        let Some(context) = by else {
+            return self.claim_in_llc(llc, 0, LOOKS_MAX);
+        };
+        let mut rate = context.probe_rate.get();
+        let util = self.loads.utilisation(llc.index().min(self.llc_groups.len() - 1));
+        let how = self.policy.search(&mut rate, util, context.now.get());
+        let probed = if how == Search::Mask {
+            None
+        } else {
+            let met = self.probe(llc, context);
+            rate.record(met.is_some());
+            met.filter(|seat| Some(*seat) != self.sleepers.sentinel_seat() && self.sleepers.idle.claim_seat(*seat))
+        };
+        context.probe_rate.set(rate);
+        if probed.is_some() || how == Search::Probe {
+            return probed;
+        }
+        let group = &self.policy.plan.groups[self.group_of(context.id)];
+        self.claim_in_llc(llc, usize::from(group.index_in_llc) + 1, LOOKS_MAX)
+    }
+
+    /// The first of two workers of `llc`, chosen at random, that is idle.
+    fn probe(&self, llc: LlcId, by: &Context) -> Option<Seat> {
+        let workers = &self.policy.plan.llcs.get(llc.index())?.workers;
+        let counters = &by.me().counters;
+        counters.probes.add(1);
+        let random = (0..2).map(|_| workers[by.random_below(workers.len())]);
+        let met = random
+            .into_iter()
+            .map(|worker| self.sleepers.seat(worker.index()))
+            .find(|seat| self.sleepers.idle.members(seat.group) & (1 << seat.member) != 0);
+        counters.probes_idle.add(u64::from(met.is_some()));
+        met
     }
 
     /// Posts the token that a claim owes.

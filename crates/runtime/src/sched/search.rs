@@ -8,10 +8,9 @@ use super::WorkerShared;
 use super::context::Context;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
-use super::watch::Rounds;
+use super::watch::{Rounds, glance_interval};
 use super::worker::Worker;
 use crate::primitives::spin_hint;
-use crate::stress::{BATCH, GROUP_BATCH};
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -32,7 +31,9 @@ impl Worker {
         let counters = &context.me().counters;
         let group = &context.shared.groups[plan.group.index()];
         if !group.is_empty()
-            && let Some(runnable) = group.pop(GROUP_BATCH, context.now.get().0, |more| context.local.push(more))
+            && let Some(runnable) = group.pop(context.shared.group_batch, context.now.get().0, |more| {
+                context.local.push(more)
+            })
         {
             counters.group_pops.add(1);
             self.arrivals.came(counters, Cause::Wake);
@@ -65,7 +66,7 @@ impl Worker {
         }
         // A fair share: what is there by the workers that may want it, at least one.
         let share = injector.len() / context.shared.worker_count() + 1;
-        let runnable = injector.pop(&context.local, share.min(BATCH))?;
+        let runnable = injector.pop(&context.local, share.min(context.shared.batch))?;
         context.me().counters.injector_pops.add(1);
         Some(runnable)
     }
@@ -154,7 +155,7 @@ impl Worker {
             if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
                 continue;
             }
-            if let Some(runnable) = robbed.stealer.steal(&context.local, BATCH) {
+            if let Some(runnable) = robbed.stealer.steal(&context.local, context.shared.batch) {
                 let counters = &context.me().counters;
                 counters.count_steal(plan.level(victim, context.id));
                 self.note_theft(victim);
@@ -168,7 +169,8 @@ impl Worker {
     pub(super) fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
         let context = &self.context;
         let groups = &context.shared.policy.plan.llcs[llc.index()].groups;
-        if groups.len() < 2 && context.shared.policy.plan.workers[context.id.index()].llc == llc {
+        // Our own group's queue was looked at first of all.
+        if groups[..] == [context.shared.policy.plan.workers[context.id.index()].group] {
             return None;
         }
         let now = Nanos(clock::nanos());
@@ -204,9 +206,29 @@ impl Worker {
         look_at_shared(&self.context)
     }
 
+    /// Spins a little before the worker announces itself idle, which others then write back: between two tasks that follow each
+    /// other closely nobody needs to know. It is still a searcher, and so a witness. True if something came.
+    pub(super) fn linger(&self) -> bool {
+        let shared = &*self.context.shared;
+        if !shared.spins || !shared.policy.active().idle_filter {
+            return false;
+        }
+        let start = clock::nanos();
+        while clock::nanos() - start < shared.policy.config.idle_filter.publish_delay.0 {
+            if self.anything_shared() {
+                return true;
+            }
+            (0..8).for_each(|_| spin_hint());
+        }
+        false
+    }
+
     /// Stops searching and goes to sleep until there is a reason to search again.
     pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
+        let counters = &self.context.me().counters;
+        self.load
+            .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,
@@ -275,14 +297,21 @@ impl Host for Bed<'_> {
 
     fn sentinel_look(&mut self) -> Look {
         self.context.me().counters.sentinel_looks.add(1);
-        self.rounds.look(&self.context.shared, Nanos(clock::nanos()))
+        let now = Nanos(clock::nanos());
+        self.context.shared.sample_loads(now);
+        self.rounds.look(&self.context.shared, now)
     }
 
     fn interval(&mut self) -> Duration {
         // Counted from the last look, not from now: a sentinel that is claimed again and again before its interval ends
         // would never look.
-        let interval = self.context.shared.policy.config.sentinel_interval.0;
+        let policy = &self.context.shared.policy;
         let passed = self.rounds.passed(Nanos(clock::nanos())).0;
-        Duration::from_nanos(interval.saturating_sub(passed))
+        let left = policy.config.sentinel_interval.0.saturating_sub(passed);
+        Duration::from_nanos(if policy.groups_on() {
+            left.min(glance_interval(policy).0)
+        } else {
+            left
+        })
     }
 }

@@ -15,6 +15,8 @@
 
 use std::time::Duration;
 
+use quadrille_policy::Nanos;
+
 use super::Shared;
 use super::context::may_block;
 use super::worker::Worker;
@@ -22,10 +24,15 @@ use crate::current;
 use crate::primitives::{AtomicBool, Ordering, fence};
 use crate::runtime::Handle;
 use crate::stress;
+use crate::sys::clock;
 
 impl Worker {
     /// Steps 3 to 5.
     pub(super) fn leave(self) {
+        let counters = &self.context.me().counters;
+        let now = || Nanos(clock::nanos());
+        self.load.ends(&self.context.shared, self.llc(), counters, now);
+        self.load.flush(&self.context.shared, self.llc(), counters, now());
         let context = self.context;
         let shared = context.shared.clone();
         // Destructors that run from here on find their runtime, though the thread is its worker no more.

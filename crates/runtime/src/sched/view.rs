@@ -19,7 +19,7 @@ impl Shared {
             home_idle: GroupMask(self.sleepers.idle.members(home)),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
             home_oldest: self.groups[home].age(now),
-            llc_util: self.utilisation(llc),
+            llc_util: self.loads.utilisation(llc),
             llc_has_idle: self.sleepers.idle.any_in_llc(llc),
         }
     }
@@ -59,16 +59,6 @@ impl Shared {
             node_idle: idle,
             most_idle: (NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
         }
-    }
-
-    /// Share of a LLC's workers that are awake, in 1/1024.
-    fn utilisation(&self, llc: usize) -> u16 {
-        let workers = self.policy.plan.llcs[llc].workers.len();
-        let groups = self.llc_groups[llc].iter();
-        let idle: usize = groups
-            .map(|group| self.sleepers.idle.members(*group).count_ones() as usize)
-            .sum();
-        u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
     }
 
     /// Average run of a task as the workers last published it; the longest of the first few.

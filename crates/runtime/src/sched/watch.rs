@@ -1,13 +1,22 @@
 //! Looking after workers that are stuck in a task: by the sentinel, or by busy ones while nobody is idle.
 
-use quadrille_policy::{LlcId, Nanos};
+use quadrille_policy::{LlcId, Nanos, Policy};
 
 use super::park::Look;
+use super::queue::group::GroupQueue;
 use super::search::Scope;
 use super::worker::Worker;
 use super::{Shared, WorkerShared};
-use crate::stress::BATCH;
 use crate::task::Runnable;
+
+/// Between two glances of the sentinel at the groups' queues, while groups are used: mailboxes are nobody's own, so that nothing
+/// but a look shows that those who should drain them do not come.
+pub(super) fn glance_interval(policy: &Policy) -> Nanos {
+    policy.config.wake_groups.rescue_any.max(GLANCE_MIN)
+}
+
+/// A sentinel sleeps for so long at least.
+const GLANCE_MIN: Nanos = Nanos::from_micros(20);
 
 /// At most so many other workers are looked at by a busy one in one interval.
 const OBSERVED: usize = 8;
@@ -71,9 +80,15 @@ impl Rounds {
         now.since(self.last)
     }
 
-    /// The sentinel's look at every queue.
+    /// The sentinel's look at every queue; before its interval has ended, a glance at those of the groups.
     pub(super) fn look(&mut self, shared: &Shared, now: Nanos) -> Look {
         let interval = now.since(self.last).0;
+        let policy = &shared.policy;
+        let overdue = |group: &GroupQueue<Runnable>| group.age(now) >= policy.config.wake_groups.rescue_any;
+        if policy.groups_on() && interval < policy.config.sentinel_interval.0 {
+            let stuck = shared.groups.iter().any(overdue);
+            return if stuck { Look::Stuck } else { Look::Active };
+        }
         self.last = now;
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
@@ -92,7 +107,7 @@ impl Rounds {
         }
         for (group, waiting) in shared.groups.iter().zip(&mut self.waiting) {
             let now = !group.is_empty();
-            reason |= now && *waiting;
+            reason |= now && *waiting || policy.groups_on() && overdue(group);
             *waiting = now;
         }
         match (reason, active) {
@@ -149,13 +164,13 @@ impl Worker {
 
     /// All that a stuck worker has, one task to be run now: what is left there would wait for another interval.
     fn take_over(&self, stuck: &WorkerShared) -> Option<Runnable> {
-        let local = &self.context.local;
-        let found = stuck.stealer.steal(local, BATCH);
+        let (local, batch) = (&self.context.local, self.context.shared.batch);
+        let found = stuck.stealer.steal(local, batch);
         if found.is_none() {
             return stuck.slot.take();
         }
         // A batch is half of what is there: 2^8 tasks are gone after 8 of them.
-        let mut more = (0..8).map_while(|_| stuck.stealer.steal(local, BATCH));
+        let mut more = (0..8).map_while(|_| stuck.stealer.steal(local, batch));
         while let Some(runnable) = more.next().or_else(|| stuck.slot.take()) {
             local.push(runnable);
         }

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, Rng, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, ProbeRate, Rng, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
 use super::context::Context;
+use super::load::OwnLoad;
 use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
@@ -31,6 +32,7 @@ pub(crate) struct Worker {
     pub(super) gates: Gates,
     pub(super) rounds: Rounds,
     pub(super) arrivals: Arrivals,
+    pub(super) load: OwnLoad,
     /// Tasks until the next look up.
     countdown: u32,
     /// Tasks between two looks up: `LOOK_UP_NS` by the average run, at most `Config::global_interval`.
@@ -55,6 +57,7 @@ impl Worker {
             gates: shared.policy.new_gates(),
             rounds: Rounds::new(id.index(), shared.worker_count(), shared.groups.len()),
             arrivals: Arrivals::default(),
+            load: OwnLoad::default(),
             countdown: 2,
             interval: 1,
             streak: 0,
@@ -67,6 +70,7 @@ impl Worker {
                 local,
                 rng: Cell::new(Rng::new(seed)),
                 now: Cell::new(now),
+                probe_rate: Cell::new(ProbeRate::default()),
                 average_run: Cell::new(Nanos(0)),
                 shared,
             },
@@ -141,6 +145,8 @@ impl Worker {
         let most = u64::from(context.shared.policy.config.global_interval);
         self.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
         self.countdown = self.interval;
+        self.load
+            .goes_on(&context.shared, self.llc(), &context.me().counters, now);
         if context.local.len() > 0 {
             context.offer();
         }
@@ -210,6 +216,9 @@ impl Worker {
     fn dry(&mut self) -> Option<Runnable> {
         self.judge_theft();
         self.arrivals.deque_is_empty();
+        let counters = &self.context.me().counters;
+        let now = || Nanos(clock::nanos());
+        self.load.ends(&self.context.shared, self.llc(), counters, now);
         let mut awake = Awake {
             claimed: false,
             rescue: false,
@@ -231,10 +240,14 @@ impl Worker {
             }
             let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
             // A worker that finds something whenever it is dry never looks up.
-            let found = self.observe(self.context.now.get()).or_else(|| self.search(scope));
+            let found = self
+                .observe(self.context.now.get())
+                .or_else(|| self.search(scope))
+                .or_else(|| if self.linger() { self.search(scope) } else { None });
             self.context.now.set(Nanos(clock::nanos()));
             self.countdown = self.interval;
             if let Some(runnable) = found {
+                self.load.begins(&self.context.shared, self.context.now.get());
                 let last = self.context.shared.sleepers.stop_search();
                 if awake.rescue {
                     self.context.me().counters.rescues.add(1);
@@ -251,6 +264,13 @@ impl Worker {
             }
             awake = self.sleep();
         }
+    }
+
+    /// The worker's last-level cache.
+    pub(super) fn llc(&self) -> usize {
+        self.context.shared.policy.plan.workers[self.context.id.index()]
+            .llc
+            .index()
     }
 
     /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up.

@@ -16,7 +16,13 @@ fn two_level_idle_mask() {
         let idle = &machine.sleepers.idle;
         idle.announce(Seat { group: 0, member: 0 });
         let (claimer, member) = (machine.clone(), machine.clone());
-        let claiming = spawn(move || claimer.sleepers.idle.claim_in_llc(0, &[0], 0, None).is_some());
+        let claiming = spawn(move || {
+            claimer
+                .sleepers
+                .idle
+                .claim_in_llc(0, &[0], 0, None, usize::MAX)
+                .is_some()
+        });
         let announcing = spawn(move || member.sleepers.idle.announce(Seat { group: 0, member: 1 }));
         let free = idle.withdraw(Seat { group: 0, member: 0 }) == Withdrawn::Free;
         announcing.join().unwrap();
@@ -54,7 +60,7 @@ fn at_rest(machine: &Machine, count: u32) {
     for _ in 0..count {
         assert!(idle.any_in_llc(0), "a set group bit with a clear summary bit");
         assert!(
-            idle.claim_in_llc(0, &[0], 0, None).is_some(),
+            idle.claim_in_llc(0, &[0], 0, None, usize::MAX).is_some(),
             "an idle member that no pusher finds"
         );
     }

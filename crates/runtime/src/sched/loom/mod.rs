@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quadrille_policy::{GroupId, Plan, PlanOptions, WorkerId};
+use quadrille_policy::{GroupId, OnContention, Plan, PlanOptions, WorkerId};
 use quadrille_topology::Topology;
 
 use super::idle::Seat;
@@ -132,7 +132,7 @@ impl Machine {
         Arc::new(Self {
             arena: Arena::new(items),
             sleepers: Sleepers::new(plan),
-            group: GroupQueue::new(),
+            group: GroupQueue::new(OnContention::Mailbox),
             injector: Mailbox::new(),
             left: AtomicUsize::new(items),
         })
@@ -155,7 +155,7 @@ impl Machine {
             self.wake(
                 self.sleepers
                     .idle
-                    .claim_in_llc(0, &[0], 0, self.sleepers.sentinel_seat()),
+                    .claim_in_llc(0, &[0], 0, self.sleepers.sentinel_seat(), usize::MAX),
             );
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread::spawn;
+use quadrille_policy::OnContention;
 
 use super::{Arena, Item, check};
 use crate::primitives::{AtomicUsize, Ordering};
@@ -33,7 +34,7 @@ fn t_nothing_stays_behind() {
     check(3, || {
         let ended = Arc::new(Ended {
             arena: Arena::new(2),
-            queue: GroupQueue::new(),
+            queue: GroupQueue::new(OnContention::Mailbox),
             terminated: Terminated::new(),
             dropped: AtomicUsize::new(0),
         });

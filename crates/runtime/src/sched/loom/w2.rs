@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread::spawn;
+use quadrille_policy::OnContention;
 
 use super::{Arena, Item, Machine, check, one_group};
 use crate::sched::queue::group::GroupQueue;
@@ -52,7 +53,7 @@ fn w2_one_runnable_mailbox() {
 #[test]
 fn w2_one_runnable_group() {
     check(2, || {
-        let shared = Arc::new((Arena::new(3), GroupQueue::new()));
+        let shared = Arc::new((Arena::new(3), GroupQueue::new(OnContention::Mailbox)));
         let pop_all = |queue: &GroupQueue<Item>| {
             let mut got = Vec::new();
             let first = queue.pop(1, 0, |item| got.push(item.finish()));

@@ -2,15 +2,18 @@
 //!
 //! Members push directly while the lock is free; when it is taken, because another member is at it or was preempted
 //! there, they use the mailbox. Nobody ever waits for the lock on the wake path.
+//!
+//! For reproducing the kernel's figures there is the other way, [`OnContention::Spin`]: members, and whoever drains, wait for
+//! the lock as processors do for a run queue's.
 
 use std::collections::VecDeque;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::Nanos;
+use quadrille_policy::{Nanos, OnContention};
 
 use super::Linked;
 use super::mailbox::Mailbox;
-use crate::primitives::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::{AtomicU64, AtomicUsize, MutexGuard, Ordering, relax};
 use crate::stress::{self, Mutex};
 
 #[derive(Debug)]
@@ -21,24 +24,30 @@ pub(crate) struct GroupQueue<T: Linked> {
     /// When the queue became non-empty or was last drained, ns; a hint for the age of what is in it.
     since: AtomicU64,
     mailbox: CachePadded<Mailbox<T>>,
+    on_contention: OnContention,
 }
 
 /// How a task entered the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// Directly, under the lock.
+    /// Directly, under the lock, which was free.
     Direct,
-    /// Through the mailbox.
+    /// Directly, after a wait for the lock.
+    Waited,
+    /// Through the mailbox, because the lock was taken.
+    Contended,
+    /// Through the mailbox, by no member.
     Mailbox,
 }
 
 impl<T: Linked> GroupQueue<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(on_contention: OnContention) -> Self {
         Self {
             fifo: CachePadded::new(Mutex::new(VecDeque::new())),
             len: CachePadded::new(AtomicUsize::new(0)),
             since: AtomicU64::new(0),
             mailbox: CachePadded::new(Mailbox::new()),
+            on_contention,
         }
     }
 
@@ -48,13 +57,39 @@ impl<T: Linked> GroupQueue<T> {
             // Ordering: Relaxed; a hint.
             self.since.store(now_ns, Ordering::Relaxed);
         }
-        if member && let Ok(mut fifo) = self.fifo.try_lock() {
+        if !member {
+            self.mailbox.push(item);
+            return Entry::Mailbox;
+        }
+        if let Ok(mut fifo) = self.fifo.try_lock() {
             fifo.push_back(item);
             self.publish_len(&fifo);
             return Entry::Direct;
         }
+        if let Some(mut fifo) = self.wait() {
+            fifo.push_back(item);
+            self.publish_len(&fifo);
+            return Entry::Waited;
+        }
         self.mailbox.push(item);
-        Entry::Mailbox
+        Entry::Contended
+    }
+
+    /// Waits for the lock, if that is what is done.
+    #[cold]
+    fn wait(&self) -> Option<MutexGuard<'_, VecDeque<T>>> {
+        if self.on_contention != OnContention::Spin {
+            return None;
+        }
+        let mut step = 0;
+        loop {
+            if let Ok(fifo) = self.fifo.try_lock() {
+                return Some(fifo);
+            }
+            // Short pauses at first; a holder that was preempted gets the processor in the end.
+            relax(step);
+            step += 1;
+        }
     }
 
     /// Takes the oldest task and hands up to `max` further ones to `sink`; the mailbox is emptied into the FIFO first.
@@ -63,7 +98,10 @@ impl<T: Linked> GroupQueue<T> {
         if self.is_empty() {
             return None;
         }
-        let mut fifo = self.fifo.try_lock().ok()?;
+        let mut fifo = match self.fifo.try_lock() {
+            Ok(fifo) => fifo,
+            Err(_) => self.wait()?,
+        };
         // W2: the mailbox is emptied under the FIFO's lock, so batches keep their order.
         fifo.extend(self.mailbox.drain());
         stress::delay();
@@ -108,10 +146,10 @@ impl<T: Linked> GroupQueue<T> {
         now.since(Nanos(self.since.load(Ordering::Relaxed)))
     }
 
-    /// Length of the FIFO; the mailbox is not counted.
+    /// Number of tasks in FIFO and mailbox, roughly.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         // Ordering: Relaxed; a hint.
-        self.len.load(Ordering::Relaxed)
+        self.len.load(Ordering::Relaxed) + self.mailbox.len()
     }
 }

@@ -8,12 +8,14 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use super::Linked;
-use crate::primitives::{AtomicPtr, Ordering};
+use crate::primitives::{AtomicPtr, Ordering, StaticUsize};
 use crate::stress;
 
 #[derive(Debug)]
 pub(crate) struct Mailbox<T: Linked> {
     head: AtomicPtr<()>,
+    /// Pushed and not drained, roughly: on the line that pushers write anyway. No model's business, hence not loom's type.
+    len: StaticUsize,
     holds: PhantomData<T>,
 }
 
@@ -26,12 +28,15 @@ impl<T: Linked> Mailbox<T> {
     pub(crate) fn new() -> Self {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
+            len: StaticUsize::new(0),
             holds: PhantomData,
         }
     }
 
     /// Pushes from any thread. The last touch of `item` (W3).
     pub(crate) fn push(&self, item: T) {
+        // Ordering: Relaxed; a hint. Before the push, so that no drain takes off what is not yet there.
+        self.len.fetch_add(1, Ordering::Relaxed);
         let raw = item.into_raw();
         // Ordering: Relaxed; the exchange below publishes the link.
         let mut head = self.head.load(Ordering::Relaxed);
@@ -61,6 +66,7 @@ impl<T: Linked> Mailbox<T> {
         // Ordering: Acquire; pairs with `push` (W1 a). One swap gives the whole list to this thread (W2).
         let mut newest = NonNull::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
         let mut oldest = None;
+        let mut count = 0;
         while let Some(raw) = newest {
             // SAFETY: the list is ours since the swap.
             let link = unsafe { T::link(raw) };
@@ -68,11 +74,21 @@ impl<T: Linked> Mailbox<T> {
             newest = NonNull::new(link.load(Ordering::Relaxed));
             link.store(oldest.map_or(ptr::null_mut(), NonNull::as_ptr), Ordering::Relaxed);
             oldest = Some(raw);
+            count += 1;
         }
+        // Ordering: Relaxed; a hint.
+        self.len.fetch_sub(count, Ordering::Relaxed);
         Drain {
             next: oldest,
             holds: PhantomData,
         }
+    }
+
+    /// Number of items in it, roughly.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: Relaxed; a hint.
+        self.len.load(Ordering::Relaxed)
     }
 
     /// Whether the mailbox looks empty.
