@@ -211,21 +211,23 @@ impl Idle {
         true
     }
 
-    fn set_summary(&self, group: usize) {
+    /// Where the summaries of `group`'s LLC have its bits.
+    fn summary(&self, group: usize) -> (&Summary, u64) {
         let (llc, index) = self.place[group];
+        (&self.llcs[llc][index / 64], 1 << (index % 64))
+    }
+
+    fn set_summary(&self, group: usize) {
+        let (summary, bit) = self.summary(group);
         // Ordering: SeqCst; (I a) publishes the group's bit to the second read in `clear_summary`.
-        self.llcs[llc][index / 64]
-            .idle
-            .fetch_or(1 << (index % 64), Ordering::SeqCst);
+        summary.idle.fetch_or(bit, Ordering::SeqCst);
     }
 
     fn clear_summary(&self, group: usize) {
-        let (llc, index) = self.place[group];
+        let (summary, bit) = self.summary(group);
         // Ordering: SeqCst; (I b) before the second read. If (I a) came first, its release and this acquire show us the
         // group's bit; if it comes later, it undoes what we do here.
-        self.llcs[llc][index / 64]
-            .idle
-            .fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        summary.idle.fetch_and(!bit, Ordering::SeqCst);
         stress::delay();
         // Ordering: Relaxed; after (I b).
         if self.groups[group].load(Ordering::Relaxed) != 0 {
@@ -234,19 +236,15 @@ impl Idle {
     }
 
     fn set_cores(&self, group: usize) {
-        let (llc, index) = self.place[group];
+        let (summary, bit) = self.summary(group);
         // Ordering: SeqCst; as (I a), one level up.
-        self.llcs[llc][index / 64]
-            .cores
-            .fetch_or(1 << (index % 64), Ordering::SeqCst);
+        summary.cores.fetch_or(bit, Ordering::SeqCst);
     }
 
     fn clear_cores(&self, group: usize, cores: &[u64]) {
-        let (llc, index) = self.place[group];
+        let (summary, bit) = self.summary(group);
         // Ordering: SeqCst; as (I b), one level up.
-        self.llcs[llc][index / 64]
-            .cores
-            .fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        summary.cores.fetch_and(!bit, Ordering::SeqCst);
         if word::has_idle_core(self.members(group), cores) {
             self.set_cores(group);
         }

@@ -61,15 +61,14 @@ impl<T: Linked> GroupQueue<T> {
             self.mailbox.push(item);
             return Entry::Mailbox;
         }
-        if let Ok(mut fifo) = self.fifo.try_lock() {
+        let (fifo, entry) = match self.fifo.try_lock() {
+            Ok(fifo) => (Some(fifo), Entry::Direct),
+            Err(_) => (self.wait(), Entry::Waited),
+        };
+        if let Some(mut fifo) = fifo {
             fifo.push_back(item);
             self.publish_len(&fifo);
-            return Entry::Direct;
-        }
-        if let Some(mut fifo) = self.wait() {
-            fifo.push_back(item);
-            self.publish_len(&fifo);
-            return Entry::Waited;
+            return entry;
         }
         self.mailbox.push(item);
         Entry::Contended
