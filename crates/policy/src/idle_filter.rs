@@ -21,9 +21,13 @@ pub(crate) fn search_chance(filter: &IdleFilter, util: u16) -> u16 {
     ONE - u16::try_from(busy).unwrap_or(ONE).min(ONE)
 }
 
-/// Whether this waker searches. Draws a number only if the outcome is open.
+/// Whether this waker searches: always at light load, where a search in a mask finds at once. Draws a number only if the outcome
+/// is open.
 #[inline]
 pub(crate) fn searches(filter: &IdleFilter, util: u16, rng: &mut Rng) -> bool {
+    if util < filter.light_load {
+        return true;
+    }
     match search_chance(filter, util) {
         0 => false,
         ONE => true,

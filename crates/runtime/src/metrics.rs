@@ -13,6 +13,8 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
     /// By last-level cache; all zero unless policy 1 or 2 is on.
     pub llcs: Vec<LlcMetrics>,
+    /// Workers that are idle: parked, or about to park, and claimed by nobody.
+    pub idle_workers: u32,
     /// Wake-ups by threads that are no workers.
     pub foreign_wakes: u64,
     /// Workers that such threads woke.
@@ -31,6 +33,7 @@ impl Metrics {
         Self {
             workers: shared.workers.iter().map(|worker| worker.counters.snapshot()).collect(),
             llcs: shared.loads.metrics(),
+            idle_workers: shared.sleepers.idle.bits(),
             foreign_wakes: shared.foreign.wakes.load(Ordering::Relaxed),
             foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
             pending_tasks: shared.registry.len(),

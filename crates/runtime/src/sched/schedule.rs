@@ -317,8 +317,7 @@ impl Shared {
     /// (W1 a), and the last touch of the task (W3).
     fn push_group(&self, runnable: Runnable, group: usize, by: Option<&Context>) {
         let member = by.is_some_and(|context| self.group_of(context.id) == group);
-        let now = by.map_or_else(crate::sys::clock::nanos, |context| context.now.get().0);
-        let entry = self.groups[group].push(runnable, member, now);
+        let entry = self.groups[group].push(runnable, member, crate::sys::clock::nanos);
         count(by, |counters| {
             match entry {
                 Entry::Direct | Entry::Waited => counters.wakes_direct.add(1),

@@ -169,14 +169,15 @@ impl Worker {
     pub(super) fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
         let context = &self.context;
         let groups = &context.shared.policy.plan.llcs[llc.index()].groups;
-        // Our own group's queue was looked at first of all.
-        if groups[..] == [context.shared.policy.plan.workers[context.id.index()].group] {
+        // Our own group's queue is looked at as a member does.
+        let own = context.shared.policy.plan.workers[context.id.index()].group;
+        if groups[..] == [own] {
             return None;
         }
         let now = Nanos(clock::nanos());
         let overdue = groups
             .iter()
-            .find(|group| context.shared.groups[group.index()].age(now) > limit)?;
+            .find(|group| **group != own && context.shared.groups[group.index()].age(now) > limit)?;
         self.rescue_from(overdue.index(), now)
     }
 

@@ -190,6 +190,13 @@ impl Idle {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Number of idle workers by their bits, one after the other.
+    pub(crate) fn bits(&self) -> u32 {
+        (0..self.groups.len())
+            .map(|group| self.members(group).count_ones())
+            .sum()
+    }
+
     /// True for exactly one caller a bit set.
     fn clear(&self, group: usize, member: u8) -> bool {
         let bit = 1 << member;

@@ -143,7 +143,7 @@ impl Machine {
     fn push_to_group(&self, index: usize, member: bool) {
         let item = self.arena.item(index);
         let push = || {
-            let _how = self.group.push(item, member, 0);
+            let _how = self.group.push(item, member, || 0);
         };
         self.wake(publish::to_group(push, &self.sleepers, 0, None, |_, _| member));
     }

@@ -24,7 +24,7 @@ impl Ended {
     }
 
     fn push(&self, index: usize) {
-        self.queue.push(self.arena.item(index), false, 0);
+        self.queue.push(self.arena.item(index), false, || 0);
         self.terminated.refuse(|| self.empty());
     }
 }

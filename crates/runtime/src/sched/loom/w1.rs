@@ -68,7 +68,7 @@ fn w1_rescuer_announces_what_it_leaves() {
     let plan = one_group(1);
     check(3, move || {
         let machine = Machine::new(&plan, 2);
-        let pushed = [0, 1].map(|index| machine.group.push(machine.arena.item(index), false, 0));
+        let pushed = [0, 1].map(|index| machine.group.push(machine.arena.item(index), false, || 0));
         assert_eq!(pushed.len(), 2);
         let worker = machine.clone();
         let thread = spawn(move || worker.work(0));

@@ -60,11 +60,11 @@ fn w2_one_runnable_group() {
             got.extend(numbers(first));
             got
         };
-        shared.1.push(shared.0.item(0), false, 0);
+        shared.1.push(shared.0.item(0), false, || 0);
         let (pusher, popper) = (shared.clone(), shared.clone());
         let pushing = spawn(move || {
-            pusher.1.push(pusher.0.item(1), false, 0);
-            pusher.1.push(pusher.0.item(2), true, 0);
+            pusher.1.push(pusher.0.item(1), false, || 0);
+            pusher.1.push(pusher.0.item(2), true, || 0);
         });
         let popping = spawn(move || pop_all(&popper.1));
         let mut got = pop_all(&shared.1);

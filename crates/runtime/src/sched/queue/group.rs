@@ -51,11 +51,12 @@ impl<T: Linked> GroupQueue<T> {
         }
     }
 
-    /// Queues a task at `now_ns`: directly if `member` and the lock is free, else through the mailbox.
-    pub(crate) fn push(&self, item: T, member: bool, now_ns: u64) -> Entry {
+    /// Queues a task: directly if `member` and the lock is free, else through the mailbox. The clock is read if the queue was
+    /// empty: by the time that a waker remembers from the beginning of a long task its push would be overdue at once.
+    pub(crate) fn push(&self, item: T, member: bool, now_ns: impl FnOnce() -> u64) -> Entry {
         if self.is_empty() {
             // Ordering: Relaxed; a hint.
-            self.since.store(now_ns, Ordering::Relaxed);
+            self.since.store(now_ns(), Ordering::Relaxed);
         }
         if !member {
             self.mailbox.push(item);

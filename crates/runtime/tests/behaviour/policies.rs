@@ -1,0 +1,284 @@
+//! Policies at work on machines of 16, 64 and 256 workers: for each a scenario in which its counters move as it says, and the
+//! same scenario with it switched off.
+
+use quadrille::metrics::WorkerMetrics;
+use quadrille::policy::{Cause, Level};
+use quadrille::{Runtime, spawn};
+
+use crate::stage::Stage;
+use crate::wait::{eventually, watched};
+
+/// A machine, with the workers of one of its last-level caches.
+struct Machine {
+    text: &'static str,
+    /// Its workers.
+    workers: usize,
+    /// Those of its first cache.
+    llc: usize,
+}
+
+/// Groups of 4 cores that share an L2.
+const MACHINES: [Machine; 3] = [
+    Machine {
+        text: "llc:2 l2:2 core:4",
+        workers: 16,
+        llc: 8,
+    },
+    Machine {
+        text: "node:2 llc:2 l2:4 core:4",
+        workers: 64,
+        llc: 16,
+    },
+    Machine {
+        text: "node:4 llc:4 l2:4 core:4",
+        workers: 256,
+        llc: 16,
+    },
+];
+
+/// Runs `scenario` on every machine, with each configuration: the first has the policy on, the second is the control.
+fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, Stage, bool)) {
+    for machine in &MACHINES {
+        for (config, is_on) in [(on, true), (off, false)] {
+            let name = format!("{}, {config}", machine.text);
+            watched(&name, move || {
+                scenario(machine, Stage::new(machine.text, config), is_on);
+            });
+        }
+    }
+}
+
+fn moves(metrics: &WorkerMetrics, cause: Cause) -> u64 {
+    [Level::Group, Level::Llc, Level::Node, Level::Machine]
+        .into_iter()
+        .map(|level| metrics.moves(cause, level))
+        .sum()
+}
+
+/// Policy 1: a member queues in the group under its lock, others through its mailbox, and the task runs there. Without it the
+/// task stays with its waker, and runs elsewhere.
+#[test]
+fn wakes_are_queued_in_groups() {
+    for_each_machine("groups=on", "groups=off", |machine, mut stage, on| {
+        // All are held. The second worker's task is woken from another cache, the fourth's by a member of its group.
+        let far = machine.workers - 1;
+        for (waker, home, direct) in [(far, 1, 0), (2, 3, 1)] {
+            let wake = stage.wake(waker, home);
+            assert_eq!(wake.counted(|c| c.wakes_direct), if on { direct } else { 0 });
+            assert_eq!(wake.counted(|c| c.wakes_mailbox), if on { 1 - direct } else { 0 });
+            assert_eq!(wake.counted(|c| c.wakes_self), u64::from(!on));
+            assert_eq!(wake.counted(|c| c.unparks), 0, "nobody is idle");
+        }
+        if on {
+            // A member that comes finds both.
+            stage.let_go(&[1]);
+            assert_eq!((stage.ran(1, 2), stage.ran(3, 2)), (1, 1));
+            let total = stage.total();
+            assert_eq!(total.moves(Cause::Wake, Level::Group), 1, "the fourth's to the second");
+            assert_eq!(
+                total.migrations_llc + total.migrations_node + total.migrations_machine,
+                0
+            );
+        } else {
+            stage.let_go(&[far]);
+            assert_eq!(stage.ran(1, 2), far);
+            stage.let_go(&[2]);
+            stage.ran(3, 2);
+            let total = stage.total();
+            assert!(total.migrations_node + total.migrations_machine > 0, "to its waker");
+        }
+    });
+}
+
+/// Policy 1: what a group can't take goes to the queue of its cache, where others take it without the group's lock.
+#[test]
+fn long_queues_overflow_into_the_cache() {
+    for_each_machine(
+        "groups=on,overflow=1",
+        "groups=on,overflow=9",
+        |machine, mut stage, on| {
+            let far = machine.workers - 1;
+            let overflow: Vec<u64> = stage
+                .settle(2, 7)
+                .iter()
+                .map(|home| stage.wake(far, *home).counted(|c| c.wakes_overflow))
+                .collect();
+            // One task a member, and one more.
+            assert_eq!(overflow, [0, 0, 0, 0, 0, u64::from(on), u64::from(on)]);
+        },
+    );
+}
+
+/// Policy 1: nobody of a group comes, and the task runs all the same, at the rescue age.
+#[test]
+fn a_group_that_is_stuck_is_rescued() {
+    for_each_machine(
+        "groups=on,cap=fixed,cap-light-load=0",
+        "groups=off",
+        |machine, mut stage, on| {
+            let (far, free) = (machine.workers - 1, machine.llc - 1);
+            let held: Vec<usize> = (0..machine.workers).filter(|worker| *worker != free).collect();
+            stage.let_go_but(&held);
+            let wake = stage.wake(far, 1);
+            assert_eq!(
+                wake.counted(|c| c.wakes_fit),
+                u64::from(on),
+                "its queue is short, so it stays"
+            );
+            assert_eq!(stage.ran(1, 2), free);
+            let total = stage.total();
+            assert_eq!(total.moves(Cause::Rescue, Level::Llc), 1);
+            assert_eq!(moves(&total, Cause::Wake), 0);
+        },
+    );
+}
+
+/// Policy 2: a cache whose workers are all busy but one is not searched; without it a waker looks at two at random.
+#[test]
+fn a_busy_cache_is_not_searched() {
+    for_each_machine("filter=on,cap=off", "filter=off,cap=off", |machine, mut stage, on| {
+        let (far, free) = (machine.workers - 1, machine.llc - 1);
+        stage.let_go(&[free]);
+        stage.load(0, |load| load.utilisation >= 880);
+        let wake = stage.wake(far, 1);
+        assert_eq!(wake.counted(|c| c.wakes_cut), u64::from(on));
+        assert_eq!(wake.counted(|c| c.wakes_searched), u64::from(!on));
+        assert_eq!(wake.counted(|c| c.probes), u64::from(!on));
+        assert_eq!(stage.ran(1, 2), free, "it is rescued, or the probe met the free worker");
+        let total = stage.total();
+        assert_eq!(total.moves(Cause::Rescue, Level::Llc) + total.wakes_found, 1);
+    });
+}
+
+/// Policies 2 and 4 lose nothing at light load: whoever is woken, and has no idle worker at home, gets one elsewhere.
+#[test]
+fn light_load_finds_every_idle_worker() {
+    // As above: the claimed worker is to come first.
+    const ON: &str = "group=2,sentinel=30ms,rescue-any=30ms,rescue-llc=30ms";
+    for_each_machine(ON, "groups=off", |machine, mut stage, on| {
+        let far = machine.workers - 1;
+        stage.let_go_but(&[0, 1, far]);
+        if on {
+            stage.load(0, |load| load.utilisation < 300);
+        }
+        for home in [0, 1] {
+            let wake = stage.wake(far, home);
+            assert_eq!(wake.counted(|c| c.wakes_searched), u64::from(on));
+            assert_eq!(wake.counted(|c| c.wakes_found), u64::from(on));
+            assert_eq!(wake.counted(|c| c.wakes_cut + c.wakes_capped + c.wakes_fit), 0);
+            let ran_on = stage.ran(home, 2);
+            assert!(!on || ran_on < machine.llc, "in the home cache: {ran_on}");
+        }
+        let total = stage.total();
+        assert_eq!(total.moves(Cause::Wake, Level::Llc), if on { 2 } else { 0 });
+    });
+}
+
+/// Policy 4: a task that was moved as often as it may stays where it is until it has waited for too long.
+#[test]
+fn a_task_moves_no_more_often_than_the_cap_says() {
+    // Rescues come late enough not to overtake a worker that was claimed.
+    const ON: &str = "group=2,cap=fixed:1:1s,cap-light-load=0,cap-fits=0,filter-light-load=1024,\
+                      sentinel=30ms,rescue-any=30ms,rescue-llc=30ms";
+    const OFF: &str = "group=2,cap=off,cap-light-load=0,cap-fits=0,filter-light-load=1024,\
+                       sentinel=30ms,rescue-any=30ms,rescue-llc=30ms";
+    for_each_machine(ON, OFF, |machine, mut stage, on| {
+        // The waker is held all the time, so that its clock stands still: one window.
+        let far = machine.workers - 1;
+        stage.let_go_but(&[0, 1, far]);
+        stage.load(0, |load| load.utilisation < 1000);
+        let wake = stage.wake(far, 0);
+        assert_eq!(wake.counted(|c| c.wakes_found), 1, "the first move is free");
+        let moved_to = stage.ran(0, 2);
+        assert!((2..machine.llc).contains(&moved_to));
+        let home = [moved_to & !1, moved_to | 1];
+        stage.hold(&home);
+        let wake = stage.wake(far, 0);
+        assert_eq!(wake.counted(|c| c.wakes_capped), u64::from(on));
+        assert_eq!(wake.counted(|c| c.wakes_found), u64::from(!on));
+        // The cap delays, it does not hold: home is stuck all the time.
+        assert!(!home.contains(&stage.ran(0, 3)));
+        let total = stage.total();
+        assert_eq!(moves(&total, Cause::Wake), if on { 1 } else { 2 });
+        assert_eq!(
+            moves(&total, Cause::Rescue) + moves(&total, Cause::Steal),
+            u64::from(on)
+        );
+    });
+}
+
+/// Policy 5: workers add to the sums of their cache before they park and once an interval, not at each change.
+#[test]
+fn counts_are_published_lazily() {
+    for machine in &MACHINES {
+        for lazy in [true, false] {
+            let config = if lazy { "lazy=on,lazy-interval=1s" } else { "lazy=off" };
+            watched(&format!("{}, {config}", machine.text), move || {
+                let runtime = Runtime::builder()
+                    .worker_threads(machine.workers)
+                    .topology(machine.text.parse().unwrap())
+                    .config(config.parse().unwrap())
+                    .build()
+                    .unwrap();
+                yield_often(&runtime);
+                eventually("all have parked, and said what they did", || {
+                    let metrics = runtime.metrics();
+                    metrics.idle_workers as usize == machine.workers && metrics.llcs.iter().all(|llc| llc.running == 0)
+                });
+                let metrics = runtime.metrics();
+                assert!(metrics.llcs.iter().any(|llc| llc.busy_ns > 0));
+                let total = metrics.total();
+                // Two counts, each at most once when a worker parks, which it does after a search that failed.
+                let parks = 2 * (total.searches_failed + 2 * machine.workers as u64);
+                assert_eq!(total.publications <= parks, lazy, "{total:?}");
+            });
+        }
+    }
+}
+
+/// Few tasks that give way very often: each look up from them is a change.
+fn yield_often(runtime: &Runtime) {
+    runtime
+        .block_on(runtime.spawn(async {
+            let tasks: Vec<_> = (0..4)
+                .map(|_| {
+                    spawn(async {
+                        for _ in 0..100_000 {
+                            quadrille::task::yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }))
+        .unwrap();
+}
+
+/// A worker whose sibling is idle too goes before one whose core is half busy, wherever the search begins.
+#[test]
+fn whole_idle_cores_go_first() {
+    for machine in [
+        "llc:1 l2:4 core:2 pu:2",
+        "node:2 llc:2 l2:4 core:2 pu:2",
+        "node:4 llc:4 l2:4 core:2 pu:2",
+    ] {
+        for whole in [true, false] {
+            watched(machine, move || {
+                let mut stage = Stage::new(
+                    machine,
+                    "cap=off,filter-light-load=1024,sentinel=30ms,rescue-any=30ms,rescue-llc=30ms",
+                );
+                // The fifth worker's sibling is held; the eleventh's is not, or is in the control.
+                stage.let_go(if whole { &[4, 10, 11] } else { &[4, 10] });
+                stage.load(0, |load| load.utilisation < 1000);
+                let wake = stage.wake(15, 1);
+                assert_eq!(wake.counted(|c| c.wakes_found), 1);
+                let ran_on = stage.ran(1, 2);
+                let expected: &[usize] = if whole { &[10, 11] } else { &[4, 10] };
+                assert!(expected.contains(&ran_on), "{ran_on}");
+            });
+        }
+    }
+}
