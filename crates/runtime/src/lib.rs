@@ -60,6 +60,7 @@ mod driver;
 mod error;
 pub mod io;
 mod join_set;
+mod lines;
 pub mod metrics;
 pub mod net;
 mod pinning;

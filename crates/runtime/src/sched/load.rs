@@ -22,6 +22,7 @@ use quadrille_policy::{IdleFilter, LazyCounter, LazyRule, Nanos, Plan, Policy, U
 
 use super::Shared;
 use super::stats::WorkerCounters;
+use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 
 /// One last-level cache.
@@ -90,6 +91,7 @@ impl Loads {
     /// Utilisation of a cache as last sampled, in 1/1024.
     #[inline]
     pub(super) fn utilisation(&self, llc: usize) -> u16 {
+        lines::touch(&self.llcs[llc].utilisation);
         // Ordering: Relaxed; an estimate.
         Utilisation::from_bits(self.llcs[llc].utilisation.load(Ordering::Relaxed)).get()
     }

@@ -17,6 +17,8 @@ pub(crate) mod shutdown;
 pub(crate) mod stats;
 mod theft;
 mod view;
+#[cfg(all(test, not(quadrille_loom)))]
+mod wake_lines;
 mod watch;
 pub(crate) mod worker;
 
@@ -35,6 +37,7 @@ use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
 use crate::driver::Driver;
+use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
@@ -199,6 +202,7 @@ impl Shared {
     /// Measured cost of waking a parked worker.
     #[inline]
     pub(crate) fn wake_cost(&self) -> Nanos {
+        lines::touch(&self.wake_cost);
         // Ordering: Relaxed; an estimate.
         Nanos(self.wake_cost.load(Ordering::Relaxed))
     }

@@ -6,6 +6,7 @@ use crossbeam_utils::CachePadded;
 use quadrille_policy::Plan;
 
 use super::idle::{Idle, Seat, Withdrawn};
+use crate::lines;
 use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::stress;
 use crate::sys::futex::Futex;
@@ -208,6 +209,7 @@ impl Sleepers {
     /// Number of workers that search: witnesses (W1s). A count below zero is none.
     #[inline]
     pub(crate) fn searching(&self) -> u32 {
+        lines::touch(&self.searching);
         // Ordering: Relaxed; a hint, or after the fence (W1 A).
         let count = self.searching.load(Ordering::Relaxed);
         count.cast_signed().max(0).cast_unsigned()
@@ -216,6 +218,7 @@ impl Sleepers {
     /// Whether some parked worker is the sentinel.
     #[inline]
     pub(crate) fn has_sentinel(&self) -> bool {
+        lines::touch(&self.sentinel);
         // Ordering: Relaxed; a stale answer delays, at most until the next task boundary (W5).
         self.sentinel.load(Ordering::Relaxed) != 0
     }
@@ -231,6 +234,7 @@ impl Sleepers {
 
     /// Claims the worker that went idle last, if it still is and is not the sentinel.
     pub(crate) fn claim_recent(&self) -> Option<Seat> {
+        lines::touch(&self.recent);
         // Ordering: Relaxed; a hint, the claim decides.
         let recent = self.recent.load(Ordering::Relaxed);
         if recent == 0 || recent == self.sentinel.load(Ordering::Relaxed) {
@@ -242,6 +246,7 @@ impl Sleepers {
 
     /// The sentinel's seat, to be claimed last.
     pub(crate) fn sentinel_seat(&self) -> Option<Seat> {
+        lines::touch(&self.sentinel);
         // Ordering: Relaxed; a preference.
         let sentinel = self.sentinel.load(Ordering::Relaxed);
         (sentinel != 0).then(|| self.seats[sentinel as usize - 1])
@@ -249,6 +254,7 @@ impl Sleepers {
 
     /// The calling worker begins to search.
     pub(crate) fn start_search(&self) {
+        lines::touch(&self.searching);
         // Ordering: SeqCst; (W1s a) before the search, against a pusher's read after its fence.
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
@@ -265,6 +271,7 @@ impl Sleepers {
         stress::delay();
         self.start_search();
         stress::delay();
+        lines::touch(&self.words[worker]);
         self.words[worker].unpark()
     }
 

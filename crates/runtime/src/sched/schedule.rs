@@ -10,6 +10,7 @@ use super::publish;
 use super::queue::group::Entry;
 use super::{Shared, stats::WorkerCounters};
 use crate::current;
+use crate::lines;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
@@ -399,6 +400,7 @@ impl Shared {
     /// Posts the token that a claim owes.
     pub(super) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
+        lines::touch(&self.workers[worker].unparked_at);
         // Ordering: Relaxed; a measurement; the token publishes it.
         self.workers[worker]
             .unparked_at

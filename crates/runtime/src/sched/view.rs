@@ -4,6 +4,7 @@ use quadrille_policy::{GroupMask, Nanos, NodeId, SpawnView, WakeView, WorkerId};
 
 use super::Shared;
 use super::context::Context;
+use crate::lines;
 use crate::primitives::Ordering;
 
 impl Shared {
@@ -68,6 +69,7 @@ impl Shared {
             self.workers
                 .iter()
                 .take(4)
+                .inspect(|worker| lines::touch(&worker.average_run))
                 .map(|worker| worker.average_run.load(Ordering::Relaxed))
                 .max()
                 .unwrap_or(0),

@@ -8,6 +8,7 @@ pub(crate) mod word;
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{Plan, WorkerId};
 
+use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress;
 
@@ -106,6 +107,7 @@ impl Idle {
 
     /// Clears the bit of one idle member of `group`: `prefer` if it is idle, any other but `avoid` else, `avoid` last.
     pub(crate) fn claim_in_group(&self, group: usize, prefer: Option<u8>, avoid: Option<u8>) -> Option<u8> {
+        lines::touch(&self.groups[group]);
         loop {
             // Ordering: Relaxed; the fence (W1 A) has come before, the claim below decides.
             let idle = self.groups[group].load(Ordering::Relaxed);
@@ -153,6 +155,7 @@ impl Idle {
         let summary = &self.llcs[llc];
         for step in 0..summary.len() {
             let index = (from / 64 + step) % summary.len();
+            lines::touch(&summary[index]);
             // Ordering: Relaxed; the fence (W1 A) has come before, the claim decides.
             let mut bits = bits_of(&summary[index]).load(Ordering::Relaxed);
             while let Some(bit) = word::pick_rotated(bits, if step == 0 { from % 64 } else { 0 }) {
@@ -171,12 +174,14 @@ impl Idle {
     /// The idle members of `group`.
     #[inline]
     pub(crate) fn members(&self, group: usize) -> u64 {
+        lines::touch(&self.groups[group]);
         // Ordering: Relaxed; a hint, or after the fence (W1 A).
         self.groups[group].load(Ordering::Relaxed)
     }
 
     /// Whether `llc` looks as if it had an idle worker.
     pub(crate) fn any_in_llc(&self, llc: usize) -> bool {
+        self.llcs[llc].iter().for_each(|summary| lines::touch(summary));
         // Ordering: Relaxed; a hint.
         self.llcs[llc]
             .iter()
@@ -186,6 +191,7 @@ impl Idle {
     /// Number of idle workers.
     #[inline]
     pub(crate) fn count(&self) -> u32 {
+        lines::touch(&self.count);
         // Ordering: Relaxed; a hint, or after the fence (W1 A).
         self.count.load(Ordering::Relaxed)
     }
@@ -199,6 +205,8 @@ impl Idle {
 
     /// True for exactly one caller a bit set.
     fn clear(&self, group: usize, member: u8) -> bool {
+        lines::touch(&self.groups[group]);
+        lines::touch(&self.count);
         let bit = 1 << member;
         // Ordering: SeqCst; the exact claim. Its acquire side orders the claimed worker's bit before our token, its
         // release side our publication before the worker's next announcement.
@@ -221,6 +229,7 @@ impl Idle {
     /// Where the summaries of `group`'s LLC have its bits.
     fn summary(&self, group: usize) -> (&Summary, u64) {
         let (llc, index) = self.place[group];
+        lines::touch(&self.llcs[llc][index / 64]);
         (&self.llcs[llc][index / 64], 1 << (index % 64))
     }
 

@@ -13,6 +13,7 @@ use quadrille_policy::{Nanos, OnContention};
 
 use super::Linked;
 use super::mailbox::Mailbox;
+use crate::lines;
 use crate::primitives::{AtomicU64, AtomicUsize, MutexGuard, Ordering, relax};
 use crate::stress::{self, Mutex};
 
@@ -55,6 +56,7 @@ impl<T: Linked> GroupQueue<T> {
     /// empty: by the time that a waker remembers from the beginning of a long task its push would be overdue at once.
     pub(crate) fn push(&self, item: T, member: bool, now_ns: impl FnOnce() -> u64) -> Entry {
         if self.is_empty() {
+            lines::touch(&self.since);
             // Ordering: Relaxed; a hint.
             self.since.store(now_ns(), Ordering::Relaxed);
         }
@@ -62,6 +64,7 @@ impl<T: Linked> GroupQueue<T> {
             self.mailbox.push(item);
             return Entry::Mailbox;
         }
+        lines::touch(&self.fifo);
         let (fifo, entry) = match self.fifo.try_lock() {
             Ok(fifo) => (Some(fifo), Entry::Direct),
             Err(_) => (self.wait(), Entry::Waited),
@@ -126,6 +129,7 @@ impl<T: Linked> GroupQueue<T> {
     }
 
     fn publish_len(&self, fifo: &VecDeque<T>) {
+        lines::touch(&self.len);
         // Ordering: Release; (W1 a) a final look that reads this length after its fence finds the tasks under the lock.
         self.len.store(fifo.len(), Ordering::Release);
     }
@@ -133,6 +137,7 @@ impl<T: Linked> GroupQueue<T> {
     /// Whether the queue looks empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
+        lines::touch(&self.len);
         // Ordering: Relaxed; a hint between tasks; in a final look the fence (W1 B) has come before.
         self.len.load(Ordering::Relaxed) == 0 && self.mailbox.is_empty()
     }
@@ -142,6 +147,7 @@ impl<T: Linked> GroupQueue<T> {
         if self.is_empty() {
             return Nanos(0);
         }
+        lines::touch(&self.since);
         // Ordering: Relaxed; a hint.
         now.since(Nanos(self.since.load(Ordering::Relaxed)))
     }

@@ -3,6 +3,7 @@
 use crossbeam_deque::{Injector as Inner, Steal};
 
 use super::local::Local;
+use crate::lines;
 use crate::task::Runnable;
 use crate::task::runnable::Word;
 
@@ -12,6 +13,7 @@ pub(crate) struct Injector(Inner<Word>);
 impl Injector {
     /// Pushes from any thread. The last touch of the task (W3). crossbeam publishes it with Release (W1 a).
     pub(crate) fn push(&self, runnable: Runnable) {
+        lines::touch(&self.0);
         self.0.push(Word::new(runnable));
     }
 

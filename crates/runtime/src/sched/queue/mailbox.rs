@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use super::Linked;
+use crate::lines;
 use crate::primitives::{AtomicPtr, Ordering, StaticUsize};
 use crate::stress;
 
@@ -35,6 +36,7 @@ impl<T: Linked> Mailbox<T> {
 
     /// Pushes from any thread. The last touch of `item` (W3).
     pub(crate) fn push(&self, item: T) {
+        lines::touch(&self.head);
         // Ordering: Relaxed; a hint. Before the push, so that no drain takes off what is not yet there.
         self.len.fetch_add(1, Ordering::Relaxed);
         let raw = item.into_raw();
@@ -94,6 +96,7 @@ impl<T: Linked> Mailbox<T> {
     /// Whether the mailbox looks empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
+        lines::touch(&self.head);
         // Ordering: Relaxed; a hint between tasks; in a final look the fence (W1 B) has come before.
         self.head.load(Ordering::Relaxed).is_null()
     }

@@ -1,0 +1,170 @@
+//! A wake-up touches as many shared cache lines on 256 workers as on 4: counted in the code path (`lines`), on a scheduler
+//! whose workers are not started, so that each is what the test says it is.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use quadrille_policy::{Nanos, Plan, Policy, ProbeRate, Rng, WorkerId};
+
+use super::context::Context;
+use super::queue::local::Local;
+use super::{Parts, Shared, schedule};
+use crate::blocking::{Limits, Pool};
+use crate::driver::Driver;
+use crate::lines;
+use crate::sys::thread::Spawner;
+use crate::task::Runnable;
+use crate::task::meta::LastWorker;
+use crate::task::spawn::{Options, allocate};
+
+/// Who is what when the task of worker 0 is woken.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    config: &'static str,
+    /// `None`: the last worker of all.
+    waker: Option<u16>,
+    /// Which workers are idle.
+    idle: fn(&Plan, WorkerId) -> bool,
+}
+
+fn nobody(_plan: &Plan, _worker: WorkerId) -> bool {
+    false
+}
+
+fn other_groups(plan: &Plan, worker: WorkerId) -> bool {
+    plan.workers[worker.index()].group.index() != 0
+}
+
+const CASES: [Case; 7] = [
+    Case {
+        name: "by its home worker",
+        config: "groups=on",
+        waker: Some(0),
+        idle: nobody,
+    },
+    Case {
+        name: "by a member, home idle",
+        config: "groups=on",
+        waker: Some(1),
+        idle: |_, worker| worker == WorkerId(0),
+    },
+    Case {
+        name: "by a member, nobody idle",
+        config: "groups=on",
+        waker: Some(1),
+        idle: nobody,
+    },
+    Case {
+        name: "by another, home idle",
+        config: "groups=on",
+        waker: None,
+        idle: |_, worker| worker == WorkerId(0),
+    },
+    Case {
+        name: "by another, home busy and others idle",
+        config: "groups=on,cap=off,filter=on",
+        waker: None,
+        idle: other_groups,
+    },
+    Case {
+        name: "the same, kept by the cap",
+        config: "groups=on,cap=fixed,cap-light-load=0",
+        waker: None,
+        idle: other_groups,
+    },
+    Case {
+        name: "by another, nobody idle",
+        config: "groups=on",
+        waker: None,
+        idle: nobody,
+    },
+];
+
+/// A scheduler without threads, and the deques of its workers.
+fn scheduler(machine: &str, config: &str) -> (Arc<Shared>, Vec<Local>) {
+    let config: quadrille_policy::Config = config.parse().unwrap();
+    let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
+    Shared::new(Parts {
+        policy: Policy::new(config, plan),
+        pool: Pool::new(Limits::default(), "lines", Spawner::default()),
+        driver: Arc::new(Driver::with_spawner(Spawner::default())),
+        spins: false,
+        report: String::new(),
+        name: "lines".to_owned(),
+    })
+}
+
+/// A task that has run on worker 0 and is ready again.
+fn ready(shared: &Shared) -> Runnable {
+    let mut task = shared.new_policy(Some(WorkerId(0)));
+    shared.policy.ran(&mut task, WorkerId(0));
+    let (runnable, handle) = allocate(shared, task, Options::default(), async {});
+    drop(handle);
+    // SAFETY: we hold the runnable (rule 1 of `task`).
+    unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(0)));
+    runnable
+}
+
+/// Shared lines touched by a wake-up of worker 0's task.
+fn lines_of(machine: &str, case: &Case) -> usize {
+    let (shared, mut locals) = scheduler(machine, case.config);
+    let workers = shared.policy.plan.workers.len();
+    let waker = case.waker.map_or(workers - 1, usize::from);
+    let context = Context {
+        shared: shared.clone(),
+        id: WorkerId(u16::try_from(waker).unwrap()),
+        local: locals.swap_remove(waker),
+        rng: Cell::new(Rng::new(7)),
+        now: Cell::new(Nanos::from_millis(5)),
+        probe_rate: Cell::new(ProbeRate::default()),
+        average_run: Cell::new(Nanos(0)),
+    };
+    for worker in (0..workers).filter(|worker| *worker != waker) {
+        if (case.idle)(&shared.policy.plan, WorkerId(u16::try_from(worker).unwrap())) {
+            shared.sleepers.idle.announce(shared.sleepers.seat(worker));
+            // The first of them keeps watch.
+            shared.sleepers.take_duty(worker);
+        }
+    }
+    let entered = context.enter();
+    let lines = lines::count(|| schedule(ready(&shared), false));
+    drop(entered);
+    drop((context.me().slot.take(), context.local.pop()));
+    shared.never_started(workers);
+    lines
+}
+
+#[test]
+fn a_wakeup_touches_no_more_lines_on_a_larger_machine() {
+    for case in CASES {
+        let config = case.config;
+        // Two groups of 2, and then 4 of 4 in each cache.
+        let small = lines_of("l2:2 core:2", &case);
+        assert!((1..=20).contains(&small), "{}, {config}: {small} lines", case.name);
+        for machine in [
+            "l2:4 core:4",
+            "node:2 llc:2 l2:4 core:4",
+            "node:4 llc:4 l2:4 core:4",
+            "llc:1 l2:64 core:4",
+        ] {
+            let lines = lines_of(machine, &case);
+            assert!(
+                lines <= small,
+                "{} ({config}): {lines} lines on {machine}, {small} on 4 workers",
+                case.name
+            );
+        }
+    }
+}
+
+/// What the count is worth: a wake-up that claims touches more than one that does not.
+#[test]
+fn lines_are_counted() {
+    let count = |name: &str| {
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
+        lines_of("node:2 llc:2 l2:4 core:4", case)
+    };
+    assert!(count("by its home worker") < count("by a member, nobody idle"));
+    assert!(count("by another, nobody idle") < count("by another, home idle"));
+}
