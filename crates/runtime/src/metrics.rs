@@ -11,7 +11,8 @@ pub use crate::sched::stats::WorkerMetrics;
 pub struct Metrics {
     /// By worker.
     pub workers: Vec<WorkerMetrics>,
-    /// By last-level cache; all zero unless policy 1 or 2 is on.
+    /// By last-level cache; all zero unless policy 1 or 5 is on, so on machines of up to 4 workers unless
+    /// asked for.
     pub llcs: Vec<LlcMetrics>,
     /// Workers that are idle: parked, or about to park, and claimed by nobody.
     pub idle_workers: u32,
@@ -21,22 +22,33 @@ pub struct Metrics {
     pub foreign_unparks: u64,
     /// Tasks that have been pending and are not finished.
     pub pending_tasks: usize,
+    /// Tasks that are not gone yet, a little late: workers tell it before they park, and about once a millisecond.
+    /// Zero unless policy 1 or 5 is on, so on machines of up to 4 workers unless asked for.
+    pub live_tasks: u64,
     /// Measured cost of waking a parked worker, ns, moving average.
     pub wake_cost_ns: u64,
     /// Workers that could not be pinned as planned.
     pub pin_failures: u32,
 }
 
+/// The sum over all caches; below zero only while it is told in parts.
+fn live(llcs: &[LlcMetrics]) -> u64 {
+    let sum: i64 = llcs.iter().map(|llc| llc.live).sum();
+    u64::try_from(sum).unwrap_or(0)
+}
+
 impl Metrics {
     pub(crate) fn of(shared: &Shared) -> Self {
+        let llcs = shared.loads.metrics();
         // Ordering: Relaxed; statistics.
         Self {
             workers: shared.workers.iter().map(|worker| worker.counters.snapshot()).collect(),
-            llcs: shared.loads.metrics(),
             idle_workers: shared.sleepers.idle.bits(),
             foreign_wakes: shared.foreign.wakes.load(Ordering::Relaxed),
             foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
             pending_tasks: shared.registry.len(),
+            live_tasks: live(&llcs),
+            llcs,
             wake_cost_ns: shared.wake_cost().0,
             pin_failures: shared.pin_failures(),
         }

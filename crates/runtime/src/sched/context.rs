@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quadrille_policy::{Nanos, ProbeRate, Rng, WorkerId};
 
+use super::load::OwnLoad;
 use super::queue::local::Local;
 use super::{Shared, WorkerShared};
 
@@ -18,6 +19,8 @@ pub(crate) struct Context {
     pub(crate) rng: Cell<Rng>,
     /// The clock as last read.
     pub(crate) now: Cell<Nanos>,
+    /// What it counts for itself (policy 5).
+    pub(super) load: OwnLoad,
     /// How often random probes meet an idle worker (policy 2).
     pub(crate) probe_rate: Cell<ProbeRate>,
     /// Average run of a task here, ns, moving average; zero: unknown.

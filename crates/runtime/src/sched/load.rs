@@ -21,6 +21,7 @@ use crossbeam_utils::CachePadded;
 use quadrille_policy::{IdleFilter, LazyCounter, LazyRule, Nanos, Plan, Policy, Utilisation};
 
 use super::Shared;
+use super::context::Context;
 use super::stats::WorkerCounters;
 use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
@@ -40,6 +41,8 @@ struct Sums {
     busy: AtomicU64,
     /// Busy workers; wraps below zero while an addition is under way.
     running: AtomicU64,
+    /// Tasks made less tasks gone by its workers, or by other threads; of one cache alone it may be below zero.
+    live: AtomicU64,
     sampled_at: AtomicU64,
     /// `busy` then.
     sampled_busy: AtomicU64,
@@ -55,6 +58,9 @@ pub struct LlcMetrics {
     pub busy_ns: u64,
     /// Workers that are busy.
     pub running: u64,
+    /// Tasks made less tasks gone by its workers; those of other threads count for the first cache. Only the sum over all caches means
+    /// anything: [`Metrics::live_tasks`](crate::metrics::Metrics::live_tasks).
+    pub live: i64,
 }
 
 /// All last-level caches.
@@ -74,6 +80,7 @@ impl Loads {
             sums: CachePadded::new(Sums {
                 busy: AtomicU64::new(0),
                 running: AtomicU64::new(0),
+                live: AtomicU64::new(0),
                 sampled_at: AtomicU64::new(0),
                 sampled_busy: AtomicU64::new(0),
             }),
@@ -84,8 +91,14 @@ impl Loads {
             llcs: plan.llcs.iter().map(llc).collect(),
             sample,
             rule: policy.lazy_rule(),
-            on: policy.groups_on(),
+            on: policy.groups_on() || policy.active().lazy_counters,
         }
+    }
+
+    /// Whether anything is counted.
+    #[inline]
+    pub(crate) fn on(&self) -> bool {
+        self.on
     }
 
     /// Utilisation of a cache as last sampled, in 1/1024.
@@ -107,6 +120,7 @@ impl Loads {
                 utilisation: self.utilisation(llc),
                 busy_ns: sum(&self.llcs[llc].sums.busy),
                 running: u64::try_from(sum(&self.llcs[llc].sums.running).cast_signed()).unwrap_or(0),
+                live: sum(&self.llcs[llc].sums.live).cast_signed(),
             })
             .collect()
     }
@@ -147,6 +161,33 @@ impl Loads {
 }
 
 impl Shared {
+    /// Counts a task that was made (1) or is gone (-1), on whichever thread.
+    #[cold]
+    pub(crate) fn count_task(&self, delta: i64) {
+        let by_worker = Context::with(|context| {
+            let context = context.filter(|context| std::ptr::eq(&raw const *context.shared, self))?;
+            let mut live = context.load.live.get();
+            live.add(delta);
+            // Not lazily: every change at once.
+            let due = if self.loads.rule == LazyRule::EAGER {
+                live.flush(Nanos(0))
+            } else {
+                0
+            };
+            context.load.live.set(live);
+            context.me().counters.publications.add(u64::from(due != 0));
+            Some((self.policy.plan.workers[context.id.index()].llc.index(), due))
+        });
+        let (llc, delta) = by_worker.unwrap_or((0, delta));
+        if delta != 0 {
+            // Ordering: Relaxed; a statistic.
+            self.loads.llcs[llc]
+                .sums
+                .live
+                .fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+        }
+    }
+
     /// Samples the utilisation of `llc` if that is due.
     fn sample_load(&self, llc: usize, now: Nanos) {
         self.loads.sample(llc, now, || {
@@ -173,6 +214,8 @@ impl Shared {
 pub(super) struct OwnLoad {
     busy: Cell<LazyCounter>,
     running: Cell<LazyCounter>,
+    /// Tasks made less tasks gone.
+    live: Cell<LazyCounter>,
     /// Since when it has been busy and has not counted it; `None`: it is dry.
     since: Cell<Option<Nanos>>,
 }
@@ -231,7 +274,11 @@ impl OwnLoad {
     ) {
         let Loads { llcs, rule, .. } = &shared.loads;
         let sums = &llcs[llc].sums;
-        for (own, sum) in [(&self.busy, &sums.busy), (&self.running, &sums.running)] {
+        for (own, sum) in [
+            (&self.busy, &sums.busy),
+            (&self.running, &sums.running),
+            (&self.live, &sums.live),
+        ] {
             let mut counter = own.get();
             let delta = delta(&mut counter, rule);
             own.set(counter);

@@ -228,7 +228,8 @@ impl Worker {
     pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
         let counters = &self.context.me().counters;
-        self.load
+        self.context
+            .load
             .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
         let mut bed = Bed {
             context: &self.context,

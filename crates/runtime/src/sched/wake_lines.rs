@@ -7,6 +7,7 @@ use std::sync::Arc;
 use quadrille_policy::{Nanos, Plan, Policy, ProbeRate, Rng, WorkerId};
 
 use super::context::Context;
+use super::load::OwnLoad;
 use super::queue::local::Local;
 use super::{Parts, Shared, schedule};
 use crate::blocking::{Limits, Pool};
@@ -117,6 +118,7 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         local: locals.swap_remove(waker),
         rng: Cell::new(Rng::new(7)),
         now: Cell::new(Nanos::from_millis(5)),
+        load: OwnLoad::default(),
         probe_rate: Cell::new(ProbeRate::default()),
         average_run: Cell::new(Nanos(0)),
     };

@@ -32,7 +32,6 @@ pub(crate) struct Worker {
     pub(super) gates: Gates,
     pub(super) rounds: Rounds,
     pub(super) arrivals: Arrivals,
-    pub(super) load: OwnLoad,
     /// Tasks until the next look up.
     countdown: u32,
     /// Tasks between two looks up: `LOOK_UP_NS` by the average run, at most `Config::global_interval`.
@@ -57,7 +56,6 @@ impl Worker {
             gates: shared.policy.new_gates(),
             rounds: Rounds::new(id.index(), shared.worker_count(), shared.groups.len()),
             arrivals: Arrivals::default(),
-            load: OwnLoad::default(),
             countdown: 2,
             interval: 1,
             streak: 0,
@@ -70,6 +68,7 @@ impl Worker {
                 local,
                 rng: Cell::new(Rng::new(seed)),
                 now: Cell::new(now),
+                load: OwnLoad::default(),
                 probe_rate: Cell::new(ProbeRate::default()),
                 average_run: Cell::new(Nanos(0)),
                 shared,
@@ -145,7 +144,8 @@ impl Worker {
         let most = u64::from(context.shared.policy.config.global_interval);
         self.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
         self.countdown = self.interval;
-        self.load
+        self.context
+            .load
             .goes_on(&context.shared, self.llc(), &context.me().counters, now);
         if context.local.len() > 0 {
             context.offer();
@@ -218,7 +218,7 @@ impl Worker {
         self.arrivals.deque_is_empty();
         let counters = &self.context.me().counters;
         let now = || Nanos(clock::nanos());
-        self.load.ends(&self.context.shared, self.llc(), counters, now);
+        self.context.load.ends(&self.context.shared, self.llc(), counters, now);
         let mut awake = Awake {
             claimed: false,
             rescue: false,
@@ -247,7 +247,7 @@ impl Worker {
             self.context.now.set(Nanos(clock::nanos()));
             self.countdown = self.interval;
             if let Some(runnable) = found {
-                self.load.begins(&self.context.shared, self.context.now.get());
+                self.context.load.begins(&self.context.shared, self.context.now.get());
                 let last = self.context.shared.sleepers.stop_search();
                 if awake.rescue {
                     self.context.me().counters.rescues.add(1);

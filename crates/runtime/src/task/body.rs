@@ -151,14 +151,17 @@ impl<F> Drop for Body<F> {
         // A panic here has nobody to be reported to: the task was cancelled.
         std::mem::forget(self.drop_future());
         let meta = self.meta();
+        // SAFETY: rule 4 of `task`: the scheduler outlives every body.
+        let shared = unsafe { &*meta.scheduler() };
+        if shared.loads.on() {
+            shared.count_task(-1);
+        }
         if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
             cell.finish();
         }
         // Ordering: Relaxed; whoever drops the body got it from the runner that wrote the key.
         let key = meta.key.load(Ordering::Relaxed);
         if key != 0 {
-            // SAFETY: rule 4 of `task`: the scheduler outlives every body.
-            let shared = unsafe { &*meta.scheduler() };
             shared.registry.remove(key);
         }
     }

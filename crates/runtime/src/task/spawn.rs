@@ -28,6 +28,9 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    if shared.loads.on() {
+        shared.count_task(1);
+    }
     let task = async_task::Builder::new().metadata(Meta::new(shared, policy, options.flags, options.name));
     // SAFETY: `meta` is the metadata of the task that the body is made for: async-task keeps both in one allocation and
     // drops the body first.
