@@ -56,6 +56,7 @@ fn hackbench_prints_time_rate_and_counters() {
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     for expected in [
         "groups 1, 3 x 3 tasks",
+        "moves by",
         "messages      450",
         "messages/s",
         "CPU-seconds",

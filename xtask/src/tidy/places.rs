@@ -31,7 +31,24 @@ const THROUGH_SHIM: &str = "atomics come through crates/runtime/src/primitives.r
 const CLOCK: &[&str] = &["crates/runtime/src/sys/clock.rs"];
 const ONE_CLOCK: &str = "time is read in sys/clock and travels as an argument";
 
+/// Who parks, wakes what has parked, ends, or looks whether there is work.
+const EXACT: &[&str] = &[
+    "crates/runtime/src/sched/idle/",
+    "crates/runtime/src/sched/park.rs",
+    "crates/runtime/src/sched/publish.rs",
+    "crates/runtime/src/sched/search.rs",
+    "crates/runtime/src/sched/shutdown.rs",
+    "crates/runtime/src/sched/watch.rs",
+    "crates/runtime/src/sched/worker.rs",
+];
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: ".loads",
+        holds_in: EXACT,
+        may_use: &[],
+        why: "what is published late decides neither parking nor termination (sched/load.rs)",
+    },
     Rule {
         name: "std::sync::atomic",
         holds_in: CRATES_WITHOUT_BENCH,
@@ -236,6 +253,16 @@ mod tests {
 
     fn check_place(path: &str, text: &str, expected: &[(usize, &str)]) {
         check_findings(&check(path, &Source::scan(text)), expected);
+    }
+
+    #[test]
+    fn late_counts_decide_no_parking() {
+        let read = "fn f(shared: &Shared) -> bool { shared.loads.utilisation(0) > 9 }\n";
+        check_place("crates/runtime/src/sched/park.rs", read, &[(1, "`.loads`")]);
+        check_place("crates/runtime/src/sched/idle/mod.rs", read, &[(1, "`.loads`")]);
+        check_place("crates/runtime/src/sched/view.rs", read, &[]);
+        let publish = "self.context.load.flush(shared, llc, counters, now);\n";
+        check_place("crates/runtime/src/sched/shutdown.rs", publish, &[]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::cli::{HackbenchArgs, default_workers};
 use crate::outcome::{Measured, Outcome};
 use crate::report::{channel_name, conditions, title};
 use crate::spec::{ChannelKind, Family, RuntimeName, Spec, Transport, Workload};
-use crate::table::{figure, thousands};
+use crate::table::{Table, figure, thousands};
 
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
@@ -121,12 +121,35 @@ fn print(out: &mut dyn Write, measured: &Measured) -> Result<(), Error> {
         "  switches      {} voluntary, {} involuntary",
         measured.vcsw, measured.ivcsw
     )?;
-    let longest = measured.counters.keys().map(String::len).max();
+    let is_move = |name: &str| name.starts_with(MOVES);
+    let others = measured.counters.iter().filter(|(name, _)| !is_move(name));
+    let longest = others.clone().map(|(name, _)| name.len()).max();
     let width = longest.unwrap_or(0).max("ns a message".len());
-    for (name, count) in &measured.counters {
+    for (name, count) in others {
         writeln!(out, "  {name:width$}  {}", thousands(&count.to_string()))?;
     }
+    if measured.counters.keys().any(|name| is_move(name)) {
+        write!(out, "{}", moves(measured))?;
+    }
     Ok(())
+}
+
+/// What the names of counters of moves begin with; cause and distance follow.
+const MOVES: &str = "moves_";
+
+/// Why tasks ran on another worker than before, by how far they came.
+fn moves(measured: &Measured) -> Table {
+    let levels = ["group", "llc", "node", "machine"];
+    let mut table = Table::new(
+        &["moves by", "in the group", "in the LLC", "in the node", "from another"],
+        1,
+    );
+    for cause in ["wake", "steal", "pull", "rescue", "spawn"] {
+        let count = |level| measured.counters.get(&format!("{MOVES}{cause}_{level}")).copied();
+        let counts = levels.map(|level| thousands(&count(level).unwrap_or(0).to_string()));
+        table.push(std::iter::once(cause.to_owned()).chain(counts).collect());
+    }
+    table
 }
 
 /// Ratios to tokio if it ran, else to the first.

@@ -13,7 +13,7 @@
 //! The sums of a cache have a line of their own, and so has what wakers read, which is written when it changes only.
 //!
 //! **Nothing here is read to decide whether a worker parks, is woken, or has done all it should**: those counts are exact,
-//! and in `idle` and `park`. (Tidy checks that these, `publish`, `shutdown` and `watch` do not name this module.)
+//! and in `idle` and `park`. (Tidy checks that these, `publish`, `search`, `shutdown`, `watch` and `worker` do not read it.)
 
 use std::cell::Cell;
 

@@ -76,6 +76,9 @@ pub(crate) fn all() -> Vec<Shape> {
     shapes.push(Shape::machine("node:2 llc:2 core:4"));
     shapes.push(Shape::machine("llc:3 core:2 pu:2"));
     shapes.push(Shape::flat(4).config("baseline", Config::baseline()));
+    // Groups of three over caches and nodes, whose lock is waited for.
+    let scattered = "contention=spin,group-map=0+4+8/1+5+12/2+9+13/3+6-7/10-11+14-15";
+    shapes.push(Shape::machine("node:2 llc:2 core:4").config("scattered", scattered.parse().unwrap()));
     for adversary in [Adversary::AlwaysWorkerZero, Adversary::Random, Adversary::Farthest] {
         let config = Config {
             adversary,
