@@ -36,13 +36,38 @@ const MACHINES: [Machine; 3] = [
     },
 ];
 
+/// How a scenario ended.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// As it should.
+    Shown,
+    /// A busy machine took so long to run the worker that was claimed that another came to the rescue: it has shown nothing.
+    Overtaken,
+}
+
+/// Times that a scenario may be overtaken.
+const OVERTAKEN_MAX: usize = 20;
+
+/// Runs `scenario` with a stage until it has shown something.
+fn until_shown(machine: &str, config: &str, scenario: impl Fn(Stage) -> End) {
+    let shown = (0..OVERTAKEN_MAX).any(|_| scenario(Stage::new(machine, config)) == End::Shown);
+    assert!(shown, "overtaken {OVERTAKEN_MAX} times");
+}
+
+/// Whether anybody came to the rescue so far.
+fn is_overtaken(stage: &Stage) -> bool {
+    let total = stage.total();
+    moves(&total, Cause::Rescue) + moves(&total, Cause::Steal) > 0
+}
+
 /// Runs `scenario` on every machine, with each configuration: the first has the policy on, the second is the control.
-fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, Stage, bool)) {
+fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, Stage, bool) -> End) {
     for machine in &MACHINES {
         for (config, is_on) in [(on, true), (off, false)] {
             let name = format!("{}, {config}", machine.text);
             watched(&name, move || {
-                scenario(machine, Stage::new(machine.text, config), is_on);
+                until_shown(machine.text, config, |stage| scenario(machine, stage, is_on));
             });
         }
     }
@@ -87,6 +112,7 @@ fn wakes_are_queued_in_groups() {
             let total = stage.total();
             assert!(total.migrations_node + total.migrations_machine > 0, "to its waker");
         }
+        End::Shown
     });
 }
 
@@ -105,6 +131,7 @@ fn long_queues_overflow_into_the_cache() {
                 .collect();
             // One task a member, and one more.
             assert_eq!(overflow, [0, 0, 0, 0, 0, u64::from(on), u64::from(on)]);
+            End::Shown
         },
     );
 }
@@ -129,6 +156,7 @@ fn a_group_that_is_stuck_is_rescued() {
             let total = stage.total();
             assert_eq!(total.moves(Cause::Rescue, Level::Llc), 1);
             assert_eq!(moves(&total, Cause::Wake), 0);
+            End::Shown
         },
     );
 }
@@ -147,6 +175,7 @@ fn a_busy_cache_is_not_searched() {
         assert_eq!(stage.ran(1, 2), free, "it is rescued, or the probe met the free worker");
         let total = stage.total();
         assert_eq!(total.moves(Cause::Rescue, Level::Llc) + total.wakes_found, 1);
+        End::Shown
     });
 }
 
@@ -167,10 +196,14 @@ fn light_load_finds_every_idle_worker() {
             assert_eq!(wake.counted(|c| c.wakes_found), u64::from(on));
             assert_eq!(wake.counted(|c| c.wakes_cut + c.wakes_capped + c.wakes_fit), 0);
             let ran_on = stage.ran(home, 2);
+            if on && is_overtaken(&stage) {
+                return End::Overtaken;
+            }
             assert!(!on || ran_on < machine.llc, "in the home cache: {ran_on}");
         }
         let total = stage.total();
         assert_eq!(total.moves(Cause::Wake, Level::Llc), if on { 2 } else { 0 });
+        End::Shown
     });
 }
 
@@ -190,6 +223,9 @@ fn a_task_moves_no_more_often_than_the_cap_says() {
         let wake = stage.wake(far, 0);
         assert_eq!(wake.counted(|c| c.wakes_found), 1, "the first move is free");
         let moved_to = stage.ran(0, 2);
+        if is_overtaken(&stage) {
+            return End::Overtaken;
+        }
         assert!((2..machine.llc).contains(&moved_to));
         let home = [moved_to & !1, moved_to | 1];
         stage.hold(&home);
@@ -198,12 +234,13 @@ fn a_task_moves_no_more_often_than_the_cap_says() {
         assert_eq!(wake.counted(|c| c.wakes_found), u64::from(!on));
         // The cap delays, it does not hold: home is stuck all the time.
         assert!(!home.contains(&stage.ran(0, 3)));
+        if !on && is_overtaken(&stage) {
+            return End::Overtaken;
+        }
         let total = stage.total();
         assert_eq!(moves(&total, Cause::Wake), if on { 1 } else { 2 });
-        assert_eq!(
-            moves(&total, Cause::Rescue) + moves(&total, Cause::Steal),
-            u64::from(on)
-        );
+        assert_eq!(is_overtaken(&stage), on);
+        End::Shown
     });
 }
 
@@ -268,18 +305,21 @@ fn whole_idle_cores_go_first() {
     ] {
         for whole in [true, false] {
             watched(machine, move || {
-                let mut stage = Stage::new(
-                    machine,
-                    "cap=off,filter-light-load=1024,sentinel=30ms,rescue-any=30ms,rescue-llc=30ms",
-                );
-                // The fifth worker's sibling is held; the eleventh's is not, or is in the control.
-                stage.let_go(if whole { &[4, 10, 11] } else { &[4, 10] });
-                stage.load(0, |load| load.utilisation < 1000);
-                let wake = stage.wake(15, 1);
-                assert_eq!(wake.counted(|c| c.wakes_found), 1);
-                let ran_on = stage.ran(1, 2);
-                let expected: &[usize] = if whole { &[10, 11] } else { &[4, 10] };
-                assert!(expected.contains(&ran_on), "{ran_on}");
+                let config = "cap=off,filter-light-load=1024,sentinel=30ms,rescue-any=30ms,rescue-llc=30ms";
+                until_shown(machine, config, |mut stage| {
+                    // The fifth worker's sibling is held; the eleventh's is not, or is in the control.
+                    stage.let_go(if whole { &[4, 10, 11] } else { &[4, 10] });
+                    stage.load(0, |load| load.utilisation < 1000);
+                    let wake = stage.wake(15, 1);
+                    assert_eq!(wake.counted(|c| c.wakes_found), 1);
+                    let ran_on = stage.ran(1, 2);
+                    if is_overtaken(&stage) {
+                        return End::Overtaken;
+                    }
+                    let expected: &[usize] = if whole { &[10, 11] } else { &[4, 10] };
+                    assert!(expected.contains(&ran_on), "{ran_on}");
+                    End::Shown
+                });
             });
         }
     }
