@@ -422,3 +422,57 @@ fn nobody_waits_for_long_beside_an_idle_worker() {
     }
     assert!(seen > 1_000);
 }
+
+#[test]
+fn light_load_always_searches() {
+    let policy = policy(LARGE, "default");
+    let mut rng = Rng::new(11);
+    for _ in 0..20_000 {
+        let view = WakeView {
+            waker: Some(WorkerId(300)),
+            llc_util: u16::try_from(rng.below(512)).unwrap(),
+            llc_has_idle: true,
+            home_idle: GroupMask(0),
+            yielded: false,
+            ..random_view(&mut rng, 512)
+        };
+        let mut task = task(&policy, 13);
+        (task.used, task.window) = (200, Tick(u32::try_from(view.now.0 / 1_000_000).unwrap()));
+        let (answer, reason) = policy.place_wake_because(&view, &mut task, &mut rng);
+        assert_eq!(drawn(answer), "idle in llc 1 or group 3", "{view:?}");
+        assert_eq!(reason, Reason::Searched);
+    }
+}
+
+#[test]
+fn reasons_say_which_policy_kept_a_task_at_home() {
+    let idle = WakeView {
+        llc_has_idle: true,
+        home_queued: 4,
+        ..VIEW
+    };
+    let reason = |config: &str, view: WakeView| {
+        let policy = policy(NODES, config);
+        let mut task = task(&policy, 13);
+        (task.used, task.window) = (10, Tick(5));
+        policy.place_wake_because(&view, &mut task, &mut Rng::new(1)).1
+    };
+    let busy = WakeView { llc_util: 1024, ..idle };
+    assert_eq!(reason("cap=fixed", idle), Reason::Capped);
+    assert_eq!(reason("cap=fixed", WakeView { home_queued: 0, ..idle }), Reason::Fits);
+    assert_eq!(reason("cap=off", busy), Reason::CutOff);
+    assert_eq!(reason("cap=off,filter=off", busy), Reason::Searched);
+    let nobody = WakeView {
+        llc_has_idle: false,
+        ..idle
+    };
+    assert_eq!(reason("default", nobody), Reason::NobodyIdle);
+    let home = WakeView {
+        home_idle: GroupMask(1),
+        ..idle
+    };
+    assert_eq!(reason("default", home), Reason::IdleHome);
+    assert_eq!(reason("default", WakeView { yielded: true, ..idle }), Reason::Waker);
+    assert_eq!(reason("baseline", idle), Reason::Other);
+    assert_eq!(reason("adversary=zero", idle), Reason::Other);
+}

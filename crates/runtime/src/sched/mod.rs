@@ -5,6 +5,7 @@ mod arrival;
 pub(crate) mod context;
 pub(crate) mod idle;
 pub(crate) mod load;
+mod lookout;
 #[cfg(all(test, quadrille_loom))]
 mod loom;
 pub(crate) mod park;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Claim, LlcId, Nanos, Placement, Search, TaskPolicy, UnparkView, WorkerId};
+use quadrille_policy::{Claim, LlcId, Nanos, Placement, TaskPolicy, UnparkView, WorkerId};
 
 use super::context::Context;
 use super::idle::Seat;
@@ -15,9 +15,6 @@ use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
 use crate::task::meta::{BLOCKING, LastWorker};
-
-/// Groups that a wake-up looks at when it searches a cache: the one that the summary names, and two more if claims fail.
-const LOOKS_MAX: usize = 3;
 
 /// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
@@ -145,7 +142,7 @@ impl Context {
             average_run: self.average_run.get(),
             wake_cost: self.shared.wake_cost(),
         };
-        if self.shared.policy.unpark(&view) {
+        if self.shared.pays(&view, Some(self)) {
             self.shared
                 .wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
         } else {
@@ -252,7 +249,7 @@ impl Shared {
         count(by, |counters| counters.wakes_injector.add(1));
         let injector = &self.injectors[llc.index()];
         let pays = |idle, running| {
-            self.policy.unpark(&UnparkView {
+            let view = UnparkView {
                 idle,
                 searching: 0,
                 sentinel: self.sleepers.has_sentinel(),
@@ -260,7 +257,8 @@ impl Shared {
                 queued: u32::try_from(injector.len()).unwrap_or(u32::MAX),
                 average_run: self.average_run(),
                 wake_cost: self.wake_cost(),
-            })
+            };
+            self.pays(&view, by)
         };
         if publish::to_anyone(|| injector.push(runnable), &self.sleepers, pays) {
             self.wake_any(llc, by);
@@ -282,7 +280,7 @@ impl Shared {
             }
         };
         let unobserved = claim != Claim::Nobody || !self.sleepers.has_sentinel();
-        let pays = |idle, awake| unobserved && self.unpark_pays(group, idle, awake);
+        let pays = |idle, awake| unobserved && self.unpark_pays(group, idle, awake, by);
         let push = || self.push_group(runnable, group, by);
         let seat = publish::to_group(push, &self.sleepers, group, prefer, pays);
         match seat {
@@ -302,8 +300,8 @@ impl Shared {
     }
 
     /// Whether an idle member of a group is woken although others of its members are awake.
-    fn unpark_pays(&self, group: usize, idle: u32, awake: u32) -> bool {
-        self.policy.unpark(&UnparkView {
+    fn unpark_pays(&self, group: usize, idle: u32, awake: u32, by: Option<&Context>) -> bool {
+        let view = UnparkView {
             idle,
             // Searchers of other groups need not look here.
             searching: 0,
@@ -312,7 +310,18 @@ impl Shared {
             queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
             average_run: self.average_run(),
             wake_cost: self.wake_cost(),
-        })
+        };
+        self.pays(&view, by)
+    }
+
+    /// Whether waking an idle worker pays; counts it if not, unless somebody searches anyway.
+    #[inline]
+    fn pays(&self, view: &UnparkView, by: Option<&Context>) -> bool {
+        let pays = self.policy.unpark(view);
+        if !pays && view.searching == 0 {
+            count(by, |counters| counters.unparks_suppressed.add(1));
+        }
+        pays
     }
 
     /// (W1 a), and the last touch of the task (W3).
@@ -352,49 +361,12 @@ impl Shared {
         }
     }
 
-    fn claim_in_llc(&self, llc: LlcId, from: usize, looks_max: usize) -> Option<Seat> {
+    pub(super) fn claim_in_llc(&self, llc: LlcId, from: usize, looks_max: usize) -> Option<Seat> {
         let groups = self.llc_groups.get(llc.index())?;
         let avoid = self.sleepers.sentinel_seat();
         self.sleepers
             .idle
             .claim_in_llc(llc.index(), groups, from, avoid, looks_max)
-    }
-
-    /// Claims an idle worker of `llc` for a wake-up, the way that policy 2 wants it looked for.
-    fn search_in_llc(&self, llc: LlcId, by: Option<&Context>) -> Option<Seat> {
-        let Some(context) = by else {
-            return self.claim_in_llc(llc, 0, LOOKS_MAX);
-        };
-        let mut rate = context.probe_rate.get();
-        let util = self.loads.utilisation(llc.index().min(self.llc_groups.len() - 1));
-        let how = self.policy.search(&mut rate, util, context.now.get());
-        let probed = if how == Search::Mask {
-            None
-        } else {
-            let met = self.probe(llc, context);
-            rate.record(met.is_some());
-            met.filter(|seat| Some(*seat) != self.sleepers.sentinel_seat() && self.sleepers.idle.claim_seat(*seat))
-        };
-        context.probe_rate.set(rate);
-        if probed.is_some() || how == Search::Probe {
-            return probed;
-        }
-        let group = &self.policy.plan.groups[self.group_of(context.id)];
-        self.claim_in_llc(llc, usize::from(group.index_in_llc) + 1, LOOKS_MAX)
-    }
-
-    /// The first of two workers of `llc`, chosen at random, that is idle.
-    fn probe(&self, llc: LlcId, by: &Context) -> Option<Seat> {
-        let workers = &self.policy.plan.llcs.get(llc.index())?.workers;
-        let counters = &by.me().counters;
-        counters.probes.add(1);
-        let random = (0..2).map(|_| workers[by.random_below(workers.len())]);
-        let met = random
-            .into_iter()
-            .map(|worker| self.sleepers.seat(worker.index()))
-            .find(|seat| self.sleepers.idle.members(seat.group) & (1 << seat.member) != 0);
-        counters.probes_idle.add(u64::from(met.is_some()));
-        met
     }
 
     /// Posts the token that a claim owes.
@@ -416,7 +388,7 @@ impl Shared {
         }
     }
 
-    fn group_of(&self, worker: WorkerId) -> usize {
+    pub(super) fn group_of(&self, worker: WorkerId) -> usize {
         self.policy.plan.workers[worker.index()].group.index()
     }
 

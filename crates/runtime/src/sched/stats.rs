@@ -121,6 +121,8 @@ counters! {
     unparks,
     /// Those among them that slept in the kernel.
     unparks_futex,
+    /// Times that an idle worker was left asleep because waking it would not pay.
+    unparks_suppressed,
     /// Times this worker was woken and found nothing.
     useless_unparks,
     /// Searches begun.

@@ -181,7 +181,7 @@ impl Idle {
 
     /// Whether `llc` looks as if it had an idle worker.
     pub(crate) fn any_in_llc(&self, llc: usize) -> bool {
-        self.llcs[llc].iter().for_each(|summary| lines::touch(summary));
+        self.llcs[llc].iter().for_each(lines::touch);
         // Ordering: Relaxed; a hint.
         self.llcs[llc]
             .iter()
