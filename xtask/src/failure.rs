@@ -9,7 +9,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
-    is_usage: bool,
+    exit_status: u8,
 }
 
 impl Failure {
@@ -17,7 +17,7 @@ impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            is_usage: false,
+            exit_status: 1,
         }
     }
 
@@ -25,13 +25,18 @@ impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            is_usage: true,
+            exit_status: 2,
         }
     }
 
-    /// 2 for a wrong command line, 1 for everything else.
+    /// The same failure with an exit status of its own, which a command that runs another one passes on.
+    pub(crate) fn with_exit_status(self, exit_status: u8) -> Self {
+        Self { exit_status, ..self }
+    }
+
+    /// 2 for a wrong command line, that of [`Failure::with_exit_status`], 1 for everything else.
     pub(crate) fn exit_status(&self) -> u8 {
-        if self.is_usage { 2 } else { 1 }
+        self.exit_status
     }
 }
 

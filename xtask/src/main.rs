@@ -10,6 +10,7 @@
     reason = "a command-line program reports by printing"
 )]
 
+mod emulate;
 mod examples;
 mod failure;
 mod loom;
@@ -41,6 +42,10 @@ usage: cargo xtask <command> [options]
   tsan [--seconds N]        the stress tests under ThreadSanitizer (nightly toolchain)
   asan [--seconds N]        the stress tests under AddressSanitizer (nightly toolchain)
   examples                  build and run every program of examples/
+  emulate --machine NAME [--seconds N] [--release] [--add FILE]... -- COMMAND [ARGUMENT]...
+                            run a command on an emulated machine (qemu): `quadrille`, `lstopo-no-graphics`, a command of
+                            busybox, or a program of this host by path; its output and exit status are passed on
+      --list                name the machines
   help                      print this
 ";
 
@@ -64,6 +69,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Outcome {
         "stress" => stress::run(&options),
         "tsan" => sanitize::run(sanitize::Sanitizer::Thread, &options),
         "asan" => sanitize::run(sanitize::Sanitizer::Address, &options),
+        "emulate" => emulate::run(&options),
         "examples" => examples::run(&options),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
@@ -93,11 +99,16 @@ mod tests {
         assert_eq!(status(&["tydi"]), 2);
         assert_eq!(status(&["tidy", "--no-such-option"]), 2);
         assert_eq!(status(&["stress", "--seconds", "soon"]), 2);
+        assert_eq!(status(&["emulate", "--machine", "none", "--", "true"]), 2);
+        assert_eq!(status(&["emulate", "--machine", "up"]), 2);
+        assert_eq!(status(&["emulate", "--list"]), 0);
     }
 
     #[test]
     fn help_names_every_command() {
-        for command in ["tidy", "loom", "mutate", "stress", "tsan", "asan", "examples"] {
+        for command in [
+            "tidy", "loom", "mutate", "stress", "tsan", "asan", "emulate", "examples",
+        ] {
             assert!(
                 HELP.lines().any(|line| line.trim_start().starts_with(command)),
                 "{command} is missing"

@@ -1,4 +1,4 @@
-//! Command-line options: `--flag`, `--name value`, `--name=value` and plain words.
+//! Command-line options: `--flag`, `--name value`, `--name=value`, plain words, and what follows `--`.
 //!
 //! The commands are few and take numbers and names only, so this is all the parsing they need. A command takes out what
 //! it knows and then calls [`Options::finish`], which rejects the rest.
@@ -12,13 +12,15 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug)]
 pub(crate) struct Options {
     rest: RefCell<Vec<String>>,
+    /// What follows `--`, word for word.
+    trailing: RefCell<Vec<String>>,
 }
 
 impl Options {
-    /// Splits `--name=value` into two words; everything else is kept as it is.
-    pub(crate) fn parse(args: impl Iterator<Item = String>) -> Outcome<Self> {
+    /// Splits `--name=value` into two words; everything else is kept as it is, and all of it after `--`.
+    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Outcome<Self> {
         let mut rest = Vec::new();
-        for arg in args {
+        for arg in args.by_ref().take_while(|arg| arg != "--") {
             match arg.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => rest.extend([name.to_owned(), value.to_owned()]),
                 _ => rest.push(arg),
@@ -26,6 +28,7 @@ impl Options {
         }
         Ok(Self {
             rest: RefCell::new(rest),
+            trailing: RefCell::new(args.collect()),
         })
     }
 
@@ -60,9 +63,23 @@ impl Options {
         position.map(|index| rest.remove(index))
     }
 
+    /// Every value after a `--name`, of which there may be several.
+    pub(crate) fn values<T: FromStr>(&self, name: &str) -> Outcome<Vec<T>> {
+        let mut all = Vec::new();
+        while let Some(value) = self.value(name)? {
+            all.push(value);
+        }
+        Ok(all)
+    }
+
+    /// The words after `--`.
+    pub(crate) fn trailing(&self) -> Vec<String> {
+        self.trailing.take()
+    }
+
     /// Rejects whatever is left.
     pub(crate) fn finish(&self) -> Outcome {
-        match self.rest.borrow().first() {
+        match self.rest.borrow().iter().chain(self.trailing.borrow().iter()).next() {
             None => Ok(()),
             Some(arg) => Err(Failure::usage(format!(
                 "unexpected argument `{arg}`; `cargo xtask` lists the options"
@@ -90,6 +107,15 @@ mod tests {
             Some("name")
         );
         assert_eq!(options.word().as_deref(), Some("word"));
+        assert!(options.finish().is_ok());
+    }
+
+    #[test]
+    fn keeps_what_follows_two_dashes() {
+        let options = options(&["--machine", "a", "--machine=b", "--", "run", "--size=4", "--"]);
+        assert_eq!(options.values::<String>("--machine").expect("two names"), ["a", "b"]);
+        assert!(options.finish().is_err(), "nobody has taken the command");
+        assert_eq!(options.trailing(), ["run", "--size=4", "--"]);
         assert!(options.finish().is_ok());
     }
 
