@@ -2,7 +2,8 @@
 //!
 //! 1. It mounts what programs expect, and turns echo and translation off for the command's port.
 //! 2. It sets up what the machine is about (affinity, cgroups, processors offline) for itself.
-//! 3. It runs the command, whose output goes to the second serial port, where the kernel writes nothing.
+//! 3. It runs the command, whose output goes through a pipe to the second serial port, where the kernel writes nothing: a
+//!    command that sees a terminal draws progress bars.
 //! 4. It writes [`STATUS`] and the exit status there on a line of their own, and powers off.
 //!
 //! A guest that is still there a minute after its time is over powers itself off, in case the one who would have stopped
@@ -36,15 +37,19 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm
 mount -t tmpfs tmpfs /dev/shm
-mount -t tmpfs tmpfs /tmp
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
 ulimit -n 65536
 stty -F /dev/ttyS1 raw -echo
 (sleep {seconds}; poweroff -f) &
+mkfifo /output
+cat /output > /dev/ttyS1 &
+output=$!
 {setup}{exports}cd /tmp
-{command} < /dev/null > /dev/ttyS1 2>&1
-printf '\\n{STATUS}%d\\n' $? > /dev/ttyS1
+{command} < /dev/null > /output 2>&1
+status=$?
+wait $output
+printf '\\n{STATUS}%d\\n' $status > /dev/ttyS1
 poweroff -f
 "
     )
@@ -71,7 +76,7 @@ mod tests {
             Duration::from_secs(30),
         );
         assert!(
-            script.contains("\n'echo' 'it'\\''s' '$HOME *' < /dev/null > /dev/ttyS1 2>&1\n"),
+            script.contains("\n'echo' 'it'\\''s' '$HOME *' < /dev/null > /output 2>&1\n"),
             "{script}"
         );
         assert!(script.contains("\nexport QUADRILLE_PIN='strict'\n"), "{script}");

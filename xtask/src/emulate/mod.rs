@@ -153,19 +153,14 @@ impl Emulator {
         }
         archive.device("dev/console", 5, 1);
         programs::add_busybox(&mut archive, &self.packages)?;
-        let names = |program: &str| job.command.iter().any(|word| word.contains(program));
         let mut command = job.command.clone();
         match command.first_mut() {
             Some(program) if program.contains('/') => {
                 *program = programs::add_host_file(&mut archive, Path::new(program))?;
             }
             _ => {
-                if names(programs::QUADRILLE) {
-                    programs::add_quadrille(&mut archive, self.release)?;
-                }
-                if names(programs::LSTOPO) {
-                    programs::add_lstopo(&mut archive, &self.packages)?;
-                }
+                programs::add_quadrille(&mut archive, self.release)?;
+                programs::add_lstopo(&mut archive, &self.packages)?;
             }
         }
         for file in &job.added {
