@@ -1,0 +1,98 @@
+//! What must hold of the workers on the machine that the tests run on, whatever its shape: `cargo xtask emulate --check`
+//! runs this program on machines that nobody here has. In a program of its own: its threads are told apart by name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quadrille::policy::{Config, Plan};
+use quadrille::topology::{PuSet, discover};
+use quadrille::{Pinning, Runtime, task};
+
+/// Far longer than it takes on any machine, an emulated one too.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The CPUs that the thread of this process called `name` may use, once there is one.
+fn cpus_of(name: &str) -> Option<PuSet> {
+    let thread = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name))?;
+    let status = std::fs::read_to_string(thread.join("status")).unwrap();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    Some(cpus.unwrap().trim().parse().unwrap())
+}
+
+/// Looks until `get` gives a value that `wanted` accepts, at most [`LIMIT`]; then whatever it gives.
+fn wait_for<T>(get: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
+    let start = Instant::now();
+    loop {
+        let value = get();
+        if wanted(&value) || start.elapsed() > LIMIT {
+            return value;
+        }
+        // Out of the way of the workers; nothing depends on how long it is.
+        thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn strict_pinning_puts_every_worker_on_the_cpu_of_its_plan() {
+    let runtime = Runtime::builder()
+        .pinning(Pinning::Strict)
+        .thread_name("strict")
+        .build()
+        .unwrap();
+    let workers = runtime.handle().worker_count();
+    let options = Config::default().plan_options(Some(u16::try_from(workers).unwrap()));
+    let plan = Plan::compile(&discover().topology, &options).unwrap();
+    for (index, planned) in plan.workers.iter().enumerate() {
+        let expected: PuSet = [planned.os_cpu].into_iter().collect();
+        // A worker names and pins itself.
+        let found = wait_for(
+            || cpus_of(&format!("strict-{index}")),
+            |cpus| *cpus == Some(expected.clone()),
+        );
+        assert_eq!(found, Some(expected), "worker {index} of {workers}");
+    }
+    let distinct: PuSet = plan.workers.iter().map(|worker| worker.os_cpu).collect();
+    assert_eq!(distinct.len(), workers, "two workers on one CPU");
+    assert_eq!(runtime.metrics().pin_failures, 0);
+}
+
+/// Keeps four tasks a worker busy until every worker has run some of them.
+fn check_every_worker_runs(name: &str, config: Config) {
+    let runtime = Runtime::builder().config(config).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let tasks: Vec<_> = (0..4 * runtime.handle().worker_count())
+        .map(|_| {
+            let stop = stop.clone();
+            runtime.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    let idle = || {
+        let metrics = runtime.metrics();
+        let workers = metrics.workers.iter().enumerate();
+        workers
+            .filter(|(_, worker)| worker.polls == 0)
+            .map(|(index, _)| index)
+            .collect::<Vec<_>>()
+    };
+    let starved = wait_for(idle, Vec::is_empty);
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    assert!(starved.is_empty(), "{name}: workers {starved:?} ran nothing");
+}
+
+#[test]
+fn no_worker_starves_beside_others_that_have_work() {
+    check_every_worker_runs("default", Config::default());
+    check_every_worker_runs("baseline", Config::baseline());
+}
