@@ -46,6 +46,8 @@ usage: cargo xtask <command> [options]
                             run a command on an emulated machine (qemu): `quadrille`, `lstopo-no-graphics`, a command of
                             busybox, or a program of this host by path; its output and exit status are passed on
       --list                name the machines
+      --check [--quick] [--machine NAME]...
+                            check topology, pinning, hackbench and moves there; quick: topology and hackbench
   help                      print this
 ";
 

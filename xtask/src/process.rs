@@ -46,7 +46,7 @@ pub(crate) struct TestCounts {
 
 impl TestCounts {
     /// Adds what `line` says if it is a summary line of the test harness.
-    fn add_line(&mut self, line: &str) {
+    pub(crate) fn add_line(&mut self, line: &str) {
         let Some((_, numbers)) = line.split_once("test result: ") else {
             return;
         };

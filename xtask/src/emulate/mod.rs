@@ -10,17 +10,20 @@
 //! programs   quadrille, programs of the host by path, their libraries         -> archive (the guest's files)
 //! machine    the table of shapes                                              -> boot    (qemu)
 //! guest      the script that sets up, runs the command, reports its status
-//! check      what must hold on each machine: `--check`
+//! check      what must hold on each machine: `--check`; reads it with `shape` (topologies) and `moves` (counters)
 //! ```
 //!
 //! Everything is below `target/emulate`. Only qemu has to be installed.
 
 mod archive;
 mod boot;
+mod check;
 mod guest;
 mod machine;
+mod moves;
 mod packages;
 mod programs;
+mod shape;
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -36,8 +39,9 @@ use crate::failure::{Failure, Outcome};
 use crate::options::Options;
 use crate::workspace;
 
-/// Seconds that a machine may take, from its start on, unless `--seconds` says otherwise.
+/// Seconds that a machine may take, from its start on, unless `--seconds` says otherwise; and with all checks.
 const SECONDS_DEFAULT: u64 = 600;
+const SECONDS_CHECK: u64 = 3600;
 
 /// Runs one command on one machine, or the checks.
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -51,11 +55,27 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .iter()
         .map(|name| machine::find(name))
         .collect::<Outcome<Vec<_>>>()?;
-    let limit = Duration::from_secs(options.value("--seconds")?.unwrap_or(SECONDS_DEFAULT));
+    let seconds = options.value("--seconds")?;
     let release = options.flag("--release");
     let added = options.values::<PathBuf>("--add")?;
+    let (check, quick) = (options.flag("--check"), options.flag("--quick"));
     let command = options.trailing();
     options.finish()?;
+    let usual = if check && !quick {
+        SECONDS_CHECK
+    } else {
+        SECONDS_DEFAULT
+    };
+    let limit = Duration::from_secs(seconds.unwrap_or(usual));
+    if check {
+        if !command.is_empty() || !added.is_empty() {
+            return Err(Failure::usage("--check takes no command and no files"));
+        }
+        return check::run(&Emulator::new(release, limit)?, &machines, quick);
+    }
+    if quick {
+        return Err(Failure::usage("--quick goes with --check"));
+    }
     let [machine] = machines[..] else {
         return Err(Failure::usage("one --machine is needed; --list names them"));
     };
