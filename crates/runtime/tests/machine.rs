@@ -1,41 +1,16 @@
 //! What must hold of the workers on the machine that the tests run on, whatever its shape: `cargo xtask emulate --check`
-//! runs this program on machines that nobody here has. In a program of its own: its threads are told apart by name.
+//! runs this program on machines that nobody here has.
+
+mod cpus;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use quadrille::policy::{Config, Plan};
 use quadrille::topology::{PuSet, discover};
 use quadrille::{Pinning, Runtime, task};
 
-/// Far longer than it takes on any machine, an emulated one too.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// The CPUs that the thread of this process called `name` may use, once there is one.
-fn cpus_of(name: &str) -> Option<PuSet> {
-    let thread = std::fs::read_dir("/proc/self/task")
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name))?;
-    let status = std::fs::read_to_string(thread.join("status")).unwrap();
-    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    Some(cpus.unwrap().trim().parse().unwrap())
-}
-
-/// Looks until `get` gives a value that `wanted` accepts, at most [`LIMIT`]; then whatever it gives.
-fn wait_for<T>(get: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
-    let start = Instant::now();
-    loop {
-        let value = get();
-        if wanted(&value) || start.elapsed() > LIMIT {
-            return value;
-        }
-        // Out of the way of the workers; nothing depends on how long it is.
-        thread::park_timeout(Duration::from_millis(10));
-    }
-}
+use cpus::{cpus_of, wait_for};
 
 #[test]
 fn strict_pinning_puts_every_worker_on_the_cpu_of_its_plan() {

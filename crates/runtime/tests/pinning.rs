@@ -1,36 +1,15 @@
 //! A worker that is pinned to a CPU which others want. In a program of its own: the test needs the machine to itself.
 
+mod cpus;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use quadrille::topology::{PuSet, set_current_affinity};
+use quadrille::topology::set_current_affinity;
 use quadrille::{Runtime, task};
 
-/// The CPUs of the thread of this process that is called `name`, once there is one.
-fn cpus_of(name: &str) -> Option<PuSet> {
-    let thread = std::fs::read_dir("/proc/self/task")
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name))?;
-    let status = std::fs::read_to_string(thread.join("status")).unwrap();
-    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    Some(cpus.unwrap().trim().parse().unwrap())
-}
-
-/// Waits until `get` gives a value that `wanted` accepts, at most 20 s; then whatever it gives.
-fn wait_for<T>(get: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
-    let start = Instant::now();
-    loop {
-        let value = get();
-        if wanted(&value) || start.elapsed() > Duration::from_secs(20) {
-            return value;
-        }
-        // Out of the way of the workers; nothing depends on how long it is.
-        thread::park_timeout(Duration::from_millis(10));
-    }
-}
+use cpus::{cpus_of, wait_for};
 
 #[test]
 fn a_worker_leaves_a_crowded_cpu() {
