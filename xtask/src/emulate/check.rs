@@ -36,6 +36,10 @@ const REPETITIONS: usize = 3;
 /// A machine with at least so many hardware threads runs the behaviour tests.
 const BEHAVIOUR_CPUS_MIN: u32 = 32;
 
+/// How many times longer than usual the behaviour tests wait before they call something hung: a processor of the guest may
+/// stand still for seconds.
+const PATIENCE: u32 = 20;
+
 /// A command, and what it came to.
 #[derive(Debug)]
 struct Step {
@@ -129,7 +133,7 @@ fn steps(machine: &Machine, quick: bool, programs: &[String]) -> (Vec<Step>, Vec
     let mut files = Vec::new();
     if let (false, [workers, behaviour]) = (quick, programs) {
         // One after the other: so many test threads, each with runtimes of many workers, would only wait for each other.
-        let test = |program: &str| format!("{program} --test-threads 1");
+        let test = |program: &str| format!("QUADRILLE_TEST_PATIENCE={PATIENCE} {program} --test-threads 1");
         steps.push(Step::new("workers", test(workers)));
         files.push(workers.clone());
         for (groups, loops) in MOVES {

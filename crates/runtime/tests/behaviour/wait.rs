@@ -1,4 +1,6 @@
 //! Bounded waiting: what must happen happens before a generous limit, or the test fails and says what did not.
+//!
+//! Where threads do not run for seconds, as on an emulated machine, `QUADRILLE_TEST_PATIENCE` multiplies every limit.
 
 use std::sync::mpsc;
 use std::thread;
@@ -10,17 +12,31 @@ const EVENT_MAX: Duration = Duration::from_secs(10);
 /// Longer than any scenario takes, and than an event that does not come, which says more.
 const SCENARIO_MAX: Duration = Duration::from_secs(30);
 
+/// How many times longer than usual is waited.
+const PATIENCE: &str = "QUADRILLE_TEST_PATIENCE";
+
+/// A limit for this machine.
+///
+/// # Panics
+/// If the variable is set and holds no number.
+pub(crate) fn patient(limit: Duration) -> Duration {
+    match std::env::var(PATIENCE) {
+        Ok(times) => limit * times.parse::<u32>().expect("QUADRILLE_TEST_PATIENCE is a number"),
+        Err(_) => limit,
+    }
+}
+
 /// Looks at `holds` again and again until it does.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
+    let (begin, limit) = (Instant::now(), patient(EVENT_MAX));
     while !holds() {
-        assert!(begin.elapsed() < EVENT_MAX, "not after {EVENT_MAX:?}: {what}");
+        assert!(begin.elapsed() < limit, "not after {limit:?}: {what}");
         thread::park_timeout(Duration::from_micros(200));
     }
 }
 
-/// Runs `scenario` on a thread of its own; fails if it panics, or is not done after `SCENARIO_MAX`.
+/// Runs `scenario` on a thread of its own; fails if it panics, or is not done after `SCENARIO_MAX`, with patience.
 pub(crate) fn watched(what: &str, scenario: impl FnOnce() + Send + 'static) {
     let (done, finished) = mpsc::channel();
     let thread = thread::Builder::new()
@@ -31,7 +47,7 @@ pub(crate) fn watched(what: &str, scenario: impl FnOnce() + Send + 'static) {
             let _ = done.send(());
         })
         .unwrap();
-    match finished.recv_timeout(SCENARIO_MAX) {
+    match finished.recv_timeout(patient(SCENARIO_MAX)) {
         Ok(()) => thread.join().unwrap(),
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs: {what}"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
