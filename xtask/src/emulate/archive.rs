@@ -60,7 +60,7 @@ impl Archive {
     }
 
     /// Writes the archive.
-    pub(crate) fn write_to(mut self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write_to(mut self, mut out: impl Write) -> io::Result<()> {
         self.entry("TRAILER!!!", 0, (0, 0), b"");
         out.write_all(&self.bytes)
     }

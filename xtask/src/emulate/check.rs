@@ -197,7 +197,7 @@ fn judge(machine: &Machine, steps: &[Step], quick: bool) -> Vec<(String, Verdict
     if quick {
         return verdicts;
     }
-    verdicts.push(("workers".to_owned(), tests(&named("workers"))));
+    verdicts.push(("workers".to_owned(), passed(&named("workers"))));
     for (groups, loops) in MOVES {
         let messages = groups * FDS * FDS * loops;
         let on = moves(&named(&format!("moves-{groups}-default")), messages);
@@ -206,7 +206,7 @@ fn judge(machine: &Machine, steps: &[Step], quick: bool) -> Vec<(String, Verdict
         verdicts.push((format!("moves at {groups} groups"), verdict));
     }
     if machine.cpus() >= BEHAVIOUR_CPUS_MIN {
-        verdicts.push(("behaviour".to_owned(), tests(&named("behaviour"))));
+        verdicts.push(("behaviour".to_owned(), passed(&named("behaviour"))));
     }
     verdicts
 }
@@ -240,7 +240,7 @@ fn moves(steps: &[&Step], messages: u64) -> Result<Moves, String> {
     Ok(sum)
 }
 
-fn tests(steps: &[&Step]) -> Verdict {
+fn passed(steps: &[&Step]) -> Verdict {
     let mut counts = TestCounts::default();
     for step in steps {
         step.succeeded()?.lines().for_each(|line| counts.add_line(line));
@@ -252,9 +252,9 @@ fn tests(steps: &[&Step]) -> Verdict {
 }
 
 #[cfg(test)]
-mod unit {
-    use super::super::machine::find;
+mod tests {
     use super::*;
+    use crate::emulate::machine::find;
 
     fn programs() -> Vec<String> {
         vec!["/deps/machine-1".to_owned(), "/deps/behaviour-2".to_owned()]

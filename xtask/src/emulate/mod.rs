@@ -26,7 +26,6 @@ mod programs;
 mod shape;
 
 use std::fs::{self, File};
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -141,17 +140,13 @@ impl Emulator {
     /// If the machine cannot be built, or does not run the job to its end in time.
     pub(crate) fn run(&self, machine: &Machine, job: &Job, on_line: &mut dyn FnMut(&str)) -> Outcome<u8> {
         let kernel = self.packages.kernel()?;
-        let logs = self.folder.join(format!("run-{}", std::process::id()));
-        fs::create_dir_all(&logs).map_err(|error| cannot("make", &logs, &error))?;
-        let initrd = logs.join("initrd");
         let archive = self.files(machine, job)?;
-        let mut file = File::create(&initrd)
-            .map(BufWriter::new)
+        let logs = self.folder.join(format!("run-{}", std::process::id()));
+        let initrd = logs.join("initrd");
+        fs::create_dir_all(&logs)
+            .and_then(|()| File::create(&initrd))
+            .and_then(|file| archive.write_to(file))
             .map_err(|error| cannot("write", &initrd, &error))?;
-        archive
-            .write_to(&mut file)
-            .map_err(|error| cannot("write", &initrd, &error))?;
-        drop(file);
         let boot = Boot {
             machine,
             kernel,
