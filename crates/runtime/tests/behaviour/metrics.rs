@@ -140,11 +140,11 @@ fn foreign_wakes_are_counted() {
         for task in tasks {
             runtime.block_on(task).unwrap();
         }
-        let metrics = runtime.metrics();
-        assert_eq!(metrics.foreign_wakes, before + 100);
-        assert!(
-            metrics.foreign_unparks > 0,
-            "somebody was woken for them, now or for their spawning"
-        );
+        assert_eq!(runtime.metrics().foreign_wakes, before + 100);
+        // Not for these, perhaps: workers that were still searching found them by themselves.
+        eventually("somebody is woken by a spawning from outside", || {
+            runtime.block_on(runtime.spawn(async {})).unwrap();
+            runtime.metrics().foreign_unparks > 0
+        });
     });
 }
