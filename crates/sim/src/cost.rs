@@ -1,0 +1,251 @@
+//! What things cost, in nanoseconds, and where each number comes from.
+//!
+//! The numbers are those of a current x86 server unless said otherwise. They are one value each, not distributions. Sources:
+//!
+//! - *quoted*: the latencies quoted with the series that the policies come from (20230822113133.643238-4-mathieu.desnoyers@efficios.com):
+//!   L1 4 to 5 cycles, L2 14 cycles, L3 50 ns, memory about 120 ns;
+//! - *c2c*: published core-to-core measurements of a compare-exchange that bounces between two cores, EPYC 9654
+//!   (25 to 50 ns inside a last-level cache, 100 to 120 ns across, about 200 ns between sockets);
+//! - *calibrated*: set so that the kernel-faithful model meets row A (hackbench with direct wake-ups in units of 1, 2,
+//!   4, 8, 16 threads), and nothing else;
+//! - *measured*: by `quadrille`'s own benchmarks on the machine of the authors, a virtual one with two threads;
+//! - *assumed*: an order of magnitude, to be swept.
+
+use std::fmt;
+use std::str::FromStr;
+
+use quadrille_policy::Nanos;
+use quadrille_topology::Distance;
+
+macro_rules! costs {
+    ($($(#[$doc:meta])* $field:ident = $default:literal;)+) => {
+        /// Every cost, in ns unless said otherwise.
+        ///
+        /// Written and read as `name=value,…`, which changes some of the defaults:
+        ///
+        /// ```
+        /// use quadrille_sim::Cost;
+        ///
+        /// let cost: Cost = "unpark_call=4000,parked_latency=20000".parse()?;
+        /// assert_eq!(cost, Cost { unpark_call: 4_000, parked_latency: 20_000, ..Cost::default() });
+        /// assert_eq!(cost.to_string(), "unpark_call=4000,parked_latency=20000");
+        /// # Ok::<(), quadrille_sim::CostError>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Cost {
+            $($(#[$doc])* pub $field: u64,)+
+        }
+
+        impl Default for Cost {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
+        impl Cost {
+            /// Every cost with its name, in the order of declaration.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field),)+].into_iter()
+            }
+
+            fn set(&mut self, name: &str, value: u64) -> bool {
+                match name {
+                    $(stringify!($field) => self.$field = value,)+
+                    _ => return false,
+                }
+                true
+            }
+        }
+    };
+}
+
+costs! {
+    /// A cache line that the thread has itself. Quoted.
+    line_same = 1;
+    /// A cache line from the sibling's side of the core. Quoted (L1).
+    line_core = 5;
+    /// A cache line from a thread that shares the L2 but not the core. Quoted (L2), and the tag look-up on the way.
+    line_l2 = 20;
+    /// A modified cache line from another core of the last-level cache. Quoted (L3), c2c.
+    line_llc = 50;
+    /// A modified cache line from another last-level cache of the node. C2c.
+    line_node = 110;
+    /// A modified cache line from another node. C2c.
+    line_remote = 210;
+    /// A cache line from memory. Quoted.
+    line_memory = 120;
+    /// By how much a thread slows down, in 1/1024, while its SMT sibling runs: two siblings together do 1.25 times the
+    /// work of one. Assumed; usual figures are 1.2 to 1.3.
+    smt_slowdown = 1638;
+    /// Memory bandwidth of a node, bytes per 1024 ns. 12 channels of DDR5-4800 give 460 bytes/ns; streams reach
+    /// three quarters. Assumed for machines other than the EPYC 9654.
+    node_bandwidth = 358_400;
+    /// Memory bandwidth of one thread, bytes per 1024 ns: 20 bytes/ns. Assumed.
+    thread_bandwidth = 20_480;
+
+    /// Bandwidth of one thread out of its last-level cache, bytes per 1024 ns: 40 bytes/ns. Assumed.
+    cache_bandwidth = 40_960;
+
+    /// Lines that a task finds cold after it ran elsewhere: its stack, its data, what it reads often. Calibrated.
+    cold_lines = 48;
+    /// How many of these are on their way at the same time. Assumed.
+    cold_overlap = 4;
+
+    /// Handing a contended lock to the next of its waiters, beside the transfer of its line, for each waiter beyond the
+    /// first: they all read the word, or their own node of a queue, and are served by the same cache. Calibrated.
+    lock_waiter = 12;
+
+    /// Switching from one task of the runtime to another: state word, bookkeeping, return. Measured (yield: 20 to 30 ns
+    /// and the queue).
+    poll = 40;
+    /// Pushing to or taking from the own slot or deque. Measured.
+    local_queue = 8;
+    /// What a critical section of a group's queue takes. Assumed: a few instructions on lines that its lock brings along.
+    group_hold = 20;
+    /// Looking at one queue of somebody else, beside the transfer of its line. Assumed.
+    search_step = 3;
+    /// The lock-free steps of a channel operation between tasks of the runtime, beside the transfer of lines. Measured.
+    channel_op = 40;
+    /// The system call of who wakes a parked worker. Assumed (futex wake with a thread to wake; 1 to 2 us).
+    unpark_call = 1_500;
+    /// From there to the first instruction of the parked worker: interrupt, exit from a light idle state, switch. Assumed
+    /// for bare metal; tens of microseconds on virtual machines.
+    parked_latency = 4_000;
+    /// The system call of who parks. Assumed.
+    park_call = 1_000;
+
+    /// Writing 100 bytes into a pipe, beside lock and lines: entry, checks, copy, exit. From row A: 253 busy threads pass
+    /// 185 messages a us, 1.37 us a message on both sides together; the larger part on entry and exit of the kernel.
+    pipe_write = 480;
+    /// Reading them. As above.
+    pipe_read = 440;
+    /// What of either is spent under the pipe's lock. Assumed.
+    pipe_hold = 120;
+    /// Lines of a pipe or channel that every operation writes: lock and heads. Assumed.
+    channel_lines = 2;
+
+    /// A context switch of the kernel, without refilling caches. Assumed (1 to 1.5 us with mitigations).
+    kernel_switch = 1_200;
+    /// Work under a run queue's lock to enqueue or dequeue a task, all lines at hand. Calibrated.
+    queue_hold = 250;
+    /// Lines of a run queue that an enqueue writes, which a waker elsewhere must fetch while it holds the lock. Calibrated.
+    queue_lines = 10;
+    /// Looking at one CPU in a search for an idle one, beside the transfer of its line. Assumed.
+    scan_step = 8;
+    /// Sending an interrupt to another CPU. Assumed (0.3 to 1 us).
+    interrupt_send = 300;
+    /// From the interrupt to the first instruction of the idle CPU's handler, out of a light idle state. Assumed.
+    interrupt_latency = 1_200;
+    /// Going idle and coming back: timers, accounting. Assumed.
+    idle_enter = 600;
+    /// Choosing whether and where to pull a task before going idle, without looking. Assumed.
+    newidle_base = 500;
+}
+
+impl Cost {
+    /// Moving one modified cache line over a distance.
+    #[inline]
+    #[must_use]
+    pub fn line(&self, distance: Distance) -> Nanos {
+        Nanos(match distance {
+            Distance::Same => self.line_same,
+            Distance::Core => self.line_core,
+            Distance::Group => self.line_l2,
+            Distance::Llc => self.line_llc,
+            Distance::Node => self.line_node,
+            Distance::Remote => self.line_remote,
+        })
+    }
+
+    /// Refilling a task's working set after it moved over a distance.
+    #[inline]
+    #[must_use]
+    pub fn refill(&self, distance: Distance) -> Nanos {
+        match distance {
+            // Siblings share all that is refilled.
+            Distance::Same | Distance::Core => Nanos(0),
+            _ => Nanos(self.line(distance).0 * self.cold_lines / self.cold_overlap.max(1)),
+        }
+    }
+}
+
+impl FromStr for Cost {
+    type Err = CostError;
+
+    fn from_str(text: &str) -> Result<Self, CostError> {
+        let mut cost = Self::default();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let (name, value) = item
+                .split_once('=')
+                .ok_or_else(|| CostError(format!("`{item}`: expected name=nanoseconds")))?;
+            let value = value
+                .parse()
+                .map_err(|_| CostError(format!("{name}={value}: expected a whole number of nanoseconds")))?;
+            if !cost.set(name, value) {
+                let names: Vec<_> = cost.iter().map(|(name, _)| name).collect();
+                return Err(CostError(format!(
+                    "cost `{name}`: expected one of {}",
+                    names.join(", ")
+                )));
+            }
+        }
+        Ok(cost)
+    }
+}
+
+impl fmt::Display for Cost {
+    /// What differs from the defaults, `default` if nothing does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for ((name, value), (_, default)) in self.iter().zip(Self::default().iter()) {
+            if value != default {
+                write!(f, "{separator}{name}={value}")?;
+                separator = ",";
+            }
+        }
+        if separator.is_empty() {
+            f.write_str("default")?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that names no costs; says which word and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostError(String);
+
+impl fmt::Display for CostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CostError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn farther_is_dearer() {
+        let cost = Cost::default();
+        for near_and_far in Distance::ALL.windows(2) {
+            assert!(cost.line(near_and_far[0]) < cost.line(near_and_far[1]));
+            assert!(cost.refill(near_and_far[0]) <= cost.refill(near_and_far[1]));
+        }
+    }
+
+    #[test]
+    fn texts_that_are_none_are_answered_in_one_line() {
+        for (text, expected) in [
+            ("poll", "name=nanoseconds"),
+            ("poll=-1", "whole number"),
+            ("pol=1", "line_same, "),
+        ] {
+            let message = text.parse::<Cost>().unwrap_err().to_string();
+            assert!(message.contains(expected) && !message.contains('\n'), "{message}");
+        }
+        assert_eq!("".parse(), Ok(Cost::default()));
+        assert_eq!(Cost::default().to_string(), "default");
+    }
+}

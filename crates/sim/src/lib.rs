@@ -1,0 +1,57 @@
+//! A deterministic discrete-event simulator that runs quadrille's scheduling policies, unchanged, on machines of
+//! hundreds of hardware threads.
+//!
+//! The decisions are those of `quadrille-policy`, asked through the same views as in the runtime: there is no copy of one
+//! here. What is simulated is everything around them: hardware threads, cache lines, locks, queues, sleeping and waking,
+//! each at a [`Cost`]. The [`Model`] of the scheduler is the runtime's: its slots, deques, groups, injectors and the protocol
+//! by which workers sleep.
+//!
+//! Same machine, costs, configuration, model, workload and seed give the same run to the last event
+//! ([`Report::trace_hash`]). Times are simulated nanoseconds; claims from a simulator are orderings and ratios, never
+//! seconds.
+//!
+//! ```
+//! use quadrille_sim::{Config, Cost, Hackbench, Machine, Model, Nanos, Simulation};
+//!
+//! let machine: Machine = "llc:2 l2:4".parse()?;
+//! let workload: Hackbench = "g=2,f=4".parse()?;
+//! let report = Simulation::new(machine, Cost::default(), Config::default(), Model::Shipped, workload, 1)?
+//!     .run(Nanos::from_millis(2));
+//! println!("{:.0} messages a second, {} polls", report.throughput(), report.total().polls);
+//! assert!(report.done > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Architecture Invariant:** no threads, wall clock, hash tables, or randomness but that of the seed.
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod cost;
+mod engine;
+mod histogram;
+mod line;
+mod machine;
+mod memory;
+mod metrics;
+mod report;
+mod scheduler;
+mod shipped;
+mod simulation;
+mod space;
+mod trace;
+mod workload;
+mod world;
+
+pub use cost::{Cost, CostError};
+pub use histogram::Histogram;
+pub use machine::{Machine, MachineError};
+pub use metrics::Counters;
+pub use quadrille_policy::{Config, Nanos};
+pub use report::Report;
+pub use scheduler::Model;
+pub use simulation::{Simulation, SimulationError};
+pub use workload::{
+    ChannelId, ChannelSpec, Context, Hackbench, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Transport,
+    Workload,
+};

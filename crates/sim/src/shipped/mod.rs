@@ -1,0 +1,257 @@
+//! The runtime's mechanism in simulated time: what `quadrille`'s scheduler does around the policies' answers.
+//!
+//! It follows the life of a wake-up as the runtime's `sched/README.md` tells it: where a task goes ([`place`]), what the
+//! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Three things
+//! are simpler than in the runtime:
+//!
+//! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races that
+//!   the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
+//! - Tasks do not move while somebody looks: a steal always succeeds.
+//! - There are no threads beside the workers: timers and first spawns come from outside at no cost.
+
+mod group;
+mod place;
+mod search;
+mod sleep;
+mod view;
+mod watch;
+
+use std::collections::VecDeque;
+
+use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, Rng, WorkerId};
+
+use self::group::{Group, Injector};
+use self::sleep::Sleepers;
+use self::watch::Rounds;
+use crate::line::Line;
+use crate::scheduler::{Next, Scheduler, Why};
+use crate::workload::TaskId;
+use crate::world::World;
+
+/// A worker looks up from its deque at least this often, ns.
+const LOOK_UP_NS: u64 = 100_000;
+
+/// At most so many tasks move in one steal or one visit to an injector.
+const BATCH: usize = 128;
+
+/// At most so many tasks move out of a group's queue at once.
+const GROUP_BATCH: usize = 32;
+
+/// What a worker without a task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Between tasks: it looks at its own queues next.
+    Between,
+    /// It has searched and found this.
+    Found { task: TaskId, rescue: bool },
+    /// It has searched and found nothing.
+    Dry,
+    /// It spins on its park word.
+    Spinning,
+    /// It sleeps; as sentinel, with a time-out.
+    Parked,
+    /// It was claimed and comes back.
+    Claimed,
+}
+
+#[derive(Debug)]
+struct Worker {
+    slot: Option<TaskId>,
+    deque: VecDeque<TaskId>,
+    /// The deque's ends, which thieves read and write.
+    line: Line,
+    phase: Phase,
+    /// Tasks until the next look up, and between two of them.
+    countdown: u32,
+    interval: u32,
+    /// Tasks out of the slot in a row.
+    streak: u32,
+    average_run: Nanos,
+    /// Its cached clock.
+    clock: Nanos,
+    unparked_at: Nanos,
+    gates: Gates,
+    /// Since when it has found nothing on its own node.
+    dry_since: Option<Nanos>,
+    rng: Rng,
+    rounds: Rounds,
+    load: LazyCounter,
+}
+
+/// The shipped model.
+#[derive(Debug)]
+pub(crate) struct Shipped {
+    workers: Vec<Worker>,
+    groups: Vec<Group>,
+    injectors: Vec<Injector>,
+    sleepers: Sleepers,
+    /// Measured cost of waking a parked worker, moving average.
+    wake_cost: Nanos,
+    /// When counts are published, and the lines that they are published to: one a cache, or one for all.
+    rule: LazyRule,
+    load_lines: Vec<Line>,
+    /// For choices on behalf of nobody.
+    rng: Rng,
+}
+
+impl Shipped {
+    pub(crate) fn new(policy: &Policy, seed: u64) -> Self {
+        let plan = &policy.plan;
+        let seed = policy
+            .config
+            .seed
+            .wrapping_add(seed.wrapping_mul(0xD134_2543_DE82_EF95));
+        let worker = |id: usize| Worker {
+            slot: None,
+            deque: VecDeque::new(),
+            line: Line::default(),
+            phase: Phase::Between,
+            countdown: 2,
+            interval: 1,
+            streak: 0,
+            average_run: Nanos(0),
+            clock: Nanos(0),
+            unparked_at: Nanos(0),
+            gates: policy.new_gates(),
+            dry_since: None,
+            rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
+            rounds: Rounds::new(id, plan),
+            load: LazyCounter::default(),
+        };
+        Self {
+            workers: (0..plan.workers.len()).map(worker).collect(),
+            groups: plan.groups.iter().map(|_| Group::default()).collect(),
+            injectors: plan.llcs.iter().map(|_| Injector::default()).collect(),
+            sleepers: Sleepers::new(policy),
+            wake_cost: Nanos(10_000),
+            rule: policy.lazy_rule(),
+            load_lines: vec![Line::default(); plan.llcs.len()],
+            rng: Rng::new(!seed),
+        }
+    }
+
+    /// The next task of the worker's own queues.
+    fn next_local(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
+        let me = &mut self.workers[worker.index()];
+        t.0 += world.cost.local_queue;
+        if me.streak < world.policy.config.slot_polls_max
+            && let Some(task) = me.slot.take()
+        {
+            me.streak += 1;
+            world.counters(worker).slot_pops += 1;
+            return Some(task);
+        }
+        me.streak = 0;
+        if let Some(task) = me.deque.pop_front() {
+            t.0 += me.line.write(*t, worker, &world.space, &world.cost).0;
+            world.counters(worker).local_pops += 1;
+            return Some(task);
+        }
+        me.slot.take()
+    }
+
+    /// Between tasks, every interval: read the clock, offer surplus, serve the shared queues.
+    fn look_up(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
+        let me = &mut self.workers[worker.index()];
+        let run = t.since(me.clock).0 / u64::from(me.interval);
+        me.clock = *t;
+        let old = me.average_run.0;
+        let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
+        me.average_run = Nanos(average);
+        let most = u64::from(world.policy.config.global_interval);
+        me.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
+        me.countdown = me.interval;
+        if !me.deque.is_empty() {
+            self.offer(world, worker, t);
+        }
+        let found = self
+            .observe(world, worker, t)
+            .or_else(|| self.take_shared(world, worker, t));
+        if found.is_some() {
+            self.name_successor(world, worker, t);
+        }
+        found
+    }
+
+    /// Says that a task is run, in the name of the policy.
+    fn run(&mut self, world: &mut World, worker: WorkerId, task: TaskId, mut t: Nanos) -> Next {
+        let me = &mut self.workers[worker.index()];
+        me.phase = Phase::Between;
+        me.dry_since = None;
+        let clock = me.clock;
+        let state = &mut world.tasks[task.index()];
+        if let Some(last) = state.last_worker {
+            let workers = &world.policy.plan.workers;
+            if workers[last.index()].llc != workers[worker.index()].llc {
+                world.policy.stolen(&mut state.policy, worker, clock);
+            }
+        }
+        if world.policy.groups_on() {
+            world.policy.ran(&mut state.policy, worker);
+        }
+        t.0 += world.cost.poll + self.count(world, worker, 1, t).0;
+        Next::Run { task, at: t }
+    }
+
+    /// Policy 5: one task more or less runs here.
+    fn count(&mut self, world: &mut World, worker: WorkerId, delta: i64, now: Nanos) -> Nanos {
+        let load = &mut self.workers[worker.index()].load;
+        load.add(delta);
+        if load.due(now, &self.rule).is_none() {
+            return Nanos(0);
+        }
+        world.counters(worker).count_publications += 1;
+        let line = if world.policy.active().lazy_counters {
+            &mut self.load_lines[world.space.llc(worker).index()]
+        } else {
+            &mut self.load_lines[0]
+        };
+        let took = line.write(now, worker, &world.space, &world.cost);
+        world.counters(worker).lock_wait_ns += took.0;
+        took
+    }
+}
+
+impl Scheduler for Shipped {
+    fn next(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Next {
+        let mut t = now;
+        match self.workers[worker.index()].phase {
+            Phase::Between => {
+                let me = &mut self.workers[worker.index()];
+                me.countdown -= 1;
+                let due = me.countdown == 0;
+                let found = if due { self.look_up(world, worker, &mut t) } else { None };
+                match found.or_else(|| self.next_local(world, worker, &mut t)) {
+                    Some(task) => self.run(world, worker, task, t),
+                    None => self.dry(world, worker, false, t),
+                }
+            }
+            Phase::Found { task, rescue } => self.found(world, worker, task, rescue, t),
+            Phase::Dry => self.sleep(world, worker, t),
+            Phase::Spinning => self.park(world, worker, t),
+            Phase::Parked => self.sentinel_look(world, worker, t),
+            Phase::Claimed => self.come_back(world, worker, t),
+        }
+    }
+
+    fn ready(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, why: Why, now: Nanos) -> Nanos {
+        let mut t = now;
+        if let (Why::Yielded, Some(by)) = (why, by) {
+            t.0 += self.count(world, by, -1, now).0;
+        }
+        match why {
+            Why::Woken => self.wake(world, task, by, false, &mut t),
+            Why::Yielded => self.wake(world, task, by, true, &mut t),
+            Why::Spawned => self.spawn(world, task, by, &mut t),
+        }
+        t.since(now)
+    }
+
+    fn left(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Nanos {
+        self.count(world, worker, -1, now)
+    }
+
+    fn may_run(&mut self, _world: &World, _worker: WorkerId, _now: Nanos) -> Nanos {
+        Nanos(u64::MAX)
+    }
+}

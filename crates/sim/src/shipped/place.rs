@@ -1,0 +1,324 @@
+//! Ready, placed, published, notified.
+
+use quadrille_policy::{Claim, LlcId, Nanos, Placement, UnparkView, WorkerId};
+
+use super::Shipped;
+use super::group::Entry;
+use super::sleep::Seat;
+use super::view::len;
+use crate::workload::TaskId;
+use crate::world::World;
+
+impl Shipped {
+    /// Queues a task that was woken.
+    pub(super) fn wake(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, yielded: bool, t: &mut Nanos) {
+        let Some(worker) = by else {
+            return self.wake_foreign(world, task, t);
+        };
+        if world.policy.groups_on() {
+            let placement = self.asked(world, task, by, yielded, *t);
+            return self.put(world, task, worker, placement, t);
+        }
+        world.counters(worker).wakes_self += 1;
+        if yielded {
+            self.workers[worker.index()].deque.push_back(task);
+            t.0 += world.cost.local_queue;
+            self.keep_watch(world, world.space.llc(worker), by, t);
+        } else {
+            self.push_slot(world, task, worker, t);
+        }
+    }
+
+    fn wake_foreign(&mut self, world: &mut World, task: TaskId, t: &mut Nanos) {
+        let placement = if world.policy.groups_on() {
+            self.asked(world, task, None, false, *t)
+        } else {
+            Placement::Injector { llc: LlcId(0) }
+        };
+        self.publish(world, task, placement, None, t);
+    }
+
+    /// The policy's answer for a task that was woken.
+    fn asked(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, yielded: bool, t: Nanos) -> Placement {
+        let home = world.tasks[task.index()].policy.home.index().min(self.groups.len() - 1);
+        let view = self.wake_view(world, by, home, yielded, t);
+        let rng = match by {
+            Some(by) => &mut self.workers[by.index()].rng,
+            None => &mut self.rng,
+        };
+        let task = &mut world.tasks[task.index()].policy;
+        world.policy.place_wake(&view, task, rng)
+    }
+
+    /// Queues a new task.
+    pub(super) fn spawn(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, t: &mut Nanos) {
+        let placement = if world.policy.groups_on() {
+            let view = self.spawn_view(world, by);
+            let rng = match by {
+                Some(by) => &mut self.workers[by.index()].rng,
+                None => &mut self.rng,
+            };
+            world
+                .policy
+                .place_spawn(&view, &mut world.tasks[task.index()].policy, rng)
+        } else if by.is_some() {
+            Placement::Deque
+        } else {
+            Placement::Injector { llc: LlcId(0) }
+        };
+        match by {
+            Some(worker) => self.put(world, task, worker, placement, t),
+            None => self.publish(world, task, placement, None, t),
+        }
+    }
+
+    fn put(&mut self, world: &mut World, task: TaskId, by: WorkerId, placement: Placement, t: &mut Nanos) {
+        match placement {
+            Placement::Slot => {
+                world.counters(by).wakes_self += 1;
+                self.push_slot(world, task, by, t);
+            }
+            Placement::Deque => {
+                world.counters(by).wakes_self += 1;
+                t.0 += world.cost.local_queue;
+                self.workers[by.index()].deque.push_back(task);
+                self.offer(world, by, t);
+            }
+            other => self.publish(world, task, other, Some(by), t),
+        }
+    }
+
+    fn push_slot(&mut self, world: &mut World, task: TaskId, by: WorkerId, t: &mut Nanos) {
+        t.0 += world.cost.local_queue;
+        let me = &mut self.workers[by.index()];
+        if let Some(displaced) = me.slot.replace(task) {
+            me.deque.push_back(displaced);
+            self.offer(world, by, t);
+        } else {
+            self.keep_watch(world, world.space.llc(by), Some(by), t);
+        }
+    }
+
+    /// There is more in the deque than is run next: wakes an idle worker if that pays.
+    pub(super) fn offer(&mut self, world: &mut World, by: WorkerId, t: &mut Nanos) {
+        let idle = self.sleepers.count();
+        if idle == 0 {
+            return;
+        }
+        t.0 += self.sleepers.read_shared(world, by).0;
+        let me = &self.workers[by.index()];
+        let view = UnparkView {
+            idle,
+            searching: self.sleepers.searching(),
+            sentinel: self.sleepers.has_sentinel(),
+            running: 1,
+            queued: len(me.deque.len()),
+            average_run: me.average_run,
+            wake_cost: self.wake_cost,
+        };
+        let llc = world.space.llc(by);
+        if world.policy.unpark(&view) {
+            self.wake_any(world, llc, Some(by), t);
+        } else {
+            self.keep_watch(world, llc, Some(by), t);
+        }
+    }
+
+    fn publish(&mut self, world: &mut World, task: TaskId, placement: Placement, by: Option<WorkerId>, t: &mut Nanos) {
+        match placement {
+            Placement::Group { group, claim } => self.publish_group(world, task, group.index(), claim, by, t),
+            Placement::IdleInLlc { llc, fallback } => {
+                if let Some(by) = by {
+                    world.counters(by).idle_searches += 1;
+                }
+                let from = by.map_or(0, |by| self.index_in_llc(world, by) + 1);
+                match self.claim_in_llc(world, llc, from, by, t) {
+                    Some(seat) => {
+                        self.note_move(world, task, seat, by, *t);
+                        self.push_group(world, task, seat.group, by, t);
+                        self.wake_claimed(world, seat, by, t);
+                        self.keep_watch(world, llc, by, t);
+                    }
+                    None => self.publish_group(world, task, fallback.index(), Claim::Member, by, t),
+                }
+            }
+            Placement::Injector { llc } => self.publish_injector(world, task, llc, by, t),
+            Placement::Slot | Placement::Deque => self.publish_injector(world, task, LlcId(0), by, t),
+        }
+    }
+
+    /// Tells the policy that a wake placed the task with the worker in `seat`.
+    fn note_move(&self, world: &mut World, task: TaskId, seat: Seat, by: Option<WorkerId>, now: Nanos) {
+        let worker = world.policy.plan.groups[seat.group].members[usize::from(seat.member)];
+        world.policy.moved(&mut world.tasks[task.index()].policy, worker, now);
+        if let Some(by) = by {
+            world.counters(by).idle_found_moves += 1;
+        }
+    }
+
+    fn publish_injector(&mut self, world: &mut World, task: TaskId, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) {
+        let index = llc.index().min(self.injectors.len() - 1);
+        let llc = LlcId(u16::try_from(index).unwrap_or(0));
+        if let Some(by) = by {
+            world.counters(by).wakes_injector += 1;
+        }
+        self.injectors[index].push(world, task, by, t);
+        if let Some(by) = by {
+            t.0 += self.sleepers.read_shared(world, by).0;
+        }
+        let (idle, workers) = (self.sleepers.count(), len(self.workers.len()));
+        let owes = idle > 0 && self.sleepers.searching() == 0 && {
+            let running = workers.saturating_sub(idle);
+            running == 0
+                || world.policy.unpark(&UnparkView {
+                    idle,
+                    searching: 0,
+                    sentinel: self.sleepers.has_sentinel(),
+                    running,
+                    queued: len(self.injectors[index].len()),
+                    average_run: self.average_run(),
+                    wake_cost: self.wake_cost,
+                })
+        };
+        if owes {
+            self.wake_any(world, llc, by, t);
+        } else {
+            self.keep_watch(world, llc, by, t);
+        }
+    }
+
+    fn publish_group(
+        &mut self,
+        world: &mut World,
+        task: TaskId,
+        group: usize,
+        claim: Claim,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) {
+        let group = group.min(self.groups.len() - 1);
+        let prefer = match claim {
+            Claim::Nobody | Claim::Member => None,
+            Claim::Prefer(worker) => {
+                let plan = &world.policy.plan.workers[worker.index()];
+                (plan.group.index() == group).then_some(plan.member)
+            }
+        };
+        let unobserved = claim != Claim::Nobody || !self.sleepers.has_sentinel();
+        self.push_group(world, task, group, by, t);
+        match self.announce(world, group, prefer, unobserved, by, t) {
+            Some(seat) => self.wake_claimed(world, seat, by, t),
+            None => self.keep_watch(world, world.policy.plan.groups[group].llc, by, t),
+        }
+    }
+
+    /// Claims an idle member of a group in whose queue something was put, if that is owed or pays.
+    pub(super) fn announce(
+        &mut self,
+        world: &mut World,
+        group: usize,
+        prefer: Option<u8>,
+        unobserved: bool,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) -> Option<Seat> {
+        if let Some(by) = by {
+            t.0 += self.sleepers.read_group(world, group, by).0;
+        }
+        let idle = self.sleepers.members(group).count_ones();
+        if idle == 0 {
+            return None;
+        }
+        let awake = len(world.policy.plan.groups[group].members.len()).saturating_sub(idle);
+        if awake > 0 && !(unobserved && self.unpark_pays(world, group, idle, awake)) {
+            return None;
+        }
+        let avoid = self.sleepers.sentinel_seat().filter(|seat| seat.group == group);
+        self.sleepers.claim_in_group(world, group, prefer, avoid, by, t)
+    }
+
+    fn unpark_pays(&self, world: &World, group: usize, idle: u32, awake: u32) -> bool {
+        world.policy.unpark(&UnparkView {
+            idle,
+            searching: 0,
+            sentinel: self.sleepers.has_sentinel(),
+            running: awake,
+            queued: len(self.groups[group].len()).max(1),
+            average_run: self.average_run(),
+            wake_cost: self.wake_cost,
+        })
+    }
+
+    fn push_group(&mut self, world: &mut World, task: TaskId, group: usize, by: Option<WorkerId>, t: &mut Nanos) {
+        let member = by.is_some_and(|by| world.policy.plan.workers[by.index()].group.index() == group);
+        let entry = self.groups[group].push(world, task, by, member, t);
+        if let Some(by) = by {
+            match entry {
+                Entry::Direct => world.counters(by).wakes_direct += 1,
+                Entry::Mailbox => world.counters(by).wakes_mailbox += 1,
+            }
+        }
+    }
+
+    /// Something was queued and nobody was woken for it: somebody must look at the queues from time to time.
+    pub(super) fn keep_watch(&mut self, world: &mut World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) {
+        let sleepers = &self.sleepers;
+        if sleepers.count() != 0 && !sleepers.has_sentinel() && sleepers.searching() == 0 {
+            self.wake_any(world, llc, by, t);
+        }
+    }
+
+    /// Claims and wakes an idle worker, nearest to `llc` first, the sentinel last.
+    pub(super) fn wake_any(&mut self, world: &mut World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) {
+        let from = by.map_or(0, |by| self.index_in_llc(world, by));
+        let others = world.policy.plan.llcs[llc.index()].others.len();
+        let mut seat = None;
+        if others == 0 {
+            seat = self.sleepers.claim_recent(world, by, t);
+        }
+        for other in 0..=others {
+            if seat.is_some() {
+                break;
+            }
+            let llc = match other {
+                0 => llc,
+                _ => world.policy.plan.llcs[llc.index()].others[other - 1],
+            };
+            seat = self.claim_in_llc(world, llc, from, by, t);
+        }
+        if let Some(seat) = seat {
+            self.wake_claimed(world, seat, by, t);
+        }
+    }
+
+    fn claim_in_llc(
+        &mut self,
+        world: &mut World,
+        llc: LlcId,
+        from: usize,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) -> Option<Seat> {
+        if let Some(by) = by {
+            t.0 += self.sleepers.read_llc(world, llc.index(), by).0;
+        }
+        if self.sleepers.idle_in_llc(llc.index()) == 0 {
+            return None;
+        }
+        let avoid = self.sleepers.sentinel_seat();
+        let groups = world.policy.plan.llcs[llc.index()].groups.len();
+        (0..groups).find_map(|step| {
+            let group = world.policy.plan.llcs[llc.index()].groups[(from + step) % groups].index();
+            if self.sleepers.members(group) == 0 {
+                return None;
+            }
+            let avoid = avoid.filter(|seat| seat.group == group);
+            self.sleepers.claim_in_group(world, group, None, avoid, by, t)
+        })
+    }
+
+    fn index_in_llc(&self, world: &World, worker: WorkerId) -> usize {
+        let group = world.policy.plan.workers[worker.index()].group;
+        usize::from(world.policy.plan.groups[group.index()].index_in_llc)
+    }
+}

@@ -1,0 +1,228 @@
+//! Where a dry worker looks, and in what order.
+
+use quadrille_policy::{Level, LlcId, Nanos, WorkerId};
+
+use super::{BATCH, GROUP_BATCH, Shipped};
+use crate::workload::TaskId;
+use crate::world::World;
+
+impl Shipped {
+    /// The queues that a worker shares with others: its group's, and its cache's injector.
+    pub(super) fn take_shared(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
+        let plan = &world.policy.plan.workers[worker.index()];
+        let (group, llc) = (plan.group.index(), plan.llc);
+        if self.groups[group].look(world, worker, t) {
+            let sink = &mut self.workers[worker.index()].deque;
+            if let Some(task) = self.groups[group].pop(world, GROUP_BATCH, worker, t, sink) {
+                world.counters(worker).group_pops += 1;
+                return Some(task);
+            }
+        }
+        self.take_injector(world, worker, llc, t)
+    }
+
+    pub(super) fn take_injector(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        llc: LlcId,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
+        let sink = &mut self.workers[worker.index()].deque;
+        let task = self.injectors[llc.index()].pop(world, BATCH, worker, t, sink)?;
+        world.counters(worker).injector_pops += 1;
+        Some(task)
+    }
+
+    /// Looks everywhere, nearest first; without `rescue` through the gates.
+    pub(super) fn search(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        rescue: bool,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
+        let found = self.search_outward(world, worker, rescue, t);
+        let counters = world.counters(worker);
+        counters.searches += 1;
+        counters.searches_failed += u64::from(found.is_none());
+        found
+    }
+
+    fn search_outward(&mut self, world: &mut World, worker: WorkerId, rescue: bool, t: &mut Nanos) -> Option<TaskId> {
+        if rescue && let Some(task) = self.take_stuck_slot(worker) {
+            return Some(task);
+        }
+        if let Some(task) = self.take_shared(world, worker, t) {
+            return Some(task);
+        }
+        let home = world.policy.plan.workers[worker.index()].llc;
+        let limits = (
+            world.policy.config.wake_groups.rescue_llc,
+            world.policy.config.wake_groups.rescue_any,
+        );
+        let near = self
+            .steal_in(world, worker, home, BATCH, t)
+            .or_else(|| self.take_overdue(world, worker, home, limits.0, t));
+        if near.is_some() {
+            return near;
+        }
+        let on_node = world.policy.plan.llcs[home.index()].others_on_node;
+        for i in 0..world.policy.plan.llcs[home.index()].others.len() {
+            let llc = world.policy.plan.llcs[home.index()].others[i];
+            let level = if i < on_node { Level::Node } else { Level::Machine };
+            let me = &mut self.workers[worker.index()];
+            if !rescue && !me.gates.attempt(level, &mut me.rng) {
+                continue;
+            }
+            let found = self
+                .take_injector(world, worker, llc, t)
+                .or_else(|| self.take_overdue(world, worker, llc, limits.1, t))
+                .or_else(|| {
+                    let most = self.allowed(world, worker, llc, level, rescue, *t);
+                    self.steal_in(world, worker, llc, most, t)
+                });
+            self.workers[worker.index()].gates.record(level, found.is_some());
+            if found.is_some() {
+                return found;
+            }
+        }
+        if rescue { self.rescue(world, worker, t) } else { None }
+    }
+
+    /// How many tasks may be stolen from a cache: what policy 6 allows across nodes.
+    fn allowed(&self, world: &World, thief: WorkerId, llc: LlcId, level: Level, rescue: bool, t: Nanos) -> usize {
+        if level != Level::Machine || rescue {
+            return BATCH;
+        }
+        let node = world.policy.plan.llcs[llc.index()].node;
+        let view = self.remote_view(world, thief, node, t);
+        let allowed = world.policy.steal_remote(&view);
+        usize::try_from(allowed).unwrap_or(BATCH).min(BATCH)
+    }
+
+    /// Steals from the workers of one cache, from a random one on: half of what the first one has that has something, at
+    /// most `most`.
+    fn steal_in(
+        &mut self,
+        world: &mut World,
+        thief: WorkerId,
+        llc: LlcId,
+        most: usize,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
+        if most == 0 {
+            return None;
+        }
+        let count = world.policy.plan.llcs[llc.index()].workers.len();
+        let bound = u32::try_from(count).unwrap_or(u32::MAX);
+        let start = self.workers[thief.index()].rng.below(bound) as usize;
+        for i in 0..count {
+            let victim = world.policy.plan.llcs[llc.index()].workers[(start + i) % count];
+            if victim == thief {
+                continue;
+            }
+            world.counters(thief).search_steps += 1;
+            let (space, cost) = (&world.space, &world.cost);
+            let other = &mut self.workers[victim.index()];
+            t.0 += cost.search_step + other.line.read(thief, space, cost).0;
+            if other.deque.is_empty() {
+                continue;
+            }
+            let share = other.deque.len().div_ceil(2).min(most);
+            t.0 += other.line.write(*t, thief, space, cost).0 + cost.local_queue * share as u64;
+            let mut taken: Vec<TaskId> = other.deque.drain(..share).collect();
+            let first = taken.remove(0);
+            self.workers[thief.index()].deque.extend(taken);
+            self.count_steal(world, victim, thief);
+            return Some(first);
+        }
+        None
+    }
+
+    fn count_steal(&self, world: &mut World, victim: WorkerId, thief: WorkerId) {
+        let plan = &world.policy.plan;
+        let (a, b) = (&plan.workers[victim.index()], &plan.workers[thief.index()]);
+        let (same_group, same_llc, same_node) = (a.group == b.group, a.llc == b.llc, a.node == b.node);
+        let counters = world.counters(thief);
+        *if same_group {
+            &mut counters.steals_group
+        } else if same_llc {
+            &mut counters.steals_llc
+        } else if same_node {
+            &mut counters.steals_node
+        } else {
+            &mut counters.steals_machine
+        } += 1;
+    }
+
+    /// What has waited in the group queues of a cache for longer than its members should take.
+    pub(super) fn take_overdue(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        llc: LlcId,
+        limit: Nanos,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
+        let groups = world.policy.plan.llcs[llc.index()].groups.len();
+        if groups < 2 && world.policy.plan.workers[worker.index()].llc == llc {
+            return None;
+        }
+        for i in 0..groups {
+            let group = world.policy.plan.llcs[llc.index()].groups[i].index();
+            world.counters(worker).search_steps += 1;
+            if self.groups[group].look(world, worker, t) && self.groups[group].age(*t) > limit {
+                return self.rescue_from(world, worker, group, t);
+            }
+        }
+        None
+    }
+
+    /// Takes one task of another group, and wakes a member for what it leaves there.
+    fn rescue_from(&mut self, world: &mut World, worker: WorkerId, group: usize, t: &mut Nanos) -> Option<TaskId> {
+        let sink = &mut self.workers[worker.index()].deque;
+        let found = self.groups[group].pop(world, 0, worker, t, sink)?;
+        if !self.groups[group].is_empty()
+            && let Some(seat) = self.announce(world, group, None, true, Some(worker), t)
+        {
+            self.wake_claimed(world, seat, Some(worker), t);
+        }
+        Some(found)
+    }
+
+    /// The queues of other groups, however young what is in them.
+    fn rescue(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
+        let own = world.policy.plan.workers[worker.index()].group.index();
+        (0..self.groups.len())
+            .filter(|group| *group != own)
+            .find_map(|group| self.rescue_from(world, worker, group, t))
+    }
+
+    /// Whether a queue that anyone may drain has something.
+    pub(super) fn anything_shared(&mut self, world: &World, worker: WorkerId, t: &mut Nanos) -> bool {
+        let group = world.policy.plan.workers[worker.index()].group.index();
+        t.0 += world.cost.search_step * self.injectors.len() as u64;
+        self.groups[group].look(world, worker, t) || self.injectors.iter().any(|injector| !injector.is_empty())
+    }
+
+    /// Whether there is anything that a worker must not, or need not, sleep beside.
+    pub(super) fn final_look(&mut self, world: &World, worker: WorkerId, everything: bool, t: &mut Nanos) -> bool {
+        if self.anything_shared(world, worker, t) {
+            return true;
+        }
+        let plan = &world.policy.plan;
+        let (space, cost) = (&world.space, &world.cost);
+        let mut look = |victim: usize| {
+            let other = &mut self.workers[victim];
+            t.0 += cost.search_step + other.line.read(worker, space, cost).0;
+            !other.deque.is_empty()
+        };
+        if everything {
+            (0..plan.workers.len()).any(look)
+        } else {
+            let llc = plan.workers[worker.index()].llc;
+            plan.llcs[llc.index()].workers.iter().any(|victim| look(victim.index()))
+        }
+    }
+}

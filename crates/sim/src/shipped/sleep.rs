@@ -1,0 +1,325 @@
+//! How a worker goes to sleep and is woken.
+
+use quadrille_policy::{LlcId, Nanos, Policy, WorkerId};
+
+use super::watch::Look;
+use super::{Phase, Shipped};
+use crate::line::Line;
+use crate::scheduler::Next;
+use crate::trace::What;
+use crate::world::World;
+
+/// A worker's place in the idle masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) group: usize,
+    pub(super) member: u8,
+}
+
+/// Who is idle, who searches, who keeps watch; and the lines that this is on.
+#[derive(Debug)]
+pub(super) struct Sleepers {
+    /// By group: idle members.
+    groups: Vec<(u64, Line)>,
+    /// By last-level cache: number of idle workers; the line is that of its summary.
+    llcs: Vec<(u32, Line)>,
+    count: u32,
+    count_line: Line,
+    searching: u32,
+    searching_line: Line,
+    sentinel: Option<WorkerId>,
+    recent: Option<WorkerId>,
+    /// By worker, and by group its cache.
+    seats: Vec<Seat>,
+    llc_of: Vec<LlcId>,
+}
+
+impl Sleepers {
+    pub(super) fn new(policy: &Policy) -> Self {
+        let plan = &policy.plan;
+        let seat = |worker: &quadrille_policy::WorkerPlan| Seat {
+            group: worker.group.index(),
+            member: worker.member,
+        };
+        Self {
+            groups: plan.groups.iter().map(|_| (0, Line::default())).collect(),
+            llcs: plan.llcs.iter().map(|_| (0, Line::default())).collect(),
+            count: 0,
+            count_line: Line::default(),
+            searching: 0,
+            searching_line: Line::default(),
+            sentinel: None,
+            recent: None,
+            seats: plan.workers.iter().map(seat).collect(),
+            llc_of: plan.groups.iter().map(|group| group.llc).collect(),
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn searching(&self) -> u32 {
+        self.searching
+    }
+
+    pub(super) fn has_sentinel(&self) -> bool {
+        self.sentinel.is_some()
+    }
+
+    pub(super) fn members(&self, group: usize) -> u64 {
+        self.groups[group].0
+    }
+
+    pub(super) fn idle_in_llc(&self, llc: usize) -> u32 {
+        self.llcs[llc].0
+    }
+
+    pub(super) fn sentinel_seat(&self) -> Option<Seat> {
+        self.sentinel.map(|worker| self.seats[worker.index()])
+    }
+
+    /// Reads the counts that all workers share.
+    pub(super) fn read_shared(&mut self, world: &World, by: WorkerId) -> Nanos {
+        self.count_line.read(by, &world.space, &world.cost)
+    }
+
+    /// Reads a group's idle word.
+    pub(super) fn read_group(&mut self, world: &World, group: usize, by: WorkerId) -> Nanos {
+        self.groups[group].1.read(by, &world.space, &world.cost)
+    }
+
+    /// Reads a cache's summary.
+    pub(super) fn read_llc(&mut self, world: &World, llc: usize, by: WorkerId) -> Nanos {
+        self.llcs[llc].1.read(by, &world.space, &world.cost)
+    }
+
+    fn start_search(&mut self, world: &World, by: Option<WorkerId>, t: &mut Nanos) {
+        self.searching += 1;
+        if let Some(by) = by {
+            t.0 += self.searching_line.write(*t, by, &world.space, &world.cost).0;
+        }
+    }
+
+    /// True if it was the last searcher.
+    fn stop_search(&mut self, world: &World, by: WorkerId, t: &mut Nanos) -> bool {
+        self.searching -= 1;
+        t.0 += self.searching_line.write(*t, by, &world.space, &world.cost).0;
+        self.searching == 0
+    }
+
+    /// Sets the idle bit of `worker`.
+    fn announce(&mut self, world: &World, worker: WorkerId, t: &mut Nanos) {
+        let seat = self.seats[worker.index()];
+        let (space, cost) = (&world.space, &world.cost);
+        self.count += 1;
+        t.0 += self.count_line.write(*t, worker, space, cost).0;
+        let (bits, line) = &mut self.groups[seat.group];
+        t.0 += line.write(*t, worker, space, cost).0;
+        let was_empty = *bits == 0;
+        *bits |= 1 << seat.member;
+        let (idle, line) = &mut self.llcs[self.llc_of[seat.group].index()];
+        *idle += 1;
+        if was_empty {
+            t.0 += line.write(*t, worker, space, cost).0;
+        }
+    }
+
+    /// Clears the idle bit of `seat`, which is set.
+    fn clear(&mut self, world: &World, seat: Seat, by: Option<WorkerId>, t: &mut Nanos) {
+        let (space, cost) = (&world.space, &world.cost);
+        let (bits, line) = &mut self.groups[seat.group];
+        *bits &= !(1 << seat.member);
+        let is_empty = *bits == 0;
+        self.count -= 1;
+        let (idle, summary) = &mut self.llcs[self.llc_of[seat.group].index()];
+        *idle -= 1;
+        let Some(by) = by else {
+            return;
+        };
+        t.0 += line.write(*t, by, space, cost).0;
+        t.0 += self.count_line.write(*t, by, space, cost).0;
+        if is_empty {
+            t.0 += summary.write(*t, by, space, cost).0;
+        }
+    }
+
+    /// Claims one idle member of `group`: `prefer` if it is idle, any other but `avoid` else, `avoid` last.
+    pub(super) fn claim_in_group(
+        &mut self,
+        world: &World,
+        group: usize,
+        prefer: Option<u8>,
+        avoid: Option<Seat>,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) -> Option<Seat> {
+        let idle = self.groups[group].0;
+        let others = idle & !avoid.map_or(0, |seat| 1 << seat.member);
+        let preferred = prefer.filter(|member| idle & (1 << member) != 0);
+        let lowest = if others == 0 { idle } else { others }.trailing_zeros();
+        let member = preferred.or_else(|| u8::try_from(lowest).ok().filter(|_| idle != 0))?;
+        let seat = Seat { group, member };
+        self.clear(world, seat, by, t);
+        Some(seat)
+    }
+
+    /// Claims the worker that went idle last, if it still is and is not the sentinel.
+    pub(super) fn claim_recent(&mut self, world: &World, by: Option<WorkerId>, t: &mut Nanos) -> Option<Seat> {
+        let recent = self.recent.filter(|recent| Some(*recent) != self.sentinel)?;
+        let seat = self.seats[recent.index()];
+        if self.groups[seat.group].0 & (1 << seat.member) == 0 {
+            return None;
+        }
+        self.clear(world, seat, by, t);
+        Some(seat)
+    }
+
+    fn take_duty(&mut self, worker: WorkerId) -> bool {
+        *self.sentinel.get_or_insert(worker) == worker
+    }
+
+    fn resign(&mut self, worker: WorkerId) {
+        if self.sentinel == Some(worker) {
+            self.sentinel = None;
+        }
+    }
+}
+
+impl Shipped {
+    /// Out of work: searches. A claimed worker is counted as a searcher already.
+    pub(super) fn dry(&mut self, world: &mut World, worker: WorkerId, claimed: bool, t: Nanos) -> Next {
+        self.search_from(world, worker, claimed, false, t)
+    }
+
+    fn search_from(&mut self, world: &mut World, worker: WorkerId, claimed: bool, rescue: bool, t: Nanos) -> Next {
+        let start = t;
+        let mut t = t;
+        if !claimed {
+            self.sleepers.start_search(world, Some(worker), &mut t);
+        }
+        self.workers[worker.index()].dry_since.get_or_insert(start);
+        let found = self
+            .observe(world, worker, &mut t)
+            .or_else(|| self.search(world, worker, rescue, &mut t));
+        let me = &mut self.workers[worker.index()];
+        me.clock = t;
+        me.countdown = me.interval;
+        me.phase = match found {
+            Some(task) => Phase::Found { task, rescue },
+            None => Phase::Dry,
+        };
+        let counters = world.counters(worker);
+        counters.useless_unparks += u64::from(claimed && found.is_none());
+        counters.overhead_ns += t.since(start).0;
+        Next::At(t)
+    }
+
+    /// The search has found something: stops searching, wakes others for what else there is.
+    pub(super) fn found(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        task: crate::TaskId,
+        rescue: bool,
+        t: Nanos,
+    ) -> Next {
+        let mut t = t;
+        let last = self.sleepers.stop_search(world, worker, &mut t);
+        world.counters(worker).rescues += u64::from(rescue);
+        if !self.workers[worker.index()].deque.is_empty() || (last && self.anything_shared(world, worker, &mut t)) {
+            self.offer(world, worker, &mut t);
+        }
+        self.name_successor(world, worker, &mut t);
+        self.run(world, worker, task, t)
+    }
+
+    /// The search has found nothing: announces itself, looks once more, and spins.
+    pub(super) fn sleep(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Next {
+        let mut t = now;
+        self.sleepers.recent = Some(worker);
+        let last = self.sleepers.stop_search(world, worker, &mut t);
+        self.sleepers.announce(world, worker, &mut t);
+        if self.final_look(world, worker, last, &mut t) {
+            let seat = self.sleepers.seats[worker.index()];
+            self.sleepers.clear(world, seat, Some(worker), &mut t);
+            world.counters(worker).overhead_ns += t.since(now).0;
+            return self.search_from(world, worker, false, false, t);
+        }
+        world.trace.note(now, worker.0, What::Sleep, None);
+        let counters = world.counters(worker);
+        counters.parks += 1;
+        counters.overhead_ns += t.since(now).0;
+        if self.workers.len() > 1 {
+            self.sleepers.take_duty(worker);
+        }
+        let spin = world.policy.config.spin_max.min(self.wake_cost);
+        self.workers[worker.index()].phase = Phase::Spinning;
+        Next::At(Nanos(t.0 + spin.0))
+    }
+
+    /// It has spun for long enough.
+    pub(super) fn park(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
+        self.workers[worker.index()].phase = Phase::Parked;
+        world.counters(worker).overhead_ns += world.cost.park_call;
+        if self.sleepers.sentinel != Some(worker) {
+            return Next::Sleep;
+        }
+        let interval = world.policy.config.sentinel_interval;
+        let passed = self.workers[worker.index()].rounds.passed(t);
+        Next::At(Nanos(t.0 + interval.since(passed).0.max(1)))
+    }
+
+    /// The sentinel's interval has ended.
+    pub(super) fn sentinel_look(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
+        world.counters(worker).sentinel_looks += 1;
+        let interval = world.policy.config.sentinel_interval;
+        match self.look(world, worker, t) {
+            Look::Stuck => {
+                let mut t = t;
+                self.sleepers.resign(worker);
+                let seat = self.sleepers.seats[worker.index()];
+                self.sleepers.clear(world, seat, Some(worker), &mut t);
+                self.search_from(world, worker, false, true, t)
+            }
+            Look::Active => Next::At(Nanos(t.0 + interval.0)),
+            Look::Quiet if (self.sleepers.count() as usize) < self.workers.len() => Next::At(Nanos(t.0 + interval.0)),
+            Look::Quiet => {
+                self.sleepers.resign(worker);
+                Next::Sleep
+            }
+        }
+    }
+
+    /// It was claimed, and the token is there.
+    pub(super) fn come_back(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
+        self.sleepers.resign(worker);
+        let me = &mut self.workers[worker.index()];
+        let cost = t.since(me.unparked_at).0.min(100_000);
+        let old = self.wake_cost.0;
+        self.wake_cost = Nanos((old - old / 8 + cost / 8).max(1_000));
+        self.search_from(world, worker, true, false, t)
+    }
+
+    /// Posts the token that a claim owes.
+    pub(super) fn wake_claimed(&mut self, world: &mut World, seat: Seat, by: Option<WorkerId>, t: &mut Nanos) {
+        let worker = world.policy.plan.groups[seat.group].members[usize::from(seat.member)];
+        self.sleepers.start_search(world, by, t);
+        world.trace.note(*t, worker.0, What::Claim, None);
+        let parked = self.workers[worker.index()].phase == Phase::Parked;
+        let way = by.map_or(0, |by| world.cost.line(world.space.distance(by, worker)).0);
+        let me = &mut self.workers[worker.index()];
+        me.unparked_at = *t;
+        me.phase = Phase::Claimed;
+        if parked && by.is_some() {
+            t.0 += world.cost.unpark_call;
+        }
+        let latency = if parked { world.cost.parked_latency } else { way };
+        world.continue_at(worker, Nanos(t.0 + way + latency));
+        if let Some(by) = by {
+            let counters = world.counters(by);
+            counters.unparks += 1;
+            counters.unparks_futex += u64::from(parked);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! hackbench: groups in which every sender writes to every receiver.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{ChannelId, ChannelSpec, Context, NewTask, Setup, Step, TaskId, Transport, Workload};
+
+/// Groups of `fds` senders and `fds` receivers. Each receiver has one channel, and a sender writes one message to each
+/// of its group in turn, `loops` times.
+///
+/// ```
+/// use quadrille_sim::Hackbench;
+///
+/// let hackbench: Hackbench = "g=32,via=pipe".parse()?;
+/// assert_eq!((hackbench.groups, hackbench.fds, hackbench.tasks()), (32, 20, 1280));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hackbench {
+    /// Groups. Default 10.
+    pub groups: u32,
+    /// Senders, and receivers, in a group. Default 20.
+    pub fds: u32,
+    /// Messages from each sender to each receiver; 0: without end. Default 0.
+    pub loops: u64,
+    /// Bytes of a message. Default 100.
+    pub bytes: u32,
+    /// What carries them. Default channels.
+    pub via: Transport,
+    state: State,
+}
+
+/// Where the senders and receivers are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    /// By task: messages sent or received.
+    counts: Vec<u64>,
+}
+
+impl Default for Hackbench {
+    fn default() -> Self {
+        Self {
+            groups: 10,
+            fds: 20,
+            loops: 0,
+            bytes: 100,
+            via: Transport::Channel,
+            state: State::default(),
+        }
+    }
+}
+
+/// Bytes that a channel holds: what the kernel gives a pipe, and a page of it.
+const RING: u32 = 65_536;
+const PAGE: u32 = 4_096;
+
+impl Hackbench {
+    /// Senders and receivers together.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        2 * u64::from(self.groups) * u64::from(self.fds)
+    }
+
+    /// Channel `i` belongs to receiver `i` of all.
+    fn channel(&self, group: u32, receiver: u32) -> ChannelId {
+        ChannelId(group * self.fds + receiver)
+    }
+}
+
+impl Workload for Hackbench {
+    fn name(&self) -> String {
+        format!("hackbench:{self}")
+    }
+
+    fn start(&mut self, setup: &mut Setup<'_>) {
+        let spec = ChannelSpec {
+            capacity: (RING / self.bytes).max(1),
+            bytes: self.bytes,
+            grain: match self.via {
+                Transport::Channel => 1,
+                Transport::Pipe => (PAGE / self.bytes).max(1),
+            },
+            transport: self.via,
+        };
+        for _ in 0..self.groups * self.fds {
+            setup.channel(spec);
+        }
+        for _ in 0..self.tasks() {
+            setup.task(NewTask::default());
+        }
+        self.state.counts = vec![0; usize::try_from(self.tasks()).unwrap_or_default()];
+    }
+
+    fn step(&mut self, task: TaskId, context: &mut Context<'_>) -> Step {
+        let members = 2 * self.fds;
+        let (group, member) = (task.0 / members, task.0 % members);
+        let Some(count) = self.state.counts.get_mut(task.index()) else {
+            return Step::Exit;
+        };
+        let past = *count;
+        *count += 1;
+        let is_receiver = member < self.fds;
+        // The message before has arrived.
+        context.done(u64::from(is_receiver && past > 0));
+        if self.loops > 0 && past >= self.loops * u64::from(self.fds) {
+            return Step::Exit;
+        }
+        if is_receiver {
+            Step::Recv(self.channel(group, member))
+        } else {
+            let receiver = u32::try_from(past % u64::from(self.fds)).unwrap_or_default();
+            Step::Send(self.channel(group, receiver))
+        }
+    }
+}
+
+impl FromStr for Hackbench {
+    type Err = String;
+
+    /// `name=value,…` with `g` (groups), `f` (fds), `l` (loops), `s` (bytes), `via` (channel or pipe).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut hackbench = Self::default();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let (name, value) = item
+                .split_once('=')
+                .ok_or_else(|| format!("hackbench `{item}`: expected name=value"))?;
+            let number = |least: u32| match value.parse::<u32>() {
+                Ok(number) if number >= least => Ok(number),
+                _ => Err(format!(
+                    "hackbench {name}={value}: expected a whole number from {least} on"
+                )),
+            };
+            match name {
+                "g" => hackbench.groups = number(1)?,
+                "f" => hackbench.fds = number(1)?,
+                "l" => hackbench.loops = u64::from(number(0)?),
+                "s" => hackbench.bytes = number(1)?,
+                "via" if value == "channel" => hackbench.via = Transport::Channel,
+                "via" if value == "pipe" => hackbench.via = Transport::Pipe,
+                "via" => return Err(format!("hackbench via={value}: expected channel or pipe")),
+                _ => return Err(format!("hackbench `{name}`: expected g, f, l, s or via")),
+            }
+        }
+        if hackbench.tasks() > 1 << 20 {
+            return Err(format!(
+                "hackbench: {} groups of {} senders and receivers are more than {} tasks",
+                hackbench.groups,
+                hackbench.fds,
+                1 << 20
+            ));
+        }
+        Ok(hackbench)
+    }
+}
+
+impl fmt::Display for Hackbench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "g={},f={},l={},s={}", self.groups, self.fds, self.loops, self.bytes)?;
+        match self.via {
+            Transport::Channel => f.write_str(",via=channel"),
+            Transport::Pipe => f.write_str(",via=pipe"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_round_trip() {
+        for text in ["g=10,f=20,l=0,s=100,via=channel", "g=1,f=2,l=3,s=4,via=pipe"] {
+            assert_eq!(text.parse::<Hackbench>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn texts_that_are_none_are_answered_in_one_line() {
+        for (text, expected) in [
+            ("g", "name=value"),
+            ("g=0", "from 1 on"),
+            ("l=-1", "from 0 on"),
+            ("via=fifo", "channel or pipe"),
+            ("x=1", "g, f, l, s or via"),
+            ("g=100000,f=100", "1048576 tasks"),
+        ] {
+            let message = text.parse::<Hackbench>().unwrap_err();
+            assert!(
+                message.contains(expected) && !message.contains('\n'),
+                "{text}: {message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! What all models have in common: tasks and their steps, time, counters.
+
+use quadrille_policy::{Nanos, Policy, Rng, TaskPolicy, WorkerId};
+use quadrille_topology::{Distance, Topology};
+
+use crate::channel::{Channel, Done};
+use crate::cost::Cost;
+use crate::engine::EventQueue;
+use crate::histogram::Histogram;
+use crate::memory::{Access, Channels, Memory};
+use crate::metrics::Counters;
+use crate::space::Space;
+use crate::trace::{Trace, What};
+use crate::workload::{Context, NewTask, Setup, Step, TaskId, Touch, Workload};
+
+/// What a last-level cache of unknown size holds, bytes.
+const LLC_BYTES: u64 = 32 << 20;
+
+/// A task.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) policy: TaskPolicy,
+    pub(crate) last_worker: Option<WorkerId>,
+    /// When it became ready.
+    pub(crate) ready_at: Nanos,
+    /// A step that has not ended: tried again, or gone on with, when the task runs.
+    pending: Option<Step>,
+    waits: Waits,
+    /// Woken while it did not wait.
+    token: bool,
+    started_after: Option<Nanos>,
+    spawned: Option<TaskId>,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// Nothing: it runs or is ready.
+    No,
+    /// A channel, whose list it is in.
+    Channel,
+    /// Somebody to wake it.
+    Wake,
+    /// The end of its sleep.
+    Timer,
+}
+
+/// What ended a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing: the task goes on.
+    Goes,
+    /// It waits.
+    Blocks,
+    /// It lets others run.
+    Yields,
+    /// It has ended.
+    Exits,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Did {
+    pub(crate) took: Nanos,
+    pub(crate) end: End,
+    /// Tasks that are ready because of it.
+    pub(crate) wakes: [Option<TaskId>; 2],
+    /// A task that it made.
+    pub(crate) spawned: Option<TaskId>,
+}
+
+impl Did {
+    fn new(took: Nanos, end: End) -> Self {
+        Self {
+            took,
+            end,
+            wakes: [None; 2],
+            spawned: None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    running: Option<TaskId>,
+    /// Of its valid event.
+    ticket: u64,
+    counters: Counters,
+}
+
+/// Machine, tasks and time.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) policy: Policy,
+    pub(crate) space: Space,
+    pub(crate) cost: Cost,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) events: EventQueue,
+    pub(crate) trace: Trace,
+    pub(crate) ready_to_run: Histogram,
+    pub(crate) samples: Histogram,
+    pub(crate) done: u64,
+    /// Tasks that have not ended.
+    pub(crate) live: u64,
+    workers: Vec<Worker>,
+    /// By core: workers with a task.
+    busy: Vec<u8>,
+    channels: Vec<Channel>,
+    memories: Vec<Memory>,
+    memory_channels: Vec<Channels>,
+    llc_bytes: Vec<u64>,
+    rng: Rng,
+}
+
+impl World {
+    pub(crate) fn new(policy: Policy, topology: &Topology, cost: Cost, seed: u64, trace: Trace) -> Self {
+        let plan = &policy.plan;
+        let cores = plan.workers.iter().map(|worker| worker.core.index() + 1).max();
+        let sizes = plan.llcs.iter().map(|llc| {
+            let pu = plan.workers[llc.workers[0].index()].pu;
+            let llc = topology.pus()[pu.index()].llc;
+            topology.llcs()[llc.index()].size_bytes.unwrap_or(LLC_BYTES)
+        });
+        Self {
+            space: Space::new(plan, topology),
+            llc_bytes: sizes.collect(),
+            workers: plan.workers.iter().map(|_| Worker::default()).collect(),
+            busy: vec![0; cores.unwrap_or_default()],
+            memory_channels: vec![Channels::default(); plan.nodes.len()],
+            cost,
+            tasks: Vec::new(),
+            events: EventQueue::default(),
+            trace,
+            ready_to_run: Histogram::default(),
+            samples: Histogram::default(),
+            done: 0,
+            live: 0,
+            channels: Vec::new(),
+            memories: Vec::new(),
+            rng: Rng::new(seed),
+            policy,
+        }
+    }
+
+    /// Lets the workload make what it starts with; returns its first tasks.
+    pub(crate) fn set_up(&mut self, workload: &mut impl Workload) -> Vec<TaskId> {
+        let mut tasks = Vec::new();
+        workload.start(&mut Setup {
+            channels: &mut self.channels,
+            memories: &mut self.memories,
+            tasks: &mut tasks,
+            workers: self.workers.len(),
+        });
+        tasks.into_iter().map(|task| self.new_task(task, None)).collect()
+    }
+
+    fn new_task(&mut self, new: NewTask, by: Option<WorkerId>) -> TaskId {
+        let id = TaskId(u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks"));
+        self.live += 1;
+        self.tasks.push(Task {
+            policy: self.policy.new_task(by, new.set),
+            last_worker: None,
+            ready_at: Nanos(0),
+            pending: None,
+            waits: Waits::No,
+            token: false,
+            started_after: None,
+            spawned: None,
+        });
+        id
+    }
+
+    /// Number of workers.
+    pub(crate) fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The counters of a worker.
+    #[inline]
+    pub(crate) fn counters(&mut self, worker: WorkerId) -> &mut Counters {
+        &mut self.workers[worker.index()].counters
+    }
+
+    /// The counters of all workers.
+    pub(crate) fn all_counters(&self) -> Vec<Counters> {
+        self.workers.iter().map(|worker| worker.counters).collect()
+    }
+
+    /// The task that a worker runs.
+    #[inline]
+    pub(crate) fn running(&self, worker: WorkerId) -> Option<TaskId> {
+        self.workers[worker.index()].running
+    }
+
+    /// `worker` goes on at `at`, and not when it would have before.
+    #[inline]
+    pub(crate) fn continue_at(&mut self, worker: WorkerId, at: Nanos) {
+        self.workers[worker.index()].ticket = self.events.push_worker(at, worker.0);
+    }
+
+    /// Whether an event of `worker` is still meant.
+    #[inline]
+    pub(crate) fn is_valid(&self, worker: WorkerId, ticket: u64) -> bool {
+        self.workers[worker.index()].ticket == ticket
+    }
+
+    /// Notes that a task became ready.
+    pub(crate) fn note_ready(&mut self, task: TaskId, by: Option<WorkerId>, now: Nanos) {
+        self.trace
+            .note(now, by.map_or(u16::MAX, |by| by.0), What::Wake, Some(task));
+        let task = &mut self.tasks[task.index()];
+        task.ready_at = now;
+        task.waits = Waits::No;
+    }
+
+    /// `worker` begins to run `task` at `at`; returns when the task's working set is there.
+    pub(crate) fn start(&mut self, worker: WorkerId, task: TaskId, at: Nanos) -> Nanos {
+        self.trace.note(at, worker.0, What::Run, Some(task));
+        let (last, waited) = {
+            let task = &mut self.tasks[task.index()];
+            let waited = at.since(task.ready_at);
+            task.started_after = Some(waited);
+            (task.last_worker.replace(worker), waited)
+        };
+        self.ready_to_run.record(waited);
+        let distance = last.map_or(Distance::Same, |last| self.space.distance(last, worker));
+        if let Some(last) = last.filter(|last| *last != worker) {
+            self.count_migration(last, worker);
+        }
+        self.counters(worker).polls += 1;
+        let refill = self.cost.refill(distance);
+        self.counters(worker).busy_ns += refill.0;
+        self.workers[worker.index()].running = Some(task);
+        self.busy[self.space.core(worker).index()] += 1;
+        Nanos(at.0 + refill.0)
+    }
+
+    fn count_migration(&mut self, from: WorkerId, to: WorkerId) {
+        let plan = &self.policy.plan;
+        let (a, b) = (&plan.workers[from.index()], &plan.workers[to.index()]);
+        let (same_group, same_llc, same_node) = (a.group == b.group, a.llc == b.llc, a.node == b.node);
+        let counters = self.counters(to);
+        *if same_group {
+            &mut counters.migrations_group
+        } else if same_llc {
+            &mut counters.migrations_llc
+        } else if same_node {
+            &mut counters.migrations_node
+        } else {
+            &mut counters.migrations_machine
+        } += 1;
+    }
+
+    /// `worker`'s task runs no longer.
+    pub(crate) fn stop(&mut self, worker: WorkerId, task: TaskId, end: End, now: Nanos) {
+        let what = match end {
+            End::Goes | End::Yields => What::Yield,
+            End::Blocks => What::Block,
+            End::Exits => What::Exit,
+        };
+        self.live -= u64::from(end == End::Exits);
+        self.trace.note(now, worker.0, what, Some(task));
+        self.workers[worker.index()].running = None;
+        self.busy[self.space.core(worker).index()] -= 1;
+    }
+
+    /// One step of `worker`'s task, which begins at `now` and takes at most about `limit` of computing.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        workload: &mut impl Workload,
+        worker: WorkerId,
+        task: TaskId,
+        now: Nanos,
+        limit: Nanos,
+    ) -> Did {
+        let step = match self.tasks[task.index()].pending.take() {
+            Some(step) => step,
+            None => self.ask(workload, worker, task, now),
+        };
+        let mut did = self.carry_out(step, worker, task, now, limit);
+        did.took = self.slowed(worker, did.took);
+        self.counters(worker).busy_ns += did.took.0;
+        did
+    }
+
+    fn ask(&mut self, workload: &mut impl Workload, worker: WorkerId, task: TaskId, now: Nanos) -> Step {
+        let state = &mut self.tasks[task.index()];
+        let mut context = Context {
+            now,
+            worker,
+            started_after: state.started_after.take(),
+            spawned: state.spawned.take(),
+            rng: &mut self.rng,
+            done: &mut self.done,
+            samples: &mut self.samples,
+        };
+        workload.step(task, &mut context)
+    }
+
+    fn carry_out(&mut self, step: Step, worker: WorkerId, task: TaskId, now: Nanos, limit: Nanos) -> Did {
+        match step {
+            Step::Compute(time) if time > limit => {
+                self.tasks[task.index()].pending = Some(Step::Compute(time.since(limit)));
+                Did::new(limit, End::Goes)
+            }
+            Step::Compute(time) => Did::new(time, End::Goes),
+            Step::Send(channel) => {
+                let (space, cost) = (&self.space, &self.cost);
+                let done = self.channels[channel.index()].send(task, now, worker, space, cost);
+                self.did_pass(step, worker, task, &done)
+            }
+            Step::Recv(channel) => {
+                let (space, cost) = (&self.space, &self.cost);
+                let done = self.channels[channel.index()].recv(task, now, worker, space, cost);
+                self.did_pass(step, worker, task, &done)
+            }
+            Step::Sleep(time) => {
+                self.events.push_timer(Nanos(now.0 + time.0), task);
+                self.tasks[task.index()].waits = Waits::Timer;
+                Did::new(Nanos(0), End::Blocks)
+            }
+            Step::Wake(other) => Did {
+                wakes: [self.wake(other), None],
+                ..Did::new(Nanos(self.cost.line_same), End::Goes)
+            },
+            Step::Wait => {
+                let state = &mut self.tasks[task.index()];
+                let end = if std::mem::take(&mut state.token) {
+                    End::Goes
+                } else {
+                    state.waits = Waits::Wake;
+                    End::Blocks
+                };
+                Did::new(Nanos(self.cost.line_same), end)
+            }
+            Step::Spawn(new) => {
+                let id = self.new_task(new, Some(worker));
+                self.tasks[task.index()].spawned = Some(id);
+                Did {
+                    spawned: Some(id),
+                    ..Did::new(Nanos(self.cost.poll), End::Goes)
+                }
+            }
+            Step::Touch(touch) => Did::new(self.touch(touch, worker, now), End::Goes),
+            Step::Yield => Did::new(Nanos(0), End::Yields),
+            Step::Exit => Did::new(Nanos(0), End::Exits),
+        }
+    }
+
+    fn did_pass(&mut self, step: Step, worker: WorkerId, task: TaskId, done: &Done) -> Did {
+        self.counters(worker).lock_wait_ns += done.waited.0;
+        let end = if done.passed {
+            End::Goes
+        } else {
+            let state = &mut self.tasks[task.index()];
+            state.pending = Some(step);
+            state.waits = Waits::Channel;
+            End::Blocks
+        };
+        Did {
+            wakes: done.wakes,
+            ..Did::new(done.took, end)
+        }
+    }
+
+    /// The task, if that makes it ready.
+    fn wake(&mut self, task: TaskId) -> Option<TaskId> {
+        let state = self.tasks.get_mut(task.index())?;
+        if state.waits == Waits::Wake {
+            return Some(task);
+        }
+        state.token = true;
+        None
+    }
+
+    fn touch(&mut self, touch: Touch, by: WorkerId, now: Nanos) -> Nanos {
+        let capacity = self.llc_bytes[self.space.llc(by).index()];
+        let access = Access {
+            now,
+            by,
+            bytes: touch.bytes,
+            write: touch.write,
+            space: &self.space,
+            cost: &self.cost,
+            capacity,
+        };
+        self.memories[touch.memory.index()].touch(&access, &mut self.memory_channels)
+    }
+
+    /// What a step takes while the sibling is busy too.
+    #[inline]
+    fn slowed(&self, worker: WorkerId, time: Nanos) -> Nanos {
+        if self.busy[self.space.core(worker).index()] > 1 {
+            Nanos(time.0 * self.cost.smt_slowdown / 1024)
+        } else {
+            time
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! hackbench ends with every message counted, whatever the machine, the policy and the model.
+
+use quadrille_sim::{Hackbench, Model, Nanos};
+
+use crate::run;
+
+const FOREVER: Nanos = Nanos::from_millis(10_000);
+
+fn check(machine: &str, config: &str, model: Model, hackbench: &str) {
+    let workload: Hackbench = hackbench.parse().unwrap();
+    let messages = u64::from(workload.groups) * u64::from(workload.fds).pow(2) * workload.loops;
+    let report = run(machine, config, model, workload, 7, FOREVER);
+    let which = format!("{model}: {hackbench} on {machine} with {config}");
+    assert!(
+        report.finished && report.stalled == 0,
+        "{which}: {} stalled",
+        report.stalled
+    );
+    assert_eq!(report.done, messages, "{which}");
+    let total = report.total();
+    assert_eq!(total.rescued_by_timeout, 0, "{which}");
+    assert_eq!(report.ready_to_run.count(), total.polls, "{which}");
+    let time = report.time.0 * report.workers.len() as u64;
+    assert!(
+        total.busy_ns <= time + 1_000_000,
+        "{which}: {} busy of {time}",
+        total.busy_ns
+    );
+}
+
+#[test]
+fn every_message_arrives_on_every_machine() {
+    for machine in [
+        "pu:1",
+        "core:1 pu:2",
+        "l2:4",
+        "llc:2 l2:4 pu:2",
+        "node:2 llc:2 l2:2 core:4",
+        "node:[llc:2 l2:3, llc:1 core:5]",
+    ] {
+        check(machine, "default", Model::Shipped, "g=3,f=4,l=50");
+        check(machine, "baseline", Model::Shipped, "g=3,f=4,l=50");
+    }
+}
+
+#[test]
+fn every_message_arrives_under_every_policy() {
+    for config in [
+        "group=1",
+        "group=16",
+        "group=8,contention=spin",
+        "filter=off",
+        "cap=fixed:1:2ms",
+        "lazy=off",
+        "numa=off,gates=off",
+        "wake-cost=off",
+        "spin=0ns",
+        "adversary=random",
+        "adversary=zero",
+        "adversary=farthest",
+    ] {
+        check("node:2 llc:2 l2:4 pu:2", config, Model::Shipped, "g=6,f=5,l=20");
+        check("node:2 llc:2 l2:4 pu:2", config, Model::Shipped, "g=2,f=3,l=20,s=40000");
+    }
+}
+
+#[test]
+fn full_channels_make_senders_wait() {
+    check("l2:4", "default", Model::Shipped, "g=1,f=2,l=5000,s=4000");
+    check("l2:4", "default", Model::Shipped, "g=1,f=2,l=5000,s=100,via=pipe");
+}
