@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use quadrille_policy::{Nanos, WorkerId};
 
 use crate::cost::Cost;
-use crate::line::{Lock, Taken};
+use crate::line::{Lock, Taken, When};
 use crate::space::Space;
 use crate::workload::{ChannelSpec, TaskId, Transport};
 
@@ -21,6 +21,8 @@ pub(crate) struct Channel {
     receivers: VecDeque<TaskId>,
     lock: Lock,
     writer: WorkerId,
+    /// When the last of those that sleep for the lock has its turn.
+    turns_until: Nanos,
 }
 
 /// What became of an operation.
@@ -30,8 +32,10 @@ pub(crate) struct Done {
     pub(crate) took: Nanos,
     /// How much of that was waiting for the lock.
     pub(crate) waited: Nanos,
-    /// Whether the message went through; if not, the task waits in the channel's list.
+    /// Whether the message went through; if not, the task waits in the channel's list, or for its turn.
     pub(crate) passed: bool,
+    /// The task sleeps for the lock: until when, and who wakes it then.
+    pub(crate) turn: Option<(Nanos, WorkerId)>,
     /// Who is ready because of it.
     pub(crate) wakes: [Option<TaskId>; 2],
 }
@@ -50,13 +54,17 @@ impl Channel {
             receivers: VecDeque::new(),
             lock: Lock::default(),
             writer: WorkerId(0),
+            turns_until: Nanos(0),
         }
     }
 
     /// `task` on worker `by` puts a message in.
     pub(crate) fn send(&mut self, task: TaskId, now: Nanos, by: WorkerId, space: &Space, cost: &Cost) -> Done {
+        if let Some(done) = self.sleeps(now, cost.pipe_write, cost) {
+            return done;
+        }
         let taken = self.enter(now, by, Nanos(0), space, cost);
-        let mut done = self.done(now, taken, cost.pipe_write, cost);
+        let mut done = self.done(taken, cost.pipe_write, cost);
         if self.len == self.spec.capacity {
             self.senders.push_back(task);
             return done;
@@ -73,6 +81,9 @@ impl Channel {
 
     /// `task` on worker `by` takes a message out.
     pub(crate) fn recv(&mut self, task: TaskId, now: Nanos, by: WorkerId, space: &Space, cost: &Cost) -> Done {
+        if let Some(done) = self.sleeps(now, cost.pipe_read, cost) {
+            return done;
+        }
         let lines = u64::from(self.spec.bytes.div_ceil(64));
         // The first line of the message comes at full price, the rest is on its way meanwhile.
         let message = if self.len == 0 {
@@ -81,7 +92,7 @@ impl Channel {
             Nanos(cost.line(space.distance(self.writer, by)).0 * (3 + lines) / 4)
         };
         let taken = self.enter(now, by, message, space, cost);
-        let mut done = self.done(now, taken, cost.pipe_read, cost);
+        let mut done = self.done(taken, cost.pipe_read, cost);
         done.took.0 += message.0;
         if self.len == 0 {
             self.receivers.push_back(task);
@@ -98,6 +109,22 @@ impl Channel {
         done
     }
 
+    /// A pipe's mutex is spun for only so long. Who sleeps is woken when its turn is: after all who are at it now, one after
+    /// the other. It may find others there again.
+    fn sleeps(&mut self, now: Nanos, system_call: u64, cost: &Cost) -> Option<Done> {
+        let free_at = self.lock.free_at();
+        if self.spec.transport == Transport::Channel || free_at.since(now).0 <= cost.pipe_spin {
+            return None;
+        }
+        let turn = Nanos(free_at.max(self.turns_until).0 + cost.pipe_hold);
+        self.turns_until = turn;
+        let at_once = Taken::default();
+        Some(Done {
+            turn: Some((turn, self.lock.holder())),
+            ..self.done(at_once, system_call / 2, cost)
+        })
+    }
+
     fn free(&self) -> u32 {
         self.spec.capacity - self.len
     }
@@ -111,18 +138,20 @@ impl Channel {
             Transport::Channel => more_lines,
             Transport::Pipe => more_lines + message.0 + cost.pipe_hold,
         };
-        self.lock.take(now, by, Nanos(hold), space, cost)
+        self.lock
+            .take(When { event: now, own: now }, by, Nanos(hold), space, cost)
     }
 
-    fn done(&self, now: Nanos, taken: Taken, system_call: u64, cost: &Cost) -> Done {
+    fn done(&self, taken: Taken, system_call: u64, cost: &Cost) -> Done {
         let base = match self.spec.transport {
             Transport::Channel => cost.channel_op,
             Transport::Pipe => system_call,
         };
         Done {
-            took: Nanos(taken.at.since(now).0 + base),
+            took: Nanos(taken.took.0 + base),
             waited: taken.waited,
             passed: false,
+            turn: None,
             wakes: [None; 2],
         }
     }

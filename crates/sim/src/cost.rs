@@ -121,6 +121,9 @@ costs! {
     pipe_read = 440;
     /// What of either is spent under the pipe's lock. Assumed.
     pipe_hold = 120;
+    /// Waiting for a pipe's mutex in sight of its holder, at most; then the waiter sleeps, and the holder wakes it. The
+    /// kernel's limit is no time but its holder's or its own need to be rescheduled. Calibrated.
+    pipe_spin = 1_000;
     /// Lines of a pipe or channel that every operation writes: lock and heads. Assumed.
     channel_lines = 2;
 
@@ -134,6 +137,8 @@ costs! {
     scan_step = 8;
     /// Sending an interrupt to another CPU. Assumed (0.3 to 1 us).
     interrupt_send = 300;
+    /// Being interrupted by another CPU while a task runs, without what is then done. Assumed.
+    interrupt_handle = 500;
     /// From the interrupt to the first instruction of the idle CPU's handler, out of a light idle state. Assumed.
     interrupt_latency = 1_200;
     /// Going idle and coming back: timers, accounting. Assumed.

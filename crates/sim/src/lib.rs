@@ -3,8 +3,10 @@
 //!
 //! The decisions are those of `quadrille-policy`, asked through the same views as in the runtime: there is no copy of one
 //! here. What is simulated is everything around them: hardware threads, cache lines, locks, queues, sleeping and waking,
-//! each at a [`Cost`]. The [`Model`] of the scheduler is the runtime's: its slots, deques, groups, injectors and the protocol
-//! by which workers sleep.
+//! each at a [`Cost`]. Two [`Model`]s of a scheduler can be run:
+//!
+//! - *shipped*: the runtime, with its slots, deques, groups, injectors and the protocol by which workers sleep;
+//! - *kernel*: one locked run queue a CPU, as in Linux 6.5, to see whether published curves appear.
 //!
 //! Same machine, costs, configuration, model, workload and seed give the same run to the last event
 //! ([`Report::trace_hash`]). Times are simulated nanoseconds; claims from a simulator are orderings and ratios, never
@@ -30,11 +32,12 @@ mod channel;
 mod cost;
 mod engine;
 mod histogram;
+mod kernel;
 mod line;
 mod machine;
 mod memory;
 mod metrics;
-mod report;
+mod outcome;
 mod scheduler;
 mod shipped;
 mod simulation;
@@ -47,8 +50,8 @@ pub use cost::{Cost, CostError};
 pub use histogram::Histogram;
 pub use machine::{Machine, MachineError};
 pub use metrics::Counters;
+pub use outcome::Report;
 pub use quadrille_policy::{Config, Nanos};
-pub use report::Report;
 pub use scheduler::Model;
 pub use simulation::{Simulation, SimulationError};
 pub use workload::{

@@ -1,7 +1,9 @@
 //! Cache lines and locks in simulated time.
 //!
-//! Whoever wants one says when and gets the time at which it has it. Requests are served in the order in which they are
-//! made, which is the order of events.
+//! Whoever wants one says when and is told how long it takes. Requests are served in the order in which they are made, which
+//! is the order of events. What an event does takes time, so that the requests it makes lie a little ahead of it; if they
+//! were entered as of then, an earlier request of a later event would wait for a line that nobody has yet. So lines and locks
+//! are occupied from the time of the event on, and only the waiting is counted from the requester's own time.
 
 use std::collections::VecDeque;
 
@@ -9,6 +11,15 @@ use quadrille_policy::{Nanos, WorkerId};
 
 use crate::cost::Cost;
 use crate::space::Space;
+
+/// When something is requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct When {
+    /// The time of the event.
+    pub(crate) event: Nanos,
+    /// The requester's own time: the same, or later.
+    pub(crate) own: Nanos,
+}
 
 /// A cache line that several workers read and write.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +32,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads it at `now`; returns what that took. Reads do not queue up.
+    /// Reads it; returns what that took. Reads do not queue up.
     #[inline]
     pub(crate) fn read(&mut self, by: WorkerId, space: &Space, cost: &Cost) -> Nanos {
         let bit = 1_u64 << (by.0 % 64);
@@ -32,9 +43,9 @@ impl Line {
         cost.line(space.distance(self.owner, by))
     }
 
-    /// Writes it at `now`, after all earlier writes; returns what that took.
+    /// Writes it after all earlier writes; returns what that took.
     #[inline]
-    pub(crate) fn write(&mut self, now: Nanos, by: WorkerId, space: &Space, cost: &Cost) -> Nanos {
+    pub(crate) fn write(&mut self, when: When, by: WorkerId, space: &Space, cost: &Cost) -> Nanos {
         let transfer = if self.owner == by {
             // Its readers' copies are invalidated, which takes as long as to fetch one from nearby.
             if self.readers == 0 {
@@ -45,11 +56,11 @@ impl Line {
         } else {
             cost.line(space.distance(self.owner, by)).0
         };
-        let end = now.max(self.free_at).0 + transfer;
+        let waited = self.free_at.since(when.own);
         self.owner = by;
         self.readers = 0;
-        self.free_at = Nanos(end);
-        Nanos(end - now.0)
+        self.free_at = Nanos(when.event.max(self.free_at).0 + transfer);
+        Nanos(waited.0 + transfer)
     }
 }
 
@@ -63,30 +74,30 @@ pub(crate) struct Lock {
 }
 
 /// What taking a lock was like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// When the lock was there.
-    pub(crate) at: Nanos,
-    /// How long it was waited for, without the transfer of its line.
+    /// How long it took until the lock was there.
+    pub(crate) took: Nanos,
+    /// The part of it that was waiting, without the transfer of its line.
     pub(crate) waited: Nanos,
 }
 
 impl Lock {
-    /// Waits for the lock from `now` on and holds it for `hold`.
-    pub(crate) fn take(&mut self, now: Nanos, by: WorkerId, hold: Nanos, space: &Space, cost: &Cost) -> Taken {
-        while self.ends.front().is_some_and(|end| *end <= now) {
+    /// Waits for the lock and holds it for `hold`.
+    pub(crate) fn take(&mut self, when: When, by: WorkerId, hold: Nanos, space: &Space, cost: &Cost) -> Taken {
+        while self.ends.front().is_some_and(|end| *end <= when.event) {
             self.ends.pop_front();
         }
         let waiters = self.ends.len() as u64;
         let crowd = cost.lock_waiter * waiters.saturating_sub(1);
-        let free = now.max(self.free_at);
-        let at = Nanos(free.0 + cost.line(space.distance(self.holder, by)).0 + crowd);
+        let transfer = cost.line(space.distance(self.holder, by)).0 + crowd;
+        let waited = self.free_at.since(when.own);
         self.holder = by;
-        self.free_at = Nanos(at.0 + hold.0);
+        self.free_at = Nanos(when.event.max(self.free_at).0 + transfer + hold.0);
         self.ends.push_back(self.free_at);
         Taken {
-            at,
-            waited: free.since(now),
+            took: Nanos(waited.0 + transfer),
+            waited,
         }
     }
 
@@ -94,6 +105,12 @@ impl Lock {
     #[inline]
     pub(crate) fn is_taken(&self, now: Nanos) -> bool {
         self.free_at > now
+    }
+
+    /// When the last of those that have it or wait for it lets go of it.
+    #[inline]
+    pub(crate) fn free_at(&self) -> Nanos {
+        self.free_at
     }
 
     /// Who had it last.
@@ -109,6 +126,13 @@ mod tests {
     use quadrille_policy::{Plan, PlanOptions};
     use quadrille_topology::Topology;
 
+    fn at(now: u64) -> When {
+        When {
+            event: Nanos(now),
+            own: Nanos(now),
+        }
+    }
+
     fn space() -> Space {
         let machine: Topology = "node:2 l2:4".parse().unwrap();
         let plan = Plan::compile(&machine, &PlanOptions::default()).unwrap();
@@ -121,7 +145,7 @@ mod tests {
         let [near, far] = [WorkerId(1), WorkerId(4)];
         assert_eq!(line.read(near, &space, &cost), Nanos(cost.line_llc));
         assert_eq!(line.read(near, &space, &cost), Nanos(cost.line_same));
-        assert_eq!(line.write(Nanos(0), far, &space, &cost), Nanos(cost.line_remote));
+        assert_eq!(line.write(at(0), far, &space, &cost), Nanos(cost.line_remote));
         assert_eq!(line.read(near, &space, &cost), Nanos(cost.line_remote));
         assert_eq!(line.owner, far);
     }
@@ -130,26 +154,38 @@ mod tests {
     fn writes_queue_up() {
         let (space, cost, mut line) = (space(), Cost::default(), Line::default());
         let times: Vec<_> = (1..4)
-            .map(|w| line.write(Nanos(0), WorkerId(w), &space, &cost).0)
+            .map(|w| line.write(at(0), WorkerId(w), &space, &cost).0)
             .collect();
         assert_eq!(times, [50, 100, 150]);
     }
 
     #[test]
+    fn a_request_ahead_of_its_event_keeps_nobody_from_the_line() {
+        let (space, cost, mut line) = (space(), Cost::default(), Line::default());
+        let ahead = When {
+            event: Nanos(0),
+            own: Nanos(5_000),
+        };
+        assert_eq!(line.write(ahead, WorkerId(1), &space, &cost), Nanos(50));
+        assert_eq!(line.write(at(10), WorkerId(2), &space, &cost), Nanos(40 + 50));
+        assert_eq!(line.write(ahead, WorkerId(3), &space, &cost), Nanos(50));
+    }
+
+    #[test]
     fn a_lock_is_handed_on_and_crowds_cost() {
         let (space, cost, mut lock) = (space(), Cost::default(), Lock::default());
-        let mut take = |now, by| lock.take(Nanos(now), WorkerId(by), Nanos(100), &space, &cost);
+        let mut take = |now, by| lock.take(at(now), WorkerId(by), Nanos(100), &space, &cost);
         assert_eq!(
             take(0, 1),
             Taken {
-                at: Nanos(50),
+                took: Nanos(50),
                 waited: Nanos(0)
             }
         );
         assert_eq!(
             take(0, 2),
             Taken {
-                at: Nanos(200),
+                took: Nanos(200),
                 waited: Nanos(150)
             }
         );
@@ -157,14 +193,14 @@ mod tests {
         assert_eq!(
             take(0, 3),
             Taken {
-                at: Nanos(350 + 12),
+                took: Nanos(350 + 12),
                 waited: Nanos(300)
             }
         );
         assert_eq!(
             take(10_000, 3),
             Taken {
-                at: Nanos(10_001),
+                took: Nanos(1),
                 waited: Nanos(0)
             }
         );

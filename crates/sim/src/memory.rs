@@ -7,7 +7,7 @@
 use quadrille_policy::{LlcId, Nanos, NodeId, WorkerId};
 
 use crate::cost::Cost;
-use crate::line::Line;
+use crate::line::{Line, When};
 use crate::space::Space;
 use crate::workload::MemorySpec;
 
@@ -60,7 +60,7 @@ impl Memory {
         } = *access;
         if self.bytes <= LINE {
             return if access.write {
-                self.line.write(now, by, space, cost)
+                self.line.write(When { event: now, own: now }, by, space, cost)
             } else {
                 self.line.read(by, space, cost)
             };

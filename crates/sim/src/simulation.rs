@@ -6,8 +6,9 @@ use quadrille_policy::{Config, ConfigError, Nanos, Plan, PlanError, Policy, Work
 
 use crate::cost::Cost;
 use crate::engine::Event;
+use crate::kernel::{Kernel, Units};
 use crate::machine::Machine;
-use crate::report::Report;
+use crate::outcome::Report;
 use crate::scheduler::{Model, Next, Scheduler, Why};
 use crate::shipped::Shipped;
 use crate::trace::Trace;
@@ -89,6 +90,11 @@ impl<W: Workload> Simulation<W> {
                 let scheduler = Shipped::new(&self.world.policy, self.seed);
                 self.run_with(scheduler, until)
             }
+            Model::KernelFaithful { scattered } => {
+                let units = scattered.map_or(Units::Groups, Units::Scattered);
+                let scheduler = Kernel::new(&self.world.policy, units, self.seed);
+                self.run_with(scheduler, until)
+            }
         }
     }
 
@@ -153,6 +159,7 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
             if now > self.until {
                 return (self.until, events);
             }
+            self.world.now = now;
             match event {
                 Event::Worker { worker, ticket } => {
                     let worker = WorkerId(worker);
@@ -164,13 +171,19 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
                         None => self.dispatch(worker, now),
                     }
                 }
-                Event::Timer(task) => {
-                    self.ready(task, None, Why::Woken, now);
-                }
+                Event::Timer(task) => self.time_is_over(task, now),
             }
             (time, events) = (now, events + 1);
         }
         (time, events)
+    }
+
+    fn time_is_over(&mut self, task: TaskId, now: Nanos) {
+        let waker = self.world.waker(task);
+        let took = self.ready(task, waker, Why::Woken, now);
+        if let Some(waker) = waker {
+            self.world.owe(waker, took);
+        }
     }
 
     fn ready(&mut self, task: TaskId, by: Option<WorkerId>, why: Why, now: Nanos) -> Nanos {
@@ -193,8 +206,11 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
 
     /// A worker goes on with its task: one step, and further ones as long as nothing else happens before they end.
     fn advance(&mut self, worker: WorkerId, task: TaskId, mut now: Nanos) {
+        let debt = self.world.pay(worker);
+        self.world.counters(worker).busy_ns += debt.0;
+        now.0 += debt.0;
         loop {
-            let limit = self.scheduler.may_run(&self.world, worker, now);
+            let limit = self.scheduler.may_run(&mut self.world, worker, &mut now);
             if limit.0 == 0 {
                 return self.leave(worker, task, End::Yields, now);
             }
@@ -213,6 +229,7 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
             if !self.world.events.is_before_all(now) || now > self.until {
                 return self.world.continue_at(worker, now);
             }
+            self.world.now = now;
         }
     }
 

@@ -7,6 +7,7 @@ use crate::channel::{Channel, Done};
 use crate::cost::Cost;
 use crate::engine::EventQueue;
 use crate::histogram::Histogram;
+use crate::line::When;
 use crate::memory::{Access, Channels, Memory};
 use crate::metrics::Counters;
 use crate::space::Space;
@@ -30,6 +31,8 @@ pub(crate) struct Task {
     token: bool,
     started_after: Option<Nanos>,
     spawned: Option<TaskId>,
+    /// Who wakes it when its time is over; nobody but the clock otherwise.
+    waker: Option<WorkerId>,
 }
 
 /// What a task waits for.
@@ -85,12 +88,16 @@ struct Worker {
     running: Option<TaskId>,
     /// Of its valid event.
     ticket: u64,
+    /// Time that it has spent on others without having been put off for it yet.
+    debt: Nanos,
     counters: Counters,
 }
 
 /// Machine, tasks and time.
 #[derive(Debug)]
 pub(crate) struct World {
+    /// The time of the event.
+    pub(crate) now: Nanos,
     pub(crate) policy: Policy,
     pub(crate) space: Space,
     pub(crate) cost: Cost,
@@ -122,6 +129,7 @@ impl World {
             topology.llcs()[llc.index()].size_bytes.unwrap_or(LLC_BYTES)
         });
         Self {
+            now: Nanos(0),
             space: Space::new(plan, topology),
             llc_bytes: sizes.collect(),
             workers: plan.workers.iter().map(|_| Worker::default()).collect(),
@@ -166,8 +174,15 @@ impl World {
             token: false,
             started_after: None,
             spawned: None,
+            waker: None,
         });
         id
+    }
+
+    /// For requests of somebody whose own time is `own`.
+    #[inline]
+    pub(crate) fn when(&self, own: Nanos) -> When {
+        When { event: self.now, own }
     }
 
     /// Number of workers.
@@ -202,6 +217,22 @@ impl World {
     #[inline]
     pub(crate) fn is_valid(&self, worker: WorkerId, ticket: u64) -> bool {
         self.workers[worker.index()].ticket == ticket
+    }
+
+    /// Who wakes a task whose time is over.
+    pub(crate) fn waker(&mut self, task: TaskId) -> Option<WorkerId> {
+        self.tasks[task.index()].waker.take()
+    }
+
+    /// `worker` has spent time on others in the middle of what it does.
+    pub(crate) fn owe(&mut self, worker: WorkerId, time: Nanos) {
+        self.workers[worker.index()].debt.0 += time.0;
+    }
+
+    /// What it has spent since it was asked last.
+    #[inline]
+    pub(crate) fn pay(&mut self, worker: WorkerId) -> Nanos {
+        std::mem::take(&mut self.workers[worker.index()].debt)
     }
 
     /// Notes that a task became ready.
@@ -356,6 +387,11 @@ impl World {
             let state = &mut self.tasks[task.index()];
             state.pending = Some(step);
             state.waits = Waits::Channel;
+            if let Some((turn, holder)) = done.turn {
+                state.waits = Waits::Timer;
+                state.waker = Some(holder);
+                self.events.push_timer(turn, task);
+            }
             End::Blocks
         };
         Did {

@@ -46,15 +46,15 @@ impl Group {
             return Entry::Mailbox;
         };
         let spin = world.policy.config.wake_groups.on_contention == OnContention::Spin;
-        if member && (spin || !self.lock.is_taken(*t)) {
+        if member && (spin || !self.lock.is_taken(world.now)) {
             let hold = Nanos(world.cost.group_hold);
-            let taken = self.lock.take(*t, by, hold, &world.space, &world.cost);
+            let taken = self.lock.take(world.when(*t), by, hold, &world.space, &world.cost);
             world.counters(by).lock_wait_ns += taken.waited.0;
-            *t = Nanos(taken.at.0 + hold.0);
+            t.0 += taken.took.0 + hold.0;
             self.fifo.push_back(task);
             return Entry::Direct;
         }
-        t.0 += self.head.write(*t, by, &world.space, &world.cost).0;
+        t.0 += self.head.write(world.when(*t), by, &world.space, &world.cost).0;
         self.mailbox.push_back(task);
         Entry::Mailbox
     }
@@ -69,17 +69,17 @@ impl Group {
         t: &mut Nanos,
         sink: &mut VecDeque<TaskId>,
     ) -> Option<TaskId> {
-        if self.is_empty() || self.lock.is_taken(*t) {
+        if self.is_empty() || self.lock.is_taken(world.now) {
             return None;
         }
         let (space, cost) = (&world.space, &world.cost);
         if !self.mailbox.is_empty() {
-            t.0 += self.head.write(*t, by, space, cost).0;
+            t.0 += self.head.write(world.when(*t), by, space, cost).0;
         }
         let moved = max.min((self.fifo.len() + self.mailbox.len()).saturating_sub(1) / 2);
         let hold = Nanos(cost.group_hold + cost.local_queue * (self.mailbox.len() + moved) as u64);
-        let taken = self.lock.take(*t, by, hold, space, cost);
-        *t = Nanos(taken.at.0 + hold.0);
+        let taken = self.lock.take(world.when(*t), by, hold, space, cost);
+        t.0 += taken.took.0 + hold.0;
         self.fifo.append(&mut self.mailbox);
         let first = self.fifo.pop_front();
         sink.extend(self.fifo.drain(..moved));
@@ -122,7 +122,7 @@ pub(super) struct Injector {
 impl Injector {
     pub(super) fn push(&mut self, world: &World, task: TaskId, by: Option<WorkerId>, t: &mut Nanos) {
         if let Some(by) = by {
-            t.0 += self.line.write(*t, by, &world.space, &world.cost).0;
+            t.0 += self.line.write(world.when(*t), by, &world.space, &world.cost).0;
         }
         self.tasks.push_back(task);
     }
@@ -138,7 +138,7 @@ impl Injector {
     ) -> Option<TaskId> {
         t.0 += self.line.read(by, &world.space, &world.cost).0 + world.cost.search_step;
         let first = self.tasks.pop_front()?;
-        t.0 += self.line.write(*t, by, &world.space, &world.cost).0;
+        t.0 += self.line.write(world.when(*t), by, &world.space, &world.cost).0;
         let share = self.tasks.len() / world.worker_count() + 1;
         let moved = share.min(limit).saturating_sub(1).min(self.tasks.len());
         t.0 += world.cost.local_queue * moved as u64;

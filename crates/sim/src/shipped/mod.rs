@@ -143,7 +143,7 @@ impl Shipped {
         }
         me.streak = 0;
         if let Some(task) = me.deque.pop_front() {
-            t.0 += me.line.write(*t, worker, &world.space, &world.cost).0;
+            t.0 += me.line.write(world.when(*t), worker, &world.space, &world.cost).0;
             world.counters(worker).local_pops += 1;
             return Some(task);
         }
@@ -206,7 +206,7 @@ impl Shipped {
         } else {
             &mut self.load_lines[0]
         };
-        let took = line.write(now, worker, &world.space, &world.cost);
+        let took = line.write(world.when(now), worker, &world.space, &world.cost);
         world.counters(worker).lock_wait_ns += took.0;
         took
     }
@@ -251,7 +251,7 @@ impl Scheduler for Shipped {
         self.count(world, worker, -1, now)
     }
 
-    fn may_run(&mut self, _world: &World, _worker: WorkerId, _now: Nanos) -> Nanos {
+    fn may_run(&mut self, _world: &mut World, _worker: WorkerId, _now: &mut Nanos) -> Nanos {
         Nanos(u64::MAX)
     }
 }

@@ -130,7 +130,7 @@ impl Shipped {
                 continue;
             }
             let share = other.deque.len().div_ceil(2).min(most);
-            t.0 += other.line.write(*t, thief, space, cost).0 + cost.local_queue * share as u64;
+            t.0 += other.line.write(world.when(*t), thief, space, cost).0 + cost.local_queue * share as u64;
             let mut taken: Vec<TaskId> = other.deque.drain(..share).collect();
             let first = taken.remove(0);
             self.workers[thief.index()].deque.extend(taken);

@@ -97,14 +97,20 @@ impl Sleepers {
     fn start_search(&mut self, world: &World, by: Option<WorkerId>, t: &mut Nanos) {
         self.searching += 1;
         if let Some(by) = by {
-            t.0 += self.searching_line.write(*t, by, &world.space, &world.cost).0;
+            t.0 += self
+                .searching_line
+                .write(world.when(*t), by, &world.space, &world.cost)
+                .0;
         }
     }
 
     /// True if it was the last searcher.
     fn stop_search(&mut self, world: &World, by: WorkerId, t: &mut Nanos) -> bool {
         self.searching -= 1;
-        t.0 += self.searching_line.write(*t, by, &world.space, &world.cost).0;
+        t.0 += self
+            .searching_line
+            .write(world.when(*t), by, &world.space, &world.cost)
+            .0;
         self.searching == 0
     }
 
@@ -113,15 +119,15 @@ impl Sleepers {
         let seat = self.seats[worker.index()];
         let (space, cost) = (&world.space, &world.cost);
         self.count += 1;
-        t.0 += self.count_line.write(*t, worker, space, cost).0;
+        t.0 += self.count_line.write(world.when(*t), worker, space, cost).0;
         let (bits, line) = &mut self.groups[seat.group];
-        t.0 += line.write(*t, worker, space, cost).0;
+        t.0 += line.write(world.when(*t), worker, space, cost).0;
         let was_empty = *bits == 0;
         *bits |= 1 << seat.member;
         let (idle, line) = &mut self.llcs[self.llc_of[seat.group].index()];
         *idle += 1;
         if was_empty {
-            t.0 += line.write(*t, worker, space, cost).0;
+            t.0 += line.write(world.when(*t), worker, space, cost).0;
         }
     }
 
@@ -137,10 +143,10 @@ impl Sleepers {
         let Some(by) = by else {
             return;
         };
-        t.0 += line.write(*t, by, space, cost).0;
-        t.0 += self.count_line.write(*t, by, space, cost).0;
+        t.0 += line.write(world.when(*t), by, space, cost).0;
+        t.0 += self.count_line.write(world.when(*t), by, space, cost).0;
         if is_empty {
-            t.0 += summary.write(*t, by, space, cost).0;
+            t.0 += summary.write(world.when(*t), by, space, cost).0;
         }
     }
 

@@ -135,7 +135,7 @@ impl Shipped {
     /// All that a stuck worker has, at most a few batches; one task to be run now.
     fn take_over(&mut self, world: &World, worker: WorkerId, stuck: usize, t: &mut Nanos) -> Option<TaskId> {
         let other = &mut self.workers[stuck];
-        t.0 += other.line.write(*t, worker, &world.space, &world.cost).0;
+        t.0 += other.line.write(world.when(*t), worker, &world.space, &world.cost).0;
         let count = other.deque.len().min(8 * BATCH);
         let mut taken: Vec<TaskId> = other.deque.drain(..count).collect();
         taken.extend(other.slot.take());

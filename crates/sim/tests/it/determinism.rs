@@ -26,4 +26,5 @@ fn check(model: Model) {
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     check(Model::Shipped);
+    check(Model::KernelFaithful { scattered: None });
 }

@@ -1,0 +1,123 @@
+//! What is counted: how busy a last-level cache is, and the load of the task group that all CPUs add to.
+
+use quadrille_policy::{LazyCounter, LazyRule, Nanos, Policy, Utilisation, WorkerId};
+
+use crate::line::Line;
+use crate::world::World;
+
+/// How often the utilisation of a cache is looked at.
+const SAMPLE: Nanos = Nanos::from_millis(1);
+
+/// How busy the CPUs of a cache are.
+#[derive(Debug)]
+pub(super) struct CacheLoad {
+    cpus: u64,
+    busy: u64,
+    /// Busy time of all CPUs together since the last sample.
+    time: Nanos,
+    changed: Nanos,
+    sampled: Nanos,
+    utilisation: Utilisation,
+}
+
+impl CacheLoad {
+    pub(super) fn new(cpus: usize) -> Self {
+        Self {
+            cpus: cpus as u64,
+            busy: 0,
+            time: Nanos(0),
+            changed: Nanos(0),
+            sampled: Nanos(0),
+            utilisation: Utilisation::default(),
+        }
+    }
+
+    /// A CPU, which `counted` or not as busy, is busy or not from `now` on.
+    pub(super) fn busy(&mut self, now: Nanos, counted: &mut bool, busy: bool) {
+        if *counted != busy {
+            self.pass(now);
+            *counted = busy;
+            self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
+        }
+    }
+
+    fn pass(&mut self, now: Nanos) {
+        self.time.0 += self.busy * now.since(self.changed).0;
+        self.changed = self.changed.max(now);
+    }
+
+    /// How many CPUs a search may look at: none above 85 %, falling with the square of utilisation (`SIS_UTIL`,
+    /// 20220612163428.849378-1-yu.c.chen@intel.com).
+    pub(super) fn depth(&mut self, now: Nanos) -> u64 {
+        let passed = now.since(self.sampled);
+        if passed >= SAMPLE {
+            self.pass(now);
+            self.utilisation.sample(self.time, Nanos(passed.0 * self.cpus));
+            self.sampled = now;
+            self.time = Nanos(0);
+        }
+        let util = u64::from(self.utilisation.get());
+        let busy = util * util * 117 * 117 / (10_000 * 1024);
+        self.cpus * 1024_u64.saturating_sub(busy) / 1024
+    }
+}
+
+/// The load of the one task group that all tasks are in (`tg->load_avg`): each CPU adds what changes, to one line.
+#[derive(Debug)]
+pub(super) struct GroupLoad {
+    line: Line,
+    shares: Vec<LazyCounter>,
+    rule: LazyRule,
+}
+
+impl GroupLoad {
+    pub(super) fn new(policy: &Policy) -> Self {
+        Self {
+            line: Line::default(),
+            shares: vec![LazyCounter::default(); policy.plan.workers.len()],
+            rule: policy.lazy_rule(),
+        }
+    }
+
+    /// A task was enqueued by `by`, which `moved` it there from another CPU or not; returns how long the publication took.
+    /// Only moves change a CPU's share at once; everything else changes it slowly, and is below what is published.
+    pub(super) fn enqueued(&mut self, world: &mut World, by: WorkerId, moved: bool, now: Nanos) -> Nanos {
+        if !moved {
+            return Nanos(0);
+        }
+        let share = &mut self.shares[by.index()];
+        share.add(1);
+        if share.due(now, &self.rule).is_none() {
+            return Nanos(0);
+        }
+        let took = self.line.write(world.when(now), by, &world.space, &world.cost);
+        let counters = world.counters(by);
+        counters.count_publications += 1;
+        counters.lock_wait_ns += took.0;
+        took
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_falls_with_utilisation() {
+        let mut cache = CacheLoad::new(16);
+        let mut counted = [false; 16];
+        assert_eq!(cache.depth(Nanos(0)), 16);
+        counted[..12].iter_mut().for_each(|cpu| cache.busy(Nanos(0), cpu, true));
+        for ms in 1..60 {
+            cache.depth(Nanos::from_millis(ms));
+        }
+        assert_eq!(cache.depth(Nanos::from_millis(60)), 3); // published: 3 of 16 at 75 %
+        counted[12..]
+            .iter_mut()
+            .for_each(|cpu| cache.busy(Nanos::from_millis(60), cpu, true));
+        for ms in 61..120 {
+            cache.depth(Nanos::from_millis(ms));
+        }
+        assert_eq!(cache.depth(Nanos::from_millis(120)), 0);
+    }
+}
