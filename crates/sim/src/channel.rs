@@ -25,6 +25,18 @@ pub(crate) struct Channel {
     turns_until: Nanos,
 }
 
+/// An operation to be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation<'a> {
+    pub(crate) task: TaskId,
+    pub(crate) now: Nanos,
+    pub(crate) by: WorkerId,
+    /// It has slept for the lock before, and does not again: it is handed to who has waited longest.
+    pub(crate) has_slept: bool,
+    pub(crate) space: &'a Space,
+    pub(crate) cost: &'a Cost,
+}
+
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
@@ -58,12 +70,13 @@ impl Channel {
         }
     }
 
-    /// `task` on worker `by` puts a message in.
-    pub(crate) fn send(&mut self, task: TaskId, now: Nanos, by: WorkerId, space: &Space, cost: &Cost) -> Done {
-        if let Some(done) = self.sleeps(now, cost.pipe_write, cost) {
+    /// Puts a message in.
+    pub(crate) fn send(&mut self, operation: &Operation<'_>) -> Done {
+        let Operation { task, by, cost, .. } = *operation;
+        if let Some(done) = self.sleeps(operation, cost.pipe_write) {
             return done;
         }
-        let taken = self.enter(now, by, Nanos(0), space, cost);
+        let taken = self.enter(operation, Nanos(0));
         let mut done = self.done(taken, cost.pipe_write, cost);
         if self.len == self.spec.capacity {
             self.senders.push_back(task);
@@ -79,9 +92,12 @@ impl Channel {
         done
     }
 
-    /// `task` on worker `by` takes a message out.
-    pub(crate) fn recv(&mut self, task: TaskId, now: Nanos, by: WorkerId, space: &Space, cost: &Cost) -> Done {
-        if let Some(done) = self.sleeps(now, cost.pipe_read, cost) {
+    /// Takes a message out.
+    pub(crate) fn recv(&mut self, operation: &Operation<'_>) -> Done {
+        let Operation {
+            task, by, space, cost, ..
+        } = *operation;
+        if let Some(done) = self.sleeps(operation, cost.pipe_read) {
             return done;
         }
         let lines = u64::from(self.spec.bytes.div_ceil(64));
@@ -91,7 +107,7 @@ impl Channel {
         } else {
             Nanos(cost.line(space.distance(self.writer, by)).0 * (3 + lines) / 4)
         };
-        let taken = self.enter(now, by, message, space, cost);
+        let taken = self.enter(operation, message);
         let mut done = self.done(taken, cost.pipe_read, cost);
         done.took.0 += message.0;
         if self.len == 0 {
@@ -110,10 +126,13 @@ impl Channel {
     }
 
     /// A pipe's mutex is spun for only so long. Who sleeps is woken when its turn is: after all who are at it now, one after
-    /// the other. It may find others there again.
-    fn sleeps(&mut self, now: Nanos, system_call: u64, cost: &Cost) -> Option<Done> {
+    /// the other.
+    fn sleeps(&mut self, operation: &Operation<'_>, system_call: u64) -> Option<Done> {
+        let Operation {
+            now, has_slept, cost, ..
+        } = *operation;
         let free_at = self.lock.free_at();
-        if self.spec.transport == Transport::Channel || free_at.since(now).0 <= cost.pipe_spin {
+        if has_slept || self.spec.transport == Transport::Channel || free_at.since(now).0 <= cost.pipe_spin {
             return None;
         }
         let turn = Nanos(free_at.max(self.turns_until).0 + cost.pipe_hold);
@@ -131,7 +150,10 @@ impl Channel {
 
     /// Fetches the lines that every operation writes. A pipe's are under its lock; those of a channel are taken one after
     /// the other by whoever is there, which comes to the same with a shorter hold.
-    fn enter(&mut self, now: Nanos, by: WorkerId, message: Nanos, space: &Space, cost: &Cost) -> Taken {
+    fn enter(&mut self, operation: &Operation<'_>, message: Nanos) -> Taken {
+        let Operation {
+            now, by, space, cost, ..
+        } = *operation;
         let far = cost.line(space.distance(self.lock.holder(), by)).0;
         let more_lines = far * cost.channel_lines.saturating_sub(1);
         let hold = match self.spec.transport {
@@ -187,14 +209,27 @@ mod tests {
         /// Whether it went through, and whom it woke.
         fn check(&mut self, send: bool, task: u32, passed: bool, wakes: &[u32]) {
             self.now.0 += 10_000;
-            let (now, cost, by) = (self.now, Cost::default(), WorkerId(u16::from(send)));
+            let cost = Cost::default();
+            let operation = Operation {
+                task: TaskId(task),
+                now: self.now,
+                by: WorkerId(u16::from(send)),
+                has_slept: false,
+                space: &self.space,
+                cost: &cost,
+            };
             let done = if send {
-                self.channel.send(TaskId(task), now, by, &self.space, &cost)
+                self.channel.send(&operation)
             } else {
-                self.channel.recv(TaskId(task), now, by, &self.space, &cost)
+                self.channel.recv(&operation)
             };
             let woken: Vec<u32> = done.wakes.into_iter().flatten().map(|task| task.0).collect();
-            assert_eq!((done.passed, &woken[..]), (passed, wakes), "task {task} at {now}");
+            assert_eq!(
+                (done.passed, &woken[..]),
+                (passed, wakes),
+                "task {task} at {}",
+                self.now
+            );
             assert!(done.took.0 >= cost.channel_op);
         }
     }

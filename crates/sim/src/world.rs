@@ -3,7 +3,7 @@
 use quadrille_policy::{Nanos, Policy, Rng, TaskPolicy, WorkerId};
 use quadrille_topology::{Distance, Topology};
 
-use crate::channel::{Channel, Done};
+use crate::channel::{Channel, Operation};
 use crate::cost::Cost;
 use crate::engine::EventQueue;
 use crate::histogram::Histogram;
@@ -12,7 +12,7 @@ use crate::memory::{Access, Channels, Memory};
 use crate::metrics::Counters;
 use crate::space::Space;
 use crate::trace::{Trace, What};
-use crate::workload::{Context, NewTask, Setup, Step, TaskId, Touch, Workload};
+use crate::workload::{ChannelId, Context, NewTask, Setup, Step, TaskId, Touch, Workload};
 
 /// What a last-level cache of unknown size holds, bytes.
 const LLC_BYTES: u64 = 32 << 20;
@@ -33,6 +33,8 @@ pub(crate) struct Task {
     spawned: Option<TaskId>,
     /// Who wakes it when its time is over; nobody but the clock otherwise.
     waker: Option<WorkerId>,
+    /// For a pipe's lock, in the step that has not ended.
+    has_slept: bool,
 }
 
 /// What a task waits for.
@@ -175,6 +177,7 @@ impl World {
             started_after: None,
             spawned: None,
             waker: None,
+            has_slept: false,
         });
         id
     }
@@ -336,16 +339,7 @@ impl World {
                 Did::new(limit, End::Goes)
             }
             Step::Compute(time) => Did::new(time, End::Goes),
-            Step::Send(channel) => {
-                let (space, cost) = (&self.space, &self.cost);
-                let done = self.channels[channel.index()].send(task, now, worker, space, cost);
-                self.did_pass(step, worker, task, &done)
-            }
-            Step::Recv(channel) => {
-                let (space, cost) = (&self.space, &self.cost);
-                let done = self.channels[channel.index()].recv(task, now, worker, space, cost);
-                self.did_pass(step, worker, task, &done)
-            }
+            Step::Send(channel) | Step::Recv(channel) => self.pass(step, channel, worker, task, now),
             Step::Sleep(time) => {
                 self.events.push_timer(Nanos(now.0 + time.0), task);
                 self.tasks[task.index()].waits = Waits::Timer;
@@ -379,21 +373,39 @@ impl World {
         }
     }
 
-    fn did_pass(&mut self, step: Step, worker: WorkerId, task: TaskId, done: &Done) -> Did {
-        self.counters(worker).lock_wait_ns += done.waited.0;
-        let end = if done.passed {
-            End::Goes
-        } else {
-            let state = &mut self.tasks[task.index()];
-            state.pending = Some(step);
-            state.waits = Waits::Channel;
-            if let Some((turn, holder)) = done.turn {
+    /// A message through a channel, or the wait for it.
+    fn pass(&mut self, step: Step, channel: ChannelId, worker: WorkerId, task: TaskId, now: Nanos) -> Did {
+        let state = &mut self.tasks[task.index()];
+        let operation = Operation {
+            task,
+            now,
+            by: worker,
+            has_slept: std::mem::take(&mut state.has_slept),
+            space: &self.space,
+            cost: &self.cost,
+        };
+        let channel = &mut self.channels[channel.index()];
+        let done = match step {
+            Step::Send(_) => channel.send(&operation),
+            _ => channel.recv(&operation),
+        };
+        let end = match (done.passed, done.turn) {
+            (true, _) => End::Goes,
+            (false, None) => {
+                state.pending = Some(step);
+                state.waits = Waits::Channel;
+                End::Blocks
+            }
+            (false, Some((turn, holder))) => {
+                state.pending = Some(step);
                 state.waits = Waits::Timer;
                 state.waker = Some(holder);
+                state.has_slept = true;
                 self.events.push_timer(turn, task);
+                End::Blocks
             }
-            End::Blocks
         };
+        self.counters(worker).lock_wait_ns += done.waited.0;
         Did {
             wakes: done.wakes,
             ..Did::new(done.took, end)

@@ -20,7 +20,7 @@ fn check(model: Model) {
     let other = traced(2, "default", model);
     assert_ne!(report.trace_hash, other.trace_hash);
     assert_ne!(report.trace, other.trace);
-    assert_ne!(report.trace_hash, traced(1, "group=1", model).trace_hash);
+    assert_ne!(report.trace_hash, traced(1, "group=8", model).trace_hash);
 }
 
 #[test]

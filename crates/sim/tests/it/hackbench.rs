@@ -67,9 +67,19 @@ fn every_message_arrives_under_every_policy() {
 #[test]
 fn every_message_arrives_in_the_kernel() {
     let kernel = Model::KernelFaithful { scattered: None };
-    for machine in ["pu:1", "l2:4", "node:2 llc:2 l2:2 core:4", "node:[llc:2 l2:3, llc:1 core:5]"] {
+    for machine in [
+        "pu:1",
+        "l2:4",
+        "node:2 llc:2 l2:2 core:4",
+        "node:[llc:2 l2:3, llc:1 core:5]",
+    ] {
         check(machine, "default", kernel, "g=3,f=4,l=50,via=pipe");
-        check(machine, "group=16,lazy=off,filter=off", kernel, "g=6,f=5,l=20,via=pipe,s=20000");
+        check(
+            machine,
+            "group=16,lazy=off,filter=off",
+            kernel,
+            "g=6,f=5,l=20,via=pipe,s=20000",
+        );
         let scattered = Model::KernelFaithful { scattered: Some(3) };
         check(machine, "default", scattered, "g=3,f=4,l=50,via=channel");
     }
