@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use quadrille_sim::{Config, Cost, Machine, Model, Nanos};
 use quadrille_topology::{GroupSize, Topology};
 
 use crate::catalogue::WorkloadName;
@@ -36,6 +37,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Show this machine, or a synthetic one, as the scheduler sees it: nodes, LLCs, groups, cores, hardware threads.
     Topology(TopologyArgs),
+    /// Simulate a workload on a machine of any size, with the scheduler's own policies.
+    Sim(SimArgs),
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {
@@ -131,6 +134,40 @@ pub struct TopologyArgs {
     /// Also draw it into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// Flags of `sim`.
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    /// The machine: epyc-9654-2s, spr-2s, xeon-8260-2s, milan-2s, milan-ccx-4n, kunpeng-4n, ecore, host, or a string
+    /// such as "node:2 llc:4 core:8 pu:2"
+    #[arg(long, value_name = "MACHINE", default_value = "host")]
+    pub machine: Machine,
+    /// What runs on it: a name and parameters, such as hackbench:g=32,f=20,via=pipe
+    #[arg(long, value_name = "NAME[:PARAMETERS]", default_value = "hackbench")]
+    pub workload: String,
+    /// Whose scheduler: shipped (quadrille's), kernel (one locked queue a CPU), or kernel-scattered:N (with units of N CPUs
+    /// all over the machine)
+    #[arg(long, default_value_t)]
+    pub model: Model,
+    /// The policies, as in QUADRILLE_POLICY
+    #[arg(long, value_name = "NAME=VALUE,...", default_value_t)]
+    pub policy: Config,
+    /// Costs that differ from the default ones
+    #[arg(long, value_name = "NAME=NS,...", default_value_t)]
+    pub cost: Cost,
+    /// Decides all that is random
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Simulated time after which a workload that has not ended is stopped
+    #[arg(long = "for", value_name = "TIME", default_value = "100ms")]
+    pub limit: Nanos,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also write everything that happened to this file, a line an event
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 impl HackbenchArgs {
@@ -274,6 +311,11 @@ mod tests {
             &["compare", "--reps", "many"],
             &["topology", "--synthetic", "node:0"],
             &["topology", "--group-size", "0"],
+            &["sim", "--machine", "epyk"],
+            &["sim", "--model", "linux"],
+            &["sim", "--policy", "grop=4"],
+            &["sim", "--cost", "pol=4"],
+            &["sim", "--for", "1"],
             &["dance"],
             &[],
         ] {

@@ -36,6 +36,12 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
     check_usage_error(&["topology", "--synthetic", "node:2 cache:4"], "cache");
     check_usage_error(&["topology", "--root", "/nonexistent"], "not a directory");
+    check_usage_error(&["sim", "--machine", "epyk"], "epyc-9654-2s");
+    check_usage_error(&["sim", "--workload", "hackbunch"], "expected hackbench");
+    check_usage_error(&["sim", "--workload", "hackbench:g=0"], "from 1 on");
+    check_usage_error(&["sim", "--policy", "group=65"], "group");
+    check_usage_error(&["sim", "--for", "0s"], "--for");
+    check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
     check_usage_error(&["run-one", "{}"], "bad run description");
 }
 
@@ -175,4 +181,29 @@ fn topology_draws_a_synthetic_machine() {
         "{stdout}"
     );
     assert!(picture.starts_with("<svg"), "{picture}");
+}
+
+#[test]
+fn a_simulation_is_printed_and_written() {
+    let directory = std::env::temp_dir().join(format!("quadrille-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (json, trace) = (directory.join("sim.json"), directory.join("sim.txt"));
+    let mut command = quadrille(&[
+        "sim",
+        "--machine",
+        "l2:4",
+        "--workload",
+        "hackbench:g=1,f=2,l=10",
+        "--seed",
+        "3",
+    ]);
+    let (status, stdout, stderr) = output(command.arg("--json").arg(&json).arg("--trace").arg(&trace));
+    assert_eq!(status, Some(0), "{stderr}");
+    let results: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(results["done"], 40);
+    assert_eq!(results["finished"], true);
+    let lines = std::fs::read_to_string(&trace).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(stdout.contains("40 messages") && stdout.contains("polls"), "{stdout}");
+    assert!(lines.lines().any(|line| line.ends_with("run t0")), "{lines}");
 }

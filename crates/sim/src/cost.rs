@@ -133,6 +133,9 @@ costs! {
     queue_hold = 250;
     /// Lines of a run queue that an enqueue writes, which a waker elsewhere must fetch while it holds the lock. Calibrated.
     queue_lines = 10;
+    /// An atomic addition to a line that all CPUs add to: less than a transfer over the machine, because requests from nearby
+    /// are served first. Calibrated.
+    contended_add = 80;
     /// Looking at one CPU in a search for an idle one, beside the transfer of its line. Assumed.
     scan_step = 8;
     /// Sending an interrupt to another CPU. Assumed (0.3 to 1 us).

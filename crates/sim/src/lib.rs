@@ -56,5 +56,5 @@ pub use scheduler::Model;
 pub use simulation::{Simulation, SimulationError};
 pub use workload::{
     ChannelId, ChannelSpec, Context, Hackbench, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Transport,
-    Workload,
+    Workload, parse_workload,
 };

@@ -64,6 +64,22 @@ impl Line {
     }
 }
 
+/// A line that everybody adds to, and nobody owns for long.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counter {
+    free_at: Nanos,
+}
+
+impl Counter {
+    /// Adds to it after all earlier additions; returns what that took.
+    #[inline]
+    pub(crate) fn add(&mut self, when: When, cost: &Cost) -> Nanos {
+        let waited = self.free_at.since(when.own);
+        self.free_at = Nanos(when.event.max(self.free_at).0 + cost.contended_add);
+        Nanos(waited.0 + cost.contended_add)
+    }
+}
+
 /// A lock whose waiters spin, in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
@@ -157,6 +173,14 @@ mod tests {
             .map(|w| line.write(at(0), WorkerId(w), &space, &cost).0)
             .collect();
         assert_eq!(times, [50, 100, 150]);
+    }
+
+    #[test]
+    fn additions_queue_up_wherever_they_come_from() {
+        let (cost, mut counter) = (Cost::default(), Counter::default());
+        let one = cost.contended_add;
+        assert_eq!([(); 3].map(|()| counter.add(at(0), &cost).0), [one, 2 * one, 3 * one]);
+        assert_eq!(counter.add(at(1_000_000), &cost).0, one);
     }
 
     #[test]

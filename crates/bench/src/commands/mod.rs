@@ -10,6 +10,7 @@ use crate::cli::{Cli, Command};
 pub mod compare;
 pub mod hackbench;
 pub mod run_one;
+pub mod sim;
 pub mod topology;
 
 /// Why a command did not succeed.
@@ -54,6 +55,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
         Command::Hackbench(args) => hackbench::run(args, out),
         Command::Compare(args) => compare::run(args, out),
         Command::Topology(args) => topology::run(args, out),
+        Command::Sim(args) => sim::run(args, out),
         Command::RunOne { spec } => run_one::run(spec, out),
     }
 }

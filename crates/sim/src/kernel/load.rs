@@ -2,7 +2,7 @@
 
 use quadrille_policy::{LazyCounter, LazyRule, Nanos, Policy, Utilisation, WorkerId};
 
-use crate::line::Line;
+use crate::line::Counter;
 use crate::world::World;
 
 /// How often the utilisation of a cache is looked at.
@@ -65,7 +65,7 @@ impl CacheLoad {
 /// The load of the one task group that all tasks are in (`tg->load_avg`): each CPU adds what changes, to one line.
 #[derive(Debug)]
 pub(super) struct GroupLoad {
-    line: Line,
+    line: Counter,
     shares: Vec<LazyCounter>,
     rule: LazyRule,
 }
@@ -73,7 +73,7 @@ pub(super) struct GroupLoad {
 impl GroupLoad {
     pub(super) fn new(policy: &Policy) -> Self {
         Self {
-            line: Line::default(),
+            line: Counter::default(),
             shares: vec![LazyCounter::default(); policy.plan.workers.len()],
             rule: policy.lazy_rule(),
         }
@@ -90,7 +90,7 @@ impl GroupLoad {
         if share.due(now, &self.rule).is_none() {
             return Nanos(0);
         }
-        let took = self.line.write(world.when(now), by, &world.space, &world.cost);
+        let took = self.line.add(world.when(now), &world.cost);
         let counters = world.counters(by);
         counters.count_publications += 1;
         counters.lock_wait_ns += took.0;

@@ -188,6 +188,18 @@ pub trait Workload: fmt::Debug {
     }
 }
 
+/// A workload from its text form: its name, and its parameters after a colon, such as `hackbench:g=10,f=20`.
+///
+/// # Errors
+/// One line that names what is wrong and what was expected.
+pub fn parse_workload(text: &str) -> Result<Box<dyn Workload>, String> {
+    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+    match name {
+        "hackbench" => Ok(Box::new(parameters.parse::<Hackbench>()?)),
+        _ => Err(format!("workload `{name}`: expected hackbench")),
+    }
+}
+
 impl Workload for Box<dyn Workload> {
     fn name(&self) -> String {
         (**self).name()
@@ -295,5 +307,26 @@ impl Context<'_> {
     /// Records a time of the workload's own, such as that of a request.
     pub fn sample(&mut self, time: Nanos) {
         self.samples.record(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_have_names_and_parameters() {
+        let hackbench = parse_workload("hackbench:g=2,f=3").unwrap();
+        assert_eq!(hackbench.name(), "hackbench:g=2,f=3,l=0,s=100,via=channel");
+        assert_eq!(
+            parse_workload("hackbench").unwrap().name(),
+            "hackbench:g=10,f=20,l=0,s=100,via=channel"
+        );
+        assert!(
+            parse_workload("hackbunch:g=2")
+                .unwrap_err()
+                .contains("expected hackbench")
+        );
+        assert!(parse_workload("hackbench:g=x").unwrap_err().contains("g=x"));
     }
 }
