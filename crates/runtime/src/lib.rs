@@ -48,7 +48,8 @@
 //!
 //! # Features
 //!
-//! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc.
+//! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc. `decision-log`: for tests, what the
+//! policies were asked and answered.
 
 #[cfg(all(doctest, feature = "macros"))]
 mod attributes;
@@ -56,6 +57,10 @@ mod blocking;
 mod builder;
 pub mod coop;
 mod current;
+#[cfg(not(feature = "decision-log"))]
+mod decisions;
+#[cfg(feature = "decision-log")]
+pub mod decisions;
 mod driver;
 mod error;
 pub mod io;

@@ -10,6 +10,7 @@ use super::publish;
 use super::queue::group::Entry;
 use super::{Shared, stats::WorkerCounters};
 use crate::current;
+use crate::decisions;
 use crate::lines;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
@@ -78,7 +79,7 @@ impl Context {
         let home = task.home.index().min(shared.groups.len() - 1);
         let view = shared.wake_view(Some(self), home, yielded);
         let mut rng = self.rng.get();
-        let (placement, reason) = shared.policy.place_wake_because(&view, &mut task, &mut rng);
+        let (placement, reason) = decisions::place_wake(&shared.policy, &view, &mut task, &mut rng);
         self.rng.set(rng);
         cell.set(task);
         self.me().counters.count_reason(reason, placement);
@@ -96,7 +97,7 @@ impl Context {
         let placement = if shared.policy.groups_on() {
             let view = shared.spawn_view(Some(self.id));
             let mut rng = self.rng.get();
-            let placement = shared.policy.place_spawn(&view, &mut task, &mut rng);
+            let placement = decisions::place_spawn(&shared.policy, &view, &mut task, &mut rng);
             self.rng.set(rng);
             cell.set(task);
             placement
@@ -164,7 +165,7 @@ impl Shared {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let cell = unsafe { runnable.meta().policy() };
             let mut task = cell.get();
-            placement = self.policy.place_spawn(&view, &mut task, &mut self.foreign_rng());
+            placement = decisions::place_spawn(&self.policy, &view, &mut task, &mut self.foreign_rng());
             cell.set(task);
         }
         self.publish(runnable, placement, None);
@@ -205,7 +206,7 @@ impl Shared {
         let mut task = cell.get();
         let home = task.home.index().min(self.groups.len() - 1);
         let view = self.wake_view(None, home, false);
-        let placement = self.policy.place_wake(&view, &mut task, &mut self.foreign_rng());
+        let placement = decisions::place_wake(&self.policy, &view, &mut task, &mut self.foreign_rng()).0;
         cell.set(task);
         placement
     }
@@ -317,7 +318,7 @@ impl Shared {
     /// Whether waking an idle worker pays; counts it if not, unless somebody searches anyway.
     #[inline]
     fn pays(&self, view: &UnparkView, by: Option<&Context>) -> bool {
-        let pays = self.policy.unpark(view);
+        let pays = decisions::unpark(&self.policy, view);
         if !pays && view.searching == 0 {
             count(by, |counters| counters.unparks_suppressed.add(1));
         }

@@ -1,0 +1,117 @@
+//! What the policy was asked and what it answered, for tests that ask somebody else a second time.
+//!
+//! Only with the feature `decision-log`, which is for tests: every decision then takes a lock. Without it, asking through
+//! this module is asking.
+
+use quadrille_policy::{Placement, Policy, Reason, Rng, SpawnView, TaskPolicy, UnparkView, WakeView};
+
+/// One decision: what was known, and the answer. A policy's answer depends on nothing else.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Decision {
+    /// [`Policy::place_wake`].
+    Wake {
+        /// What was known.
+        view: WakeView,
+        /// The task's fields before the answer.
+        task: TaskPolicy,
+        /// The generator before the answer.
+        rng: Rng,
+        /// The answer, and both after it.
+        answer: (Placement, TaskPolicy, Rng),
+    },
+    /// [`Policy::place_spawn`].
+    Spawn {
+        /// What was known.
+        view: SpawnView,
+        /// The task's fields before the answer.
+        task: TaskPolicy,
+        /// The generator before the answer.
+        rng: Rng,
+        /// The answer, and both after it.
+        answer: (Placement, TaskPolicy, Rng),
+    },
+    /// [`Policy::unpark`].
+    Unpark {
+        /// What was known.
+        view: UnparkView,
+        /// The answer.
+        answer: bool,
+    },
+}
+
+/// Asks where a task that became ready goes, and what decided.
+#[inline]
+pub(crate) fn place_wake(
+    policy: &Policy,
+    view: &WakeView,
+    task: &mut TaskPolicy,
+    rng: &mut Rng,
+) -> (Placement, Reason) {
+    let before = (*task, *rng);
+    let (placement, reason) = policy.place_wake_because(view, task, rng);
+    log::note(|| Decision::Wake {
+        view: *view,
+        task: before.0,
+        rng: before.1,
+        answer: (placement, *task, *rng),
+    });
+    (placement, reason)
+}
+
+/// Asks where a new task goes.
+#[inline]
+pub(crate) fn place_spawn(policy: &Policy, view: &SpawnView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
+    let before = (*task, *rng);
+    let placement = policy.place_spawn(view, task, rng);
+    log::note(|| Decision::Spawn {
+        view: *view,
+        task: before.0,
+        rng: before.1,
+        answer: (placement, *task, *rng),
+    });
+    placement
+}
+
+/// Asks whether an idle worker is unparked.
+#[inline]
+pub(crate) fn unpark(policy: &Policy, view: &UnparkView) -> bool {
+    let answer = policy.unpark(view);
+    log::note(|| Decision::Unpark { view: *view, answer });
+    answer
+}
+
+#[cfg(feature = "decision-log")]
+pub use log::take;
+
+#[cfg(feature = "decision-log")]
+mod log {
+    use super::Decision;
+    use crate::stress::StaticMutex;
+
+    static LOG: StaticMutex<Vec<Decision>> = StaticMutex::new(Vec::new());
+
+    /// At most so many decisions are kept.
+    const KEPT_MAX: usize = 1 << 20;
+
+    pub(super) fn note(decision: impl FnOnce() -> Decision) {
+        let mut log = LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if log.len() < KEPT_MAX {
+            log.push(decision());
+        }
+    }
+
+    /// Takes what was decided so far in this process, by all runtimes; the first 2^20 decisions since the last call.
+    pub fn take() -> Vec<Decision> {
+        let mut log = LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        std::mem::take(&mut *log)
+    }
+}
+
+#[cfg(not(feature = "decision-log"))]
+mod log {
+    use super::Decision;
+
+    #[inline(always)]
+    pub(super) fn note(_: impl FnOnce() -> Decision) {}
+}
