@@ -76,6 +76,12 @@ impl<W: Workload> Simulation<W> {
         })
     }
 
+    /// What makes the decisions: the policies under this configuration, for this machine.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.world.policy
+    }
+
     /// Keeps the trace as text too: a line an event, in ns, `w` for workers and `t` for tasks.
     #[must_use]
     pub fn with_trace(mut self) -> Self {

@@ -13,6 +13,7 @@ mod group;
 mod place;
 mod search;
 mod sleep;
+mod theft;
 mod view;
 mod watch;
 
@@ -22,6 +23,7 @@ use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, Rng, WorkerI
 
 use self::group::{Group, Injector};
 use self::sleep::Sleepers;
+use self::theft::Thefts;
 use self::watch::Rounds;
 use crate::line::Line;
 use crate::scheduler::{Next, Scheduler, Why};
@@ -75,7 +77,17 @@ struct Worker {
     dry_since: Option<Nanos>,
     rng: Rng,
     rounds: Rounds,
+    thefts: Thefts,
+    /// Until when its deque is left to it, because stealing from it does not pay.
+    spared_until: Nanos,
     load: LazyCounter,
+}
+
+impl Worker {
+    /// Whether there is something in its deque that thieves would not leave alone.
+    fn is_worth(&self, now: Nanos) -> bool {
+        !self.deque.is_empty() && now >= self.spared_until
+    }
 }
 
 /// The shipped model.
@@ -116,6 +128,8 @@ impl Shipped {
             dry_since: None,
             rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             rounds: Rounds::new(id, plan),
+            thefts: Thefts::default(),
+            spared_until: Nanos(0),
             load: LazyCounter::default(),
         };
         Self {
@@ -223,7 +237,7 @@ impl Scheduler for Shipped {
                 let found = if due { self.look_up(world, worker, &mut t) } else { None };
                 match found.or_else(|| self.next_local(world, worker, &mut t)) {
                     Some(task) => self.run(world, worker, task, t),
-                    None => self.dry(world, worker, false, t),
+                    None => self.dry(world, worker, t),
                 }
             }
             Phase::Found { task, rescue } => self.found(world, worker, task, rescue, t),

@@ -106,7 +106,11 @@ impl Shipped {
             return;
         }
         t.0 += self.sleepers.read_shared(world, by).0;
+        let llc = world.space.llc(by);
         let me = &self.workers[by.index()];
+        if me.clock < me.spared_until {
+            return self.keep_watch(world, llc, Some(by), t);
+        }
         let view = UnparkView {
             idle,
             searching: self.sleepers.searching(),
@@ -116,7 +120,6 @@ impl Shipped {
             average_run: me.average_run,
             wake_cost: self.wake_cost,
         };
-        let llc = world.space.llc(by);
         if world.policy.unpark(&view) {
             self.wake_any(world, llc, Some(by), t);
         } else {

@@ -62,7 +62,7 @@ impl Shipped {
             world.policy.config.wake_groups.rescue_any,
         );
         let near = self
-            .steal_in(world, worker, home, BATCH, t)
+            .steal_in(world, worker, home, BATCH, rescue, t)
             .or_else(|| self.take_overdue(world, worker, home, limits.0, t));
         if near.is_some() {
             return near;
@@ -80,7 +80,7 @@ impl Shipped {
                 .or_else(|| self.take_overdue(world, worker, llc, limits.1, t))
                 .or_else(|| {
                     let most = self.allowed(world, worker, llc, level, rescue, *t);
-                    self.steal_in(world, worker, llc, most, t)
+                    self.steal_in(world, worker, llc, most, rescue, t)
                 });
             self.workers[worker.index()].gates.record(level, found.is_some());
             if found.is_some() {
@@ -109,6 +109,7 @@ impl Shipped {
         thief: WorkerId,
         llc: LlcId,
         most: usize,
+        rescue: bool,
         t: &mut Nanos,
     ) -> Option<TaskId> {
         if most == 0 {
@@ -117,6 +118,7 @@ impl Shipped {
         let count = world.policy.plan.llcs[llc.index()].workers.len();
         let bound = u32::try_from(count).unwrap_or(u32::MAX);
         let start = self.workers[thief.index()].rng.below(bound) as usize;
+        let clock = self.workers[thief.index()].clock;
         for i in 0..count {
             let victim = world.policy.plan.llcs[llc.index()].workers[(start + i) % count];
             if victim == thief {
@@ -126,7 +128,7 @@ impl Shipped {
             let (space, cost) = (&world.space, &world.cost);
             let other = &mut self.workers[victim.index()];
             t.0 += cost.search_step + other.line.read(thief, space, cost).0;
-            if other.deque.is_empty() {
+            if other.deque.is_empty() || (!rescue && !other.is_worth(clock)) {
                 continue;
             }
             let share = other.deque.len().div_ceil(2).min(most);
@@ -135,6 +137,7 @@ impl Shipped {
             let first = taken.remove(0);
             self.workers[thief.index()].deque.extend(taken);
             self.count_steal(world, victim, thief);
+            self.note_theft(world, thief, victim, *t);
             return Some(first);
         }
         None
@@ -216,7 +219,7 @@ impl Shipped {
         let mut look = |victim: usize| {
             let other = &mut self.workers[victim];
             t.0 += cost.search_step + other.line.read(worker, space, cost).0;
-            !other.deque.is_empty()
+            other.is_worth(*t)
         };
         if everything {
             (0..plan.workers.len()).any(look)

@@ -193,11 +193,13 @@ impl Sleepers {
 }
 
 impl Shipped {
-    /// Out of work: searches. A claimed worker is counted as a searcher already.
-    pub(super) fn dry(&mut self, world: &mut World, worker: WorkerId, claimed: bool, t: Nanos) -> Next {
-        self.search_from(world, worker, claimed, false, t)
+    /// Out of work: searches.
+    pub(super) fn dry(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
+        self.judge_theft(world, worker, t);
+        self.search_from(world, worker, false, false, t)
     }
 
+    /// A claimed worker is counted as a searcher already.
     fn search_from(&mut self, world: &mut World, worker: WorkerId, claimed: bool, rescue: bool, t: Nanos) -> Next {
         let start = t;
         let mut t = t;

@@ -2,6 +2,7 @@
 
 mod determinism;
 mod hackbench;
+mod replay;
 
 use quadrille_sim::{Config, Cost, Machine, Model, Nanos, Report, Simulation, Workload};
 

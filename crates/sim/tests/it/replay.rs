@@ -1,0 +1,115 @@
+//! Decisions that the runtime made are made the same way by what the simulator asks.
+
+use quadrille::decisions::{self, Decision};
+use quadrille::policy::Policy;
+use quadrille::{Builder, Pinning};
+use quadrille_sim::{Config, Cost, Counters, Hackbench, Machine, Model, Simulation};
+
+/// A small hackbench in the runtime, on a machine that it takes for the real one; returns what was decided.
+fn decided(machine: &Machine, config: &Config) -> Vec<Decision> {
+    drop(decisions::take());
+    let runtime = Builder::new()
+        .topology(machine.topology().clone())
+        .pinning(Pinning::None)
+        .config(config.clone())
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let receivers: Vec<_> = (0..6_u64)
+            .map(|_| {
+                let (tx, rx) = quadrille::sync::mpmc::bounded(4);
+                for _ in 0..3 {
+                    let tx = tx.clone();
+                    drop(quadrille::spawn(async move {
+                        for i in 0..200_u64 {
+                            tx.send(i).await.unwrap();
+                        }
+                    }));
+                }
+                quadrille::spawn(async move {
+                    let mut sum = 0;
+                    while let Ok(i) = rx.recv().await {
+                        sum += i;
+                    }
+                    sum
+                })
+            })
+            .collect();
+        for receiver in receivers {
+            assert_eq!(receiver.await.unwrap(), 3 * 199 * 100);
+        }
+    });
+    drop(runtime);
+    decisions::take()
+}
+
+fn check_decision(policy: &Policy, decision: &Decision) -> &'static str {
+    match *decision {
+        Decision::Wake {
+            view,
+            mut task,
+            mut rng,
+            answer,
+        } => {
+            let placement = policy.place_wake(&view, &mut task, &mut rng);
+            assert_eq!((placement, task, rng), answer, "{decision:?}");
+            "wake"
+        }
+        Decision::Spawn {
+            view,
+            mut task,
+            mut rng,
+            answer,
+        } => {
+            let placement = policy.place_spawn(&view, &mut task, &mut rng);
+            assert_eq!((placement, task, rng), answer, "{decision:?}");
+            "spawn"
+        }
+        Decision::Unpark { view, answer } => {
+            assert_eq!(policy.unpark(&view), answer, "{decision:?}");
+            "unpark"
+        }
+        _ => panic!("a kind of decision that is not replayed: {decision:?}"),
+    }
+}
+
+fn check(machine: &str, config: &str) {
+    let machine: Machine = machine.parse().unwrap();
+    let config: Config = config.parse().unwrap();
+    let log = decided(&machine, &config);
+    let workload = Hackbench::default();
+    let simulation = Simulation::new(machine, Cost::default(), config, Model::Shipped, workload, 1).unwrap();
+    let kinds: Vec<_> = log
+        .iter()
+        .map(|decision| check_decision(simulation.policy(), decision))
+        .collect();
+    for kind in ["wake", "spawn", "unpark"] {
+        let count = kinds.iter().filter(|other| **other == kind).count();
+        assert!(
+            count > 0,
+            "no {kind} among {} decisions on {}",
+            log.len(),
+            simulation.policy().config
+        );
+    }
+}
+
+/// One test, because the log is the process's.
+#[test]
+fn the_runtimes_decisions_are_the_simulators() {
+    for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4", "node:2 llc:1 l2:4 pu:2"] {
+        check(machine, "default");
+        check(machine, "group=2,cap=fixed:1:2ms,filter-margin=400");
+    }
+    check("node:2 llc:2 l2:4", "adversary=random");
+}
+
+#[test]
+fn the_simulator_counts_under_the_runtimes_names() {
+    let ours = Counters::default();
+    let counters: Vec<_> = ours.iter().map(|(name, _)| name).collect();
+    let runtime = quadrille::metrics::WorkerMetrics::default();
+    for (name, _) in runtime.iter() {
+        assert!(counters.contains(&name), "{name} is missing in {counters:?}");
+    }
+}
