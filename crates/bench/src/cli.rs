@@ -38,7 +38,7 @@ pub enum Command {
     /// Show this machine, or a synthetic one, as the scheduler sees it: nodes, LLCs, groups, cores, hardware threads.
     Topology(TopologyArgs),
     /// Simulate a workload on a machine of any size, with the scheduler's own policies.
-    Sim(SimArgs),
+    Sim(Box<SimArgs>),
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {

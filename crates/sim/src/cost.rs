@@ -123,7 +123,7 @@ costs! {
     pipe_hold = 120;
     /// Waiting for a pipe's mutex in sight of its holder, at most; then the waiter sleeps, and the holder wakes it. The
     /// kernel's limit is no time but its holder's or its own need to be rescheduled. Calibrated.
-    pipe_spin = 1_000;
+    pipe_spin = 300;
     /// Lines of a pipe or channel that every operation writes: lock and heads. Assumed.
     channel_lines = 2;
 
@@ -132,10 +132,10 @@ costs! {
     /// Work under a run queue's lock to enqueue or dequeue a task, all lines at hand. Calibrated.
     queue_hold = 250;
     /// Lines of a run queue that an enqueue writes, which a waker elsewhere must fetch while it holds the lock. Calibrated.
-    queue_lines = 10;
+    queue_lines = 28;
     /// An atomic addition to a line that all CPUs add to: less than a transfer over the machine, because requests from nearby
     /// are served first. Calibrated.
-    contended_add = 80;
+    contended_add = 200;
     /// Looking at one CPU in a search for an idle one, beside the transfer of its line. Assumed.
     scan_step = 8;
     /// Sending an interrupt to another CPU. Assumed (0.3 to 1 us).
