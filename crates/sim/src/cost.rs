@@ -182,7 +182,7 @@ impl FromStr for Cost {
 
     fn from_str(text: &str) -> Result<Self, CostError> {
         let mut cost = Self::default();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        for item in text.split(',').map(str::trim).filter(|item| !matches!(*item, "" | "default")) {
             let (name, value) = item
                 .split_once('=')
                 .ok_or_else(|| CostError(format!("`{item}`: expected name=nanoseconds")))?;
@@ -254,6 +254,7 @@ mod tests {
             assert!(message.contains(expected) && !message.contains('\n'), "{message}");
         }
         assert_eq!("".parse(), Ok(Cost::default()));
+        assert_eq!("default".parse(), Ok(Cost::default()));
         assert_eq!(Cost::default().to_string(), "default");
     }
 }
