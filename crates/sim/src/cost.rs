@@ -133,9 +133,9 @@ costs! {
     queue_hold = 250;
     /// Lines of a run queue that an enqueue writes, which a waker elsewhere must fetch while it holds the lock. Calibrated with `contended_add`: a wake-up in a
     /// far queue is dear because of both, and the curve of row A bends where the one makes waiting for the other longer.
-    queue_lines = 18;
+    queue_lines = 38;
     /// An atomic addition to a line that all CPUs add to. Calibrated; about a transfer between nodes.
-    contended_add = 230;
+    contended_add = 170;
     /// Looking at one CPU in a search for an idle one, beside the transfer of its line. Assumed.
     scan_step = 8;
     /// Sending an interrupt to another CPU. Assumed (0.3 to 1 us).
