@@ -1,6 +1,6 @@
 //! What all models have in common: tasks and their steps, time, counters.
 
-use quadrille_policy::{Nanos, Policy, Rng, TaskPolicy, WorkerId};
+use quadrille_policy::{Cause, Nanos, Policy, Rng, TaskPolicy, WorkerId};
 use quadrille_topology::{Distance, Topology};
 
 use crate::channel::{Channel, Operation};
@@ -22,6 +22,8 @@ const LLC_BYTES: u64 = 32 << 20;
 pub(crate) struct Task {
     pub(crate) policy: TaskPolicy,
     pub(crate) last_worker: Option<WorkerId>,
+    spawner: Option<WorkerId>,
+    came: Cause,
     /// When it became ready.
     pub(crate) ready_at: Nanos,
     /// A step that has not ended: tried again, or gone on with, when the task runs.
@@ -170,6 +172,8 @@ impl World {
         self.tasks.push(Task {
             policy: self.policy.new_task(by, new.set),
             last_worker: None,
+            spawner: by,
+            came: Cause::Wake,
             ready_at: Nanos(0),
             pending: None,
             waits: Waits::No,
@@ -244,6 +248,7 @@ impl World {
             .note(now, by.map_or(u16::MAX, |by| by.0), What::Wake, Some(task));
         let task = &mut self.tasks[task.index()];
         task.ready_at = now;
+        task.came = Cause::Wake;
         task.waits = Waits::No;
     }
 
@@ -258,8 +263,15 @@ impl World {
         };
         self.ready_to_run.record(waited);
         let distance = last.map_or(Distance::Same, |last| self.space.distance(last, worker));
-        if let Some(last) = last.filter(|last| *last != worker) {
-            self.count_migration(last, worker);
+        let state = &self.tasks[task.index()];
+        let (from, came) = match last {
+            None if state.came == Cause::Wake => (state.spawner, Cause::Spawn),
+            None => (state.spawner, state.came),
+            Some(_) => (last, state.came),
+        };
+        if let Some(from) = from.filter(|from| *from != worker) {
+            let level = self.policy.plan.level(from, worker);
+            self.counters(worker).count_move(came, level);
         }
         self.counters(worker).polls += 1;
         let refill = self.cost.refill(distance);
@@ -269,20 +281,9 @@ impl World {
         Nanos(at.0 + refill.0)
     }
 
-    fn count_migration(&mut self, from: WorkerId, to: WorkerId) {
-        let plan = &self.policy.plan;
-        let (a, b) = (&plan.workers[from.index()], &plan.workers[to.index()]);
-        let (same_group, same_llc, same_node) = (a.group == b.group, a.llc == b.llc, a.node == b.node);
-        let counters = self.counters(to);
-        *if same_group {
-            &mut counters.migrations_group
-        } else if same_llc {
-            &mut counters.migrations_llc
-        } else if same_node {
-            &mut counters.migrations_node
-        } else {
-            &mut counters.migrations_machine
-        } += 1;
+    /// How a task came to the worker that runs it next.
+    pub(crate) fn came(&mut self, task: TaskId, cause: Cause) {
+        self.tasks[task.index()].came = cause;
     }
 
     /// `worker`'s task runs no longer.

@@ -92,7 +92,7 @@ impl GroupLoad {
         }
         let took = self.line.add(world.when(now), &world.cost);
         let counters = world.counters(by);
-        counters.count_publications += 1;
+        counters.publications += 1;
         counters.lock_wait_ns += took.0;
         took
     }

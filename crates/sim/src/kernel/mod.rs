@@ -35,7 +35,7 @@ mod cpu;
 mod load;
 mod select;
 
-use quadrille_policy::{Nanos, Policy, Rng, WorkerId};
+use quadrille_policy::{Cause, Nanos, Policy, Rng, WorkerId};
 
 use self::cpu::{Cpu, State};
 use self::load::{CacheLoad, GroupLoad};
@@ -152,7 +152,9 @@ impl Kernel {
             counters.searches_failed += 1;
             return None;
         }
-        counters.steals_llc += 1;
+        let level = world.policy.plan.level(busiest, worker);
+        world.counters(worker).count_steal(level);
+        found.into_iter().for_each(|task| world.came(task, Cause::Steal));
         let hold = Nanos(self.hold_from(world, busiest, worker).0 + self.group.enqueued(world, worker, true, *t).0);
         let cpu = &mut self.cpus[busiest.index()];
         let taken = cpu.lock.take(world.when(*t), worker, hold, &world.space, &world.cost);

@@ -64,7 +64,7 @@ impl Kernel {
             u64::MAX
         };
         if depth == 0 {
-            world.counters(by).idle_searches_cut += 1;
+            world.counters(by).wakes_cut += 1;
             return target;
         }
         let cpus = &world.policy.plan.llcs[llc.index()].workers;
@@ -77,10 +77,10 @@ impl Kernel {
         let idle = found.map(|position| cpus[(start + position) % cpus.len()]);
         t.0 += world.cost.scan_step * steps;
         let counters = world.counters(by);
-        counters.idle_searches += 1;
+        counters.wakes_searched += 1;
         counters.search_steps += steps;
         if idle.is_some() {
-            counters.idle_found_moves += 1;
+            counters.wakes_found += 1;
         }
         idle.unwrap_or(target)
     }

@@ -54,6 +54,7 @@ impl Group {
             self.fifo.push_back(task);
             return Entry::Direct;
         }
+        world.counters(by).lock_contended += u64::from(member);
         t.0 += self.head.write(world.when(*t), by, &world.space, &world.cost).0;
         self.mailbox.push_back(task);
         Entry::Mailbox

@@ -1,12 +1,14 @@
 //! The runtime's mechanism in simulated time: what `quadrille`'s scheduler does around the policies' answers.
 //!
 //! It follows the life of a wake-up as the runtime's `sched/README.md` tells it: where a task goes ([`place`]), what the
-//! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Three things
+//! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Some things
 //! are simpler than in the runtime:
 //!
 //! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races that
 //!   the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
 //! - Tasks do not move while somebody looks: a steal always succeeds.
+//! - The utilisation of a cache is the share of its workers that are awake, where the runtime averages their busy time; and
+//!   a worker does not linger before it announces itself idle.
 //! - There are no threads beside the workers: timers and first spawns come from outside at no cost.
 
 mod group;
@@ -19,7 +21,7 @@ mod watch;
 
 use std::collections::VecDeque;
 
-use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, Rng, WorkerId};
+use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, ProbeRate, Rng, WorkerId};
 
 use self::group::{Group, Injector};
 use self::sleep::Sleepers;
@@ -78,6 +80,7 @@ struct Worker {
     rng: Rng,
     rounds: Rounds,
     thefts: Thefts,
+    probes: ProbeRate,
     /// Until when its deque is left to it, because stealing from it does not pay.
     spared_until: Nanos,
     load: LazyCounter,
@@ -129,6 +132,7 @@ impl Shipped {
             rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             rounds: Rounds::new(id, plan),
             thefts: Thefts::default(),
+            probes: ProbeRate::default(),
             spared_until: Nanos(0),
             load: LazyCounter::default(),
         };
@@ -214,7 +218,7 @@ impl Shipped {
         if load.due(now, &self.rule).is_none() {
             return Nanos(0);
         }
-        world.counters(worker).count_publications += 1;
+        world.counters(worker).publications += 1;
         let line = if world.policy.active().lazy_counters {
             &mut self.load_lines[world.space.llc(worker).index()]
         } else {

@@ -1,6 +1,6 @@
 //! Ready, placed, published, notified.
 
-use quadrille_policy::{Claim, LlcId, Nanos, Placement, UnparkView, WorkerId};
+use quadrille_policy::{Claim, LlcId, Nanos, Placement, Search, UnparkView, WorkerId};
 
 use super::Shipped;
 use super::group::Entry;
@@ -47,7 +47,11 @@ impl Shipped {
             None => &mut self.rng,
         };
         let task = &mut world.tasks[task.index()].policy;
-        world.policy.place_wake(&view, task, rng)
+        let (placement, reason) = world.policy.place_wake_because(&view, task, rng);
+        if let Some(by) = by {
+            world.counters(by).count_reason(reason, placement);
+        }
+        placement
     }
 
     /// Queues a new task.
@@ -120,7 +124,7 @@ impl Shipped {
             average_run: me.average_run,
             wake_cost: self.wake_cost,
         };
-        if world.policy.unpark(&view) {
+        if pays(world, &view, Some(by)) {
             self.wake_any(world, llc, Some(by), t);
         } else {
             self.keep_watch(world, llc, Some(by), t);
@@ -130,21 +134,15 @@ impl Shipped {
     fn publish(&mut self, world: &mut World, task: TaskId, placement: Placement, by: Option<WorkerId>, t: &mut Nanos) {
         match placement {
             Placement::Group { group, claim } => self.publish_group(world, task, group.index(), claim, by, t),
-            Placement::IdleInLlc { llc, fallback } => {
-                if let Some(by) = by {
-                    world.counters(by).idle_searches += 1;
+            Placement::IdleInLlc { llc, fallback } => match self.search_in_llc(world, llc, by, t) {
+                Some(seat) => {
+                    self.note_move(world, task, seat, by, *t);
+                    self.push_group(world, task, seat.group, by, t);
+                    self.wake_claimed(world, seat, by, t);
+                    self.keep_watch(world, llc, by, t);
                 }
-                let from = by.map_or(0, |by| self.index_in_llc(world, by) + 1);
-                match self.claim_in_llc(world, llc, from, by, t) {
-                    Some(seat) => {
-                        self.note_move(world, task, seat, by, *t);
-                        self.push_group(world, task, seat.group, by, t);
-                        self.wake_claimed(world, seat, by, t);
-                        self.keep_watch(world, llc, by, t);
-                    }
-                    None => self.publish_group(world, task, fallback.index(), Claim::Member, by, t),
-                }
-            }
+                None => self.publish_group(world, task, fallback.index(), Claim::Member, by, t),
+            },
             Placement::Injector { llc } => self.publish_injector(world, task, llc, by, t),
             Placement::Slot | Placement::Deque => self.publish_injector(world, task, LlcId(0), by, t),
         }
@@ -155,7 +153,7 @@ impl Shipped {
         let worker = world.policy.plan.groups[seat.group].members[usize::from(seat.member)];
         world.policy.moved(&mut world.tasks[task.index()].policy, worker, now);
         if let Some(by) = by {
-            world.counters(by).idle_found_moves += 1;
+            world.counters(by).wakes_found += 1;
         }
     }
 
@@ -170,19 +168,17 @@ impl Shipped {
             t.0 += self.sleepers.read_shared(world, by).0;
         }
         let (idle, workers) = (self.sleepers.count(), len(self.workers.len()));
-        let owes = idle > 0 && self.sleepers.searching() == 0 && {
-            let running = workers.saturating_sub(idle);
-            running == 0
-                || world.policy.unpark(&UnparkView {
-                    idle,
-                    searching: 0,
-                    sentinel: self.sleepers.has_sentinel(),
-                    running,
-                    queued: len(self.injectors[index].len()),
-                    average_run: self.average_run(),
-                    wake_cost: self.wake_cost,
-                })
+        let view = UnparkView {
+            idle,
+            searching: 0,
+            sentinel: self.sleepers.has_sentinel(),
+            running: workers.saturating_sub(idle),
+            queued: len(self.injectors[index].len()),
+            average_run: self.average_run(),
+            wake_cost: self.wake_cost,
         };
+        let asked = idle > 0 && self.sleepers.searching() == 0;
+        let owes = asked && (view.running == 0 || pays(world, &view, by));
         if owes {
             self.wake_any(world, llc, by, t);
         } else {
@@ -233,15 +229,15 @@ impl Shipped {
             return None;
         }
         let awake = len(world.policy.plan.groups[group].members.len()).saturating_sub(idle);
-        if awake > 0 && !(unobserved && self.unpark_pays(world, group, idle, awake)) {
+        if awake > 0 && !(unobserved && self.unpark_pays(world, group, idle, awake, by)) {
             return None;
         }
         let avoid = self.sleepers.sentinel_seat().filter(|seat| seat.group == group);
         self.sleepers.claim_in_group(world, group, prefer, avoid, by, t)
     }
 
-    fn unpark_pays(&self, world: &World, group: usize, idle: u32, awake: u32) -> bool {
-        world.policy.unpark(&UnparkView {
+    fn unpark_pays(&self, world: &mut World, group: usize, idle: u32, awake: u32, by: Option<WorkerId>) -> bool {
+        let view = UnparkView {
             idle,
             searching: 0,
             sentinel: self.sleepers.has_sentinel(),
@@ -249,7 +245,8 @@ impl Shipped {
             queued: len(self.groups[group].len()).max(1),
             average_run: self.average_run(),
             wake_cost: self.wake_cost,
-        })
+        };
+        pays(world, &view, by)
     }
 
     fn push_group(&mut self, world: &mut World, task: TaskId, group: usize, by: Option<WorkerId>, t: &mut Nanos) {
@@ -294,6 +291,50 @@ impl Shipped {
         }
     }
 
+    /// Claims an idle worker of `llc` for a wake-up, the way that policy 2 wants it looked for.
+    fn search_in_llc(&mut self, world: &mut World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) -> Option<Seat> {
+        let Some(worker) = by else {
+            return self.claim_in_llc(world, llc, 0, None, t);
+        };
+        let util = self.utilisation(world, llc.index());
+        let me = &mut self.workers[worker.index()];
+        let how = world.policy.search(&mut me.probes, util, me.clock);
+        let mut probed = None;
+        if how != Search::Mask {
+            let met = self.probe(world, llc, worker, t);
+            self.workers[worker.index()].probes.record(met.is_some());
+            let free = met.filter(|seat| Some(*seat) != self.sleepers.sentinel_seat());
+            probed = free.and_then(|seat| {
+                self.sleepers
+                    .claim_in_group(world, seat.group, Some(seat.member), None, by, t)
+            });
+        }
+        if probed.is_some() || how == Search::Probe {
+            return probed;
+        }
+        let from = self.index_in_llc(world, worker) + 1;
+        self.claim_in_llc(world, llc, from, by, t)
+    }
+
+    /// The first of two workers of `llc`, chosen at random, that is idle.
+    fn probe(&mut self, world: &mut World, llc: LlcId, by: WorkerId, t: &mut Nanos) -> Option<Seat> {
+        let workers = &world.policy.plan.llcs[llc.index()].workers;
+        let bound = len(workers.len());
+        let rng = &mut self.workers[by.index()].rng;
+        let chosen = [(); 2].map(|()| workers[rng.below(bound) as usize]);
+        let met = chosen
+            .into_iter()
+            .map(|worker| self.sleepers.seat(worker))
+            .find(|seat| self.sleepers.members(seat.group) & (1 << seat.member) != 0);
+        for seat in chosen.map(|worker| self.sleepers.seat(worker)) {
+            t.0 += self.sleepers.read_group(world, seat.group, by).0;
+        }
+        let counters = world.counters(by);
+        counters.probes += 1;
+        counters.probes_idle += u64::from(met.is_some());
+        met
+    }
+
     fn claim_in_llc(
         &mut self,
         world: &mut World,
@@ -324,4 +365,13 @@ impl Shipped {
         let group = world.policy.plan.workers[worker.index()].group;
         usize::from(world.policy.plan.groups[group.index()].index_in_llc)
     }
+}
+
+/// Whether waking an idle worker pays; counts it if not, unless somebody searches anyway.
+fn pays(world: &mut World, view: &UnparkView, by: Option<WorkerId>) -> bool {
+    let pays = world.policy.unpark(view);
+    if let (false, 0, Some(by)) = (pays, view.searching, by) {
+        world.counters(by).unparks_suppressed += 1;
+    }
+    pays
 }

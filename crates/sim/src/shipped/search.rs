@@ -1,6 +1,6 @@
 //! Where a dry worker looks, and in what order.
 
-use quadrille_policy::{Level, LlcId, Nanos, WorkerId};
+use quadrille_policy::{Cause, Level, LlcId, Nanos, WorkerId};
 
 use super::{BATCH, GROUP_BATCH, Shipped};
 use crate::workload::TaskId;
@@ -135,28 +135,15 @@ impl Shipped {
             t.0 += other.line.write(world.when(*t), thief, space, cost).0 + cost.local_queue * share as u64;
             let mut taken: Vec<TaskId> = other.deque.drain(..share).collect();
             let first = taken.remove(0);
+            let level = world.policy.plan.level(victim, thief);
+            world.counters(thief).count_steal(level);
+            let cause = if rescue { Cause::Rescue } else { Cause::Steal };
+            taken.iter().chain([&first]).for_each(|task| world.came(*task, cause));
             self.workers[thief.index()].deque.extend(taken);
-            self.count_steal(world, victim, thief);
             self.note_theft(world, thief, victim, *t);
             return Some(first);
         }
         None
-    }
-
-    fn count_steal(&self, world: &mut World, victim: WorkerId, thief: WorkerId) {
-        let plan = &world.policy.plan;
-        let (a, b) = (&plan.workers[victim.index()], &plan.workers[thief.index()]);
-        let (same_group, same_llc, same_node) = (a.group == b.group, a.llc == b.llc, a.node == b.node);
-        let counters = world.counters(thief);
-        *if same_group {
-            &mut counters.steals_group
-        } else if same_llc {
-            &mut counters.steals_llc
-        } else if same_node {
-            &mut counters.steals_node
-        } else {
-            &mut counters.steals_machine
-        } += 1;
     }
 
     /// What has waited in the group queues of a cache for longer than its members should take.
@@ -186,6 +173,7 @@ impl Shipped {
     fn rescue_from(&mut self, world: &mut World, worker: WorkerId, group: usize, t: &mut Nanos) -> Option<TaskId> {
         let sink = &mut self.workers[worker.index()].deque;
         let found = self.groups[group].pop(world, 0, worker, t, sink)?;
+        world.came(found, Cause::Rescue);
         if !self.groups[group].is_empty()
             && let Some(seat) = self.announce(world, group, None, true, Some(worker), t)
         {

@@ -79,6 +79,10 @@ impl Sleepers {
         self.sentinel.map(|worker| self.seats[worker.index()])
     }
 
+    pub(super) fn seat(&self, worker: WorkerId) -> Seat {
+        self.seats[worker.index()]
+    }
+
     /// Reads the counts that all workers share.
     pub(super) fn read_shared(&mut self, world: &World, by: WorkerId) -> Nanos {
         self.count_line.read(by, &world.space, &world.cost)

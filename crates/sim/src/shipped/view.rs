@@ -78,7 +78,7 @@ impl Shipped {
     }
 
     /// Share of a last-level cache's workers that are awake, in 1/1024.
-    fn utilisation(&self, world: &World, llc: usize) -> u16 {
+    pub(super) fn utilisation(&self, world: &World, llc: usize) -> u16 {
         let workers = len(world.policy.plan.llcs[llc].workers.len());
         let awake = workers.saturating_sub(self.sleepers.idle_in_llc(llc));
         u16::try_from(awake * 1024 / workers.max(1)).unwrap_or(1024)

@@ -1,6 +1,6 @@
 //! Looking after workers that are stuck in a task: by the sentinel, or by busy ones while nobody is idle.
 
-use quadrille_policy::{LlcId, Nanos, Plan, WorkerId};
+use quadrille_policy::{Cause, LlcId, Nanos, Plan, WorkerId};
 
 use super::{BATCH, Shipped};
 use crate::workload::TaskId;
@@ -133,13 +133,14 @@ impl Shipped {
     }
 
     /// All that a stuck worker has, at most a few batches; one task to be run now.
-    fn take_over(&mut self, world: &World, worker: WorkerId, stuck: usize, t: &mut Nanos) -> Option<TaskId> {
+    fn take_over(&mut self, world: &mut World, worker: WorkerId, stuck: usize, t: &mut Nanos) -> Option<TaskId> {
         let other = &mut self.workers[stuck];
         t.0 += other.line.write(world.when(*t), worker, &world.space, &world.cost).0;
         let count = other.deque.len().min(8 * BATCH);
         let mut taken: Vec<TaskId> = other.deque.drain(..count).collect();
         taken.extend(other.slot.take());
         t.0 += world.cost.local_queue * taken.len() as u64;
+        taken.iter().for_each(|task| world.came(*task, Cause::Rescue));
         let mut taken = taken.into_iter();
         let first = taken.next();
         self.workers[worker.index()].deque.extend(taken);
