@@ -84,7 +84,10 @@ impl Rounds {
     pub(super) fn look(&mut self, shared: &Shared, now: Nanos) -> Look {
         let interval = now.since(self.last).0;
         let policy = &shared.policy;
-        let overdue = |group: &GroupQueue<Runnable>| group.age(now) >= policy.config.wake_groups.rescue_any;
+        // With nobody awake W1 says that nothing waits. What does all the same was lost, and a stress build is to find that.
+        let awake = (shared.sleepers.idle.count() as usize) < shared.worker_count();
+        let limit = policy.config.wake_groups.rescue_any;
+        let overdue = |group: &GroupQueue<Runnable>| policy.groups_on() && awake && group.age(now) >= limit;
         if policy.groups_on() && interval < policy.config.sentinel_interval.0 {
             let stuck = shared.groups.iter().any(overdue);
             return if stuck { Look::Stuck } else { Look::Active };
@@ -107,7 +110,7 @@ impl Rounds {
         }
         for (group, waiting) in shared.groups.iter().zip(&mut self.waiting) {
             let now = !group.is_empty();
-            reason |= now && *waiting || policy.groups_on() && overdue(group);
+            reason |= now && *waiting || overdue(group);
             *waiting = now;
         }
         match (reason, active) {

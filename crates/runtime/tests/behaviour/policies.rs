@@ -1,8 +1,11 @@
 //! Policies at work on machines of 16, 64 and 256 workers: for each a scenario in which its counters move as it says, and the
 //! same scenario with it switched off.
 
+use std::error::Error;
+
 use quadrille::metrics::WorkerMetrics;
-use quadrille::policy::{Cause, Level};
+use quadrille::policy::{Cause, Config, Level};
+use quadrille::topology::Topology;
 use quadrille::{Runtime, spawn};
 
 use crate::stage::Stage;
@@ -323,4 +326,34 @@ fn whole_idle_cores_go_first() {
             });
         }
     }
+}
+
+/// Wrong constants are one clear error when the runtime is built.
+#[test]
+fn wrong_constants_are_refused() {
+    let refused = |config: Config| {
+        let machine: Topology = MACHINES[0].text.parse().unwrap();
+        let built = Runtime::builder()
+            .worker_threads(16)
+            .topology(machine)
+            .config(config)
+            .build();
+        let error = built.expect_err("a wrong constant");
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        format!("{error}: {cause}")
+    };
+    let mut config = Config::default();
+    config.wake_groups.map = Some("0-3/4-7".parse().unwrap());
+    let message = refused(config);
+    assert!(
+        message.contains("worker 8 is in no group: expected all 16"),
+        "{message}"
+    );
+    let mut config = Config::default();
+    config.idle_filter.mask_below = 2000;
+    let message = refused(config);
+    assert!(
+        message.contains("idle_filter.mask_below is 2000, expected 0 to 512"),
+        "{message}"
+    );
 }
