@@ -142,6 +142,8 @@ mod tests {
                 node_running: 0,
                 node_idle: 0,
                 most_idle: (NodeId(0), 0),
+                spread: None,
+                preferred: None,
             };
             kinds[match random.place_spawn(&view, &mut task, &mut rng) {
                 Placement::Slot => 0,

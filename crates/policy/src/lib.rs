@@ -10,12 +10,13 @@
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
 //! | is a count published? | tasks switch | [`LazyCounter`] |
-//! | which cache do tasks that share data prefer? | once an epoch | [`SetPolicy`] |
+//! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
+//! | what may leave a cache? | a worker has work to spare | [`Policy::exports`] |
 //!
 //! In return the mechanism tells what became of a task: [`Policy::ran`], [`Policy::moved`], [`Policy::stolen`].
 //!
 //! ```
-//! use quadrille_policy::{Config, Nanos, Placement, Plan, Policy, Rng, WakeView, WorkerId};
+//! use quadrille_policy::{Config, CouplingView, Nanos, Placement, Plan, Policy, Rng, SetId, WakeView, WorkerId};
 //! use quadrille_topology::Topology;
 //!
 //! let config: Config = "cap=fixed:1:2ms".parse()?;
@@ -23,7 +24,7 @@
 //! let plan = Plan::compile(&machine, &config.plan_options(None))?;
 //! let policy = Policy::new(config, plan);
 //!
-//! let mut task = policy.new_task(None, 0);
+//! let mut task = policy.new_task(None, SetId::NONE);
 //! policy.ran(&mut task, WorkerId(70));
 //! let view = WakeView {
 //!     waker: Some(WorkerId(3)), // on the other node
@@ -35,6 +36,7 @@
 //!     home_oldest: Nanos(0),
 //!     llc_util: 300,
 //!     llc_has_idle: true,
+//!     coupling: CouplingView::default(),
 //! };
 //! // The task's home worker is the third member of its group, and idle.
 //! let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
@@ -71,7 +73,7 @@ mod view;
 mod wake_cost;
 mod worker_set;
 
-pub use aggregation::{SetPolicy, SetView};
+pub use aggregation::{CouplingView, ExportView, Ledger, LlcView, PullView, SetId, SetPolicy, SetView, Share, Wakees};
 pub use cause::Cause;
 pub use config::{
     Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,

@@ -16,7 +16,7 @@
 //! since the change that opens a window uses it up.
 
 use crate::{
-    GroupId, Nanos, Tick, WorkerId,
+    GroupId, Nanos, SetId, Tick, WorkerId,
     config::{CapMode, MigrationCap},
 };
 
@@ -29,12 +29,16 @@ pub struct TaskPolicy {
     pub home_worker: WorkerId,
     /// The window that `used` counts in.
     pub window: Tick,
-    /// Coupling set: tasks that share data; 0 is none.
-    pub set: u32,
+    /// Coupling set: tasks that share data.
+    pub set: SetId,
     /// Group changes in this window.
     pub used: u8,
     /// Group changes allowed in this window; 0: the task has not run yet, and whoever runs it first gives it its home.
     pub quota: u8,
+    /// The other last-level cache that woke the task last, by the low byte of its number.
+    pub from: u8,
+    /// Wakes in a row from there.
+    pub streak: u8,
 }
 
 /// The cap, compiled: windows are numbered without a division.
@@ -115,9 +119,11 @@ mod tests {
             home: GroupId(3),
             home_worker: WorkerId(13),
             window: Tick(5),
-            set: 0,
+            set: SetId::NONE,
             used,
             quota,
+            from: 0,
+            streak: 0,
         }
     }
 

@@ -4,24 +4,27 @@
 //! that the task was last deliberately placed in, *home worker* the member that ran it last.
 //!
 //! 1. A task that yielded goes to the back of its worker's deque.
-//! 2. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
-//! 3. The home worker is idle: it is claimed.
-//! 4. Another member of home is idle: claimed, one with an idle core first.
-//! 5. The waker is the home worker: its deque.
-//! 6. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
+//! 2. The cache that wakes it again and again has room, and its waker wakes few; or the cache that its set prefers pulls
+//!    this epoch (policy 3): an idle worker there is claimed. The task moves house.
+//! 3. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
+//! 4. The home worker is idle: it is claimed.
+//! 5. Another member of home is idle: claimed, one with an idle core first.
+//! 6. The waker is the home worker: its deque.
+//! 7. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
 //!    with its work, or home is hardly busy (policy 4): queued at home.
-//! 7. Home's cache has an idle worker: claimed, rotating over its groups. The task moves house.
-//! 8. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
+//! 8. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
+//!    its groups. The task moves house.
+//! 9. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
 //!    goes to the queue of the cache, which thieves need no group lock for.
 //!
-//! No wake crosses last-level caches: that is for thieves. Bound tasks are not asked about. With groups off, only steps 1
-//! and 2 remain, and injectors for wakes from outside.
+//! No wake but those of steps 2 and 8 crosses last-level caches: that is for thieves. Bound tasks are not asked about. With
+//! groups off, only steps 1 and 3 remain, and injectors for wakes from outside.
 
 use quadrille_topology::LlcId;
 
 use crate::{
-    Adversary, GroupId, GroupMask, GroupPlan, Policy, Rng, SpawnView, TaskPolicy, WakeView, WorkerId, adversary,
-    idle_filter, numa,
+    Adversary, CouplingView, GroupId, GroupMask, GroupPlan, Policy, Rng, SpawnView, TaskPolicy, WakeView, WorkerId,
+    adversary, idle_filter, numa,
 };
 
 /// Where a task is queued.
@@ -68,6 +71,8 @@ pub enum Claim {
 pub enum Reason {
     /// It stays with its waker.
     Waker,
+    /// The cache that its only waker is in, or that its coupling set prefers, has it (policy 3).
+    Pulled,
     /// Its home has an idle worker.
     IdleHome,
     /// Home is busy, and no other worker of its cache is idle.
@@ -127,12 +132,17 @@ impl Policy {
         if self.config.adversary != Adversary::None {
             return adversary::place(self, view.spawner, task, rng);
         }
+        if let Some(turn) = view.spread
+            && let Some(placement) = self.spread_to(turn)
+        {
+            return placement;
+        }
         let Some(spawner) = view.spawner else {
             return Placement::Injector {
-                llc: self.llc_from_outside(view, rng),
+                llc: self.llc_from_outside(view, task, rng),
             };
         };
-        if self.active().numa && !self.stays(spawner, view) {
+        if self.active().numa && !self.stays(spawner, task, view) {
             let llc = self.llc_on_most_idle_node(view, rng);
             return llc.map_or(Placement::Deque, |llc| Placement::Injector { llc });
         }
@@ -150,6 +160,12 @@ impl Policy {
         if view.waker.is_some() && view.yielded {
             return (Placement::Deque, Reason::Waker);
         }
+        if self.aggregates()
+            && let Some(llc) = self.pulled_to(view, task)
+        {
+            let fallback = task.home;
+            return (Placement::IdleInLlc { llc, fallback }, Reason::Pulled);
+        }
         if at_home && view.slot_empty {
             return (Placement::Slot, Reason::Waker);
         }
@@ -161,10 +177,11 @@ impl Policy {
         if at_home {
             return (Placement::Deque, Reason::Waker);
         }
-        let reason = self.look_beyond(view, task, home, rng);
+        let preferred = view.coupling.preferred.filter(|llc| self.has_room(task, llc));
+        let reason = self.look_beyond(view, preferred.is_some(), task, home, rng);
         let placement = if reason == Reason::Searched {
             Placement::IdleInLlc {
-                llc: home.llc,
+                llc: preferred.map_or(home.llc, |view| view.llc),
                 fallback: task.home,
             }
         } else if self.overflows(view, home) {
@@ -176,6 +193,22 @@ impl Policy {
             }
         };
         (placement, reason)
+    }
+
+    /// Step 2: the other cache that has the task now, unless it was moved often enough in this window (policy 4).
+    #[inline]
+    fn pulled_to(&self, view: &WakeView, task: &TaskPolicy) -> Option<LlcId> {
+        let CouplingView {
+            preferred,
+            pulls,
+            waker,
+            wakees,
+        } = view.coupling;
+        let by_waker = waker.filter(|llc| !task.set.is_spread() && self.waker_pulls(task, llc, wakees));
+        let by_set = preferred.filter(|llc| pulls && self.has_room(task, llc));
+        let target = by_waker.or(by_set)?;
+        let capped = self.active().migration_cap && self.is_capped(task, view.now);
+        (!capped).then_some(target.llc)
     }
 
     /// The home worker if it is idle, else a member on an idle core, else any. `idle` is not empty.
@@ -195,10 +228,17 @@ impl Policy {
         }
     }
 
-    /// Steps 6 and 7: whether an idle worker is looked for in other groups of home's cache.
+    /// Steps 7 and 8: whether an idle worker is looked for beyond home, where there is one.
     #[inline]
-    fn look_beyond(&self, view: &WakeView, task: &TaskPolicy, home: &GroupPlan, rng: &mut Rng) -> Reason {
-        if !view.llc_has_idle {
+    fn look_beyond(
+        &self,
+        view: &WakeView,
+        is_preferred_idle: bool,
+        task: &TaskPolicy,
+        home: &GroupPlan,
+        rng: &mut Rng,
+    ) -> Reason {
+        if !view.llc_has_idle && !is_preferred_idle {
             return Reason::NobodyIdle;
         }
         // Whatever is skipped, it is not skipped while somebody has waited for too long.
@@ -253,16 +293,35 @@ impl Policy {
         home.map_or(LlcId(0), |group| group.llc)
     }
 
-    fn stays(&self, spawner: WorkerId, view: &SpawnView) -> bool {
+    /// Where the task number `turn` of a spread set begins: with one cache for each, then with other groups of them.
+    fn spread_to(&self, turn: u32) -> Option<Placement> {
+        let llcs = self.plan.spread.len();
+        if !self.aggregates() || llcs == 0 {
+            return None;
+        }
+        let (round, llc) = (turn as usize / llcs, self.plan.spread[turn as usize % llcs]);
+        // An explicit map may leave a cache without groups of its own.
+        let groups = &self.plan.llcs[llc.index()].groups;
+        let fallback = *groups.get(round % groups.len().max(1))?;
+        Some(Placement::IdleInLlc { llc, fallback })
+    }
+
+    fn stays(&self, spawner: WorkerId, task: &TaskPolicy, view: &SpawnView) -> bool {
         let Some(plan) = self.worker(spawner) else {
             return true;
         };
         let tolerance = self.plan.nodes[plan.node.index()].tolerance;
-        numa::stays(&self.config.numa, tolerance, view)
+        numa::stays(&self.config.numa, tolerance, task.set, view)
     }
 
-    /// For a spawn from outside: where most workers are idle, else anywhere.
-    fn llc_from_outside(&self, view: &SpawnView, rng: &mut Rng) -> LlcId {
+    /// For a spawn from outside: with the tasks that it was declared to belong to, else where most workers are idle, else
+    /// anywhere.
+    fn llc_from_outside(&self, view: &SpawnView, task: &TaskPolicy, rng: &mut Rng) -> LlcId {
+        let llcs = u32::try_from(self.plan.llcs.len()).unwrap_or(u32::MAX).max(1);
+        if self.aggregates() && task.set.is_declared() && task.set.may_prefer() {
+            let anywhere = LlcId(u16::try_from(task.set.number() % llcs).unwrap_or(0));
+            return view.preferred.unwrap_or(anywhere);
+        }
         let most_idle = match view.most_idle {
             (_, 0) => None,
             _ if self.active().numa => self.llc_on_most_idle_node(view, rng),

@@ -1,8 +1,8 @@
 //! Configuration and plan together, and what a task's policy fields are told.
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, Nanos, Plan, ProbeRate, RemoteStealView, Search, TaskPolicy,
-    Tick, UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Nanos, Plan, ProbeRate, RemoteStealView, Search,
+    SetId, TaskPolicy, Tick, UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -17,6 +17,9 @@ pub struct Policy {
     active: Active,
     groups_on: bool,
     cap: Cap,
+    pub(crate) aggregates: bool,
+    /// Cores of the smallest last-level cache that have a worker.
+    pub(crate) smallest_llc: u32,
 }
 
 /// Which policies are on, once `auto` is decided.
@@ -54,7 +57,7 @@ impl Active {
                 CapMode::Auto => wake_groups,
             },
             lazy_counters: config.lazy_counters.mode.resolve(many),
-            numa: config.numa.mode.resolve(plan.nodes.len() > 1),
+            numa: config.numa.mode.resolve(plan.llcs.len() > 1),
             gates: config.steal.gates.resolve(many),
             wake_cost: config.wake_cost.mode.resolve(true),
         }
@@ -71,9 +74,12 @@ impl Policy {
             node.tolerance = numa::tolerance(&config.numa, node);
         }
         let active = Active::new(&config, &plan);
+        let groups_on = active.wake_groups || config.adversary != Adversary::None;
         Self {
             active,
-            groups_on: active.wake_groups || config.adversary != Adversary::None,
+            groups_on,
+            aggregates: groups_on && active.aggregation && plan.llcs.len() > 1,
+            smallest_llc: plan.smallest_llc(),
             cap: Cap::new(&config.migration_cap),
             config,
             plan,
@@ -98,7 +104,7 @@ impl Policy {
 
     /// The policy fields of a task that was just made. Its home is the spawner's group, until the first run.
     #[must_use]
-    pub fn new_task(&self, spawner: Option<WorkerId>, set: u32) -> TaskPolicy {
+    pub fn new_task(&self, spawner: Option<WorkerId>, set: SetId) -> TaskPolicy {
         let home_worker = spawner.unwrap_or_default();
         let home = self.worker(home_worker).map_or(GroupId(0), |worker| worker.group);
         TaskPolicy {
@@ -108,6 +114,8 @@ impl Policy {
             set,
             used: 0,
             quota: 0,
+            from: 0,
+            streak: 0,
         }
     }
 
@@ -147,6 +155,7 @@ impl Policy {
                 self.cap.count(task, now);
             }
             task.home = plan.group;
+            task.streak = 0;
         }
         task.home_worker = worker;
     }
@@ -189,15 +198,59 @@ impl Policy {
         }
     }
 
-    /// How many tasks a worker without work may take from another node, 0 for none. Not asked by the last searcher, which
-    /// takes whatever there is.
+    /// How many tasks a worker without work may take from another node, or from another last-level cache on a machine of
+    /// one node; 0 for none. Not asked by a rescuer, who takes whatever there is.
     #[inline]
     #[must_use]
     pub fn steal_remote(&self, view: &RemoteStealView) -> u32 {
-        match self.plan.nodes.get(view.node.index()) {
-            Some(node) if self.active.numa => numa::remote_steal(&self.config.numa, &self.config.skip, node, view),
-            _ => view.queued,
+        let (numa, skip) = (&self.config.numa, &self.config.skip);
+        if !self.active.numa {
+            return view.queued;
         }
+        let node = self.plan.nodes.get(view.node.index());
+        let llc = self.plan.llcs.get(view.llc.index());
+        let place = match (node, llc) {
+            (Some(node), _) if self.plan.nodes.len() > 1 => numa::Place {
+                workers: node.workers.len(),
+                tolerance: node.tolerance,
+                after: numa.steal_after,
+            },
+            (_, Some(llc)) if self.plan.nodes.len() == 1 => numa::Place {
+                workers: llc.workers.len(),
+                tolerance: numa::LLC_TOLERANCE,
+                after: self.config.aggregation.force_steal_after,
+            },
+            _ => return view.queued,
+        };
+        numa::remote_steal(numa, skip, place, view)
+    }
+
+    /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes, or
+    /// there is one node only. If not, [`Policy::steal_remote`] need not be asked.
+    #[inline]
+    #[must_use]
+    pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {
+        let node = |llc: LlcId| self.plan.llcs.get(llc.index()).map(|plan| plan.node);
+        self.active.numa && (self.plan.nodes.len() == 1 || node(own) != node(other))
+    }
+
+    /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.
+    #[must_use]
+    pub fn limits_steals_for(&self) -> Nanos {
+        match self.plan.nodes.len() {
+            1 => self.config.aggregation.force_steal_after,
+            _ => self.config.numa.steal_after,
+        }
+    }
+
+    /// Whether a thief behind `thief` gives the task back: it is one of few that were declared to stay together, and lives on
+    /// another node. A mate of its home is woken for it instead.
+    #[inline]
+    #[must_use]
+    pub fn gives_back(&self, task: &TaskPolicy, thief: WorkerId) -> bool {
+        let node = |group: GroupId| self.plan.groups.get(group.index()).map(|plan| plan.node);
+        let own = self.worker(thief).map(|plan| plan.node);
+        task.set.is_packed() && self.active.numa && self.groups_on && node(task.home) != own
     }
 
     /// The gates of one worker.
@@ -280,7 +333,7 @@ mod tests {
     const MACHINE: &str = "node:2 llc:2 l2:2 core:4";
 
     fn task(policy: &Policy, home_worker: u16) -> TaskPolicy {
-        let mut task = policy.new_task(Some(WorkerId(0)), 0);
+        let mut task = policy.new_task(Some(WorkerId(0)), SetId::NONE);
         policy.ran(&mut task, WorkerId(home_worker));
         task
     }
@@ -288,8 +341,9 @@ mod tests {
     #[test]
     fn the_first_run_gives_a_task_its_home() {
         let policy = policy(MACHINE, "default");
-        let mut task = policy.new_task(Some(WorkerId(5)), 7);
-        assert_eq!((task.home, task.home_worker, task.set), (GroupId(1), WorkerId(5), 7));
+        let set = SetId::declared(7);
+        let mut task = policy.new_task(Some(WorkerId(5)), set);
+        assert_eq!((task.home, task.home_worker, task.set), (GroupId(1), WorkerId(5), set));
         policy.stolen(&mut task, WorkerId(31), Nanos(0));
         policy.ran(&mut task, WorkerId(31));
         assert_eq!((task.home, task.home_worker), (GroupId(7), WorkerId(31)));
@@ -342,13 +396,13 @@ mod tests {
         policy.moved(&mut task, WorkerId(999), Nanos(0));
         policy.stolen(&mut task, WorkerId(0), Nanos(0));
         assert_eq!(task, strange);
-        assert_eq!(policy.new_task(Some(WorkerId(999)), 0).home, GroupId(0));
+        assert_eq!(policy.new_task(Some(WorkerId(999)), SetId::NONE).home, GroupId(0));
     }
 
     #[test]
     fn without_groups_nothing_is_noted() {
         let policy = policy("l2:2", "default");
-        let made = policy.new_task(None, 0);
+        let made = policy.new_task(None, SetId::NONE);
         let mut task = made;
         policy.ran(&mut task, WorkerId(1));
         policy.moved(&mut task, WorkerId(1), Nanos(5));
@@ -375,14 +429,71 @@ mod tests {
     fn without_policy_6_thieves_take_what_they_find() {
         let view = RemoteStealView {
             node: crate::NodeId(1),
+            llc: LlcId(2),
             dry_for: Nanos(0),
+            skips: 0,
             running: 0,
+            idle: 0,
+            idle_here: 16,
             queued: 9,
             oldest: Nanos(0),
         };
         assert_eq!(policy(MACHINE, "default").steal_remote(&view), 0);
         assert_eq!(policy(MACHINE, "baseline").steal_remote(&view), 9);
         assert_eq!(policy("pu:1", "numa=on").steal_remote(&view), 9);
+    }
+
+    #[test]
+    fn on_one_node_caches_tolerate_two() {
+        let policy = policy("llc:4 core:8", "default");
+        let check = |dry_us, running, queued, taken| {
+            let view = RemoteStealView {
+                node: crate::NodeId(0),
+                llc: LlcId(1),
+                dry_for: Nanos::from_micros(dry_us),
+                skips: 0,
+                running,
+                idle: 8 - running,
+                idle_here: 8,
+                queued,
+                oldest: Nanos(0),
+            };
+            assert_eq!(policy.steal_remote(&view), taken, "{view:?}");
+        };
+        check(20, 2, 1, 0);
+        check(20, 3, 1, 1);
+        check(20, 3, 9, 5);
+        check(19, 8, 9, 0);
+        check(20, 2, 16, 8);
+        assert!(policy.limits_steals(LlcId(0), LlcId(1)));
+        assert_eq!(policy.limits_steals_for(), Nanos::from_micros(20));
+    }
+
+    #[test]
+    fn policy_6_has_a_say_between_nodes() {
+        let nodes = policy(MACHINE, "default");
+        assert!(!nodes.limits_steals(LlcId(0), LlcId(1)));
+        assert!(nodes.limits_steals(LlcId(0), LlcId(2)));
+        assert_eq!(nodes.limits_steals_for(), Nanos::from_micros(50));
+        assert!(!policy(MACHINE, "numa=off").limits_steals(LlcId(0), LlcId(2)));
+    }
+
+    #[test]
+    fn few_that_belong_together_are_given_back_between_nodes() {
+        let check = |config, set: SetId, thief, given_back| {
+            let policy = policy(MACHINE, config);
+            let task = policy.new_task(Some(WorkerId(0)), set);
+            assert_eq!(
+                policy.gives_back(&task, WorkerId(thief)),
+                given_back,
+                "{config} {set:?} {thief}"
+            );
+        };
+        let set = SetId::declared(1);
+        check("default", set.packed(), 16, true);
+        check("default", set.packed(), 15, false);
+        check("default", set, 16, false);
+        check("numa=off", set.packed(), 16, false);
     }
 
     #[test]

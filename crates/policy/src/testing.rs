@@ -4,7 +4,10 @@ use alloc::{format, string::String};
 
 use quadrille_topology::Topology;
 
-use crate::{Claim, Config, GroupMask, Nanos, Placement, Plan, Policy, Rng, TaskPolicy, WakeView, WorkerId};
+use crate::{
+    Claim, Config, CouplingView, GroupMask, LlcId, LlcView, Nanos, Placement, Plan, Policy, Rng, SetId, TaskPolicy,
+    WakeView, WorkerId,
+};
 
 /// One worker.
 pub(crate) const ONE: &str = "pu:1";
@@ -30,6 +33,12 @@ pub(crate) const VIEW: WakeView = WakeView {
     home_oldest: Nanos::from_micros(10),
     llc_util: 768,
     llc_has_idle: false,
+    coupling: CouplingView {
+        preferred: None,
+        pulls: false,
+        waker: None,
+        wakees: 0,
+    },
 };
 
 /// A policy for a machine and a configuration, both as text.
@@ -42,7 +51,7 @@ pub(crate) fn policy(machine: &str, config: &str) -> Policy {
 
 /// A task whose home worker is `worker`, with its full quota.
 pub(crate) fn task(policy: &Policy, worker: u16) -> TaskPolicy {
-    let mut task = policy.new_task(None, 0);
+    let mut task = policy.new_task(None, SetId::NONE);
     policy.ran(&mut task, WorkerId(worker));
     task
 }
@@ -79,5 +88,24 @@ pub(crate) fn random_view(rng: &mut Rng, workers: u32) -> WakeView {
         home_oldest: Nanos(u64::from(number(400_000))),
         llc_util: u16::try_from(number(1100)).unwrap(),
         llc_has_idle,
+        coupling: random_coupling(rng),
+    }
+}
+
+fn random_coupling(rng: &mut Rng) -> CouplingView {
+    let mut llc = || {
+        let there = rng.below(3) == 0;
+        there.then(|| LlcView {
+            llc: LlcId(u16::try_from(rng.below(70)).unwrap()),
+            util: u16::try_from(rng.below(1100)).unwrap(),
+            has_idle: rng.below(2) == 0,
+            node_running: rng.below(20),
+        })
+    };
+    CouplingView {
+        preferred: llc(),
+        waker: llc(),
+        pulls: rng.below(2) == 0,
+        wakees: rng.below(10),
     }
 }

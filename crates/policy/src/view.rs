@@ -1,6 +1,6 @@
 //! What is known when a question is asked. Every field may be stale.
 
-use crate::{GroupMask, Nanos, WorkerId};
+use crate::{CouplingView, GroupMask, Nanos, WorkerId};
 
 /// What is known when a task becomes ready.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub struct WakeView {
     pub llc_util: u16,
     /// Whether the home LLC has an idle worker at all.
     pub llc_has_idle: bool,
+    /// What is known of the task's set and of its waker.
+    pub coupling: CouplingView,
 }
 
 /// What is known when a task is spawned.
@@ -36,6 +38,10 @@ pub struct SpawnView {
     pub node_idle: u32,
     /// The node with most idle workers and their number.
     pub most_idle: (quadrille_topology::NodeId, u32),
+    /// Whether the task's set is spread, and how many of its tasks were before it, by some count.
+    pub spread: Option<u32>,
+    /// The cache that the task's set prefers.
+    pub preferred: Option<quadrille_topology::LlcId>,
 }
 
 /// What is known when work was published and a worker could be woken for it.
@@ -57,15 +63,23 @@ pub struct UnparkView {
     pub wake_cost: Nanos,
 }
 
-/// What is known when a worker without work looks at another node.
+/// What is known when a worker without work looks at another node; or, on a machine of one node, at another cache.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteStealView {
-    /// The other node.
+    /// The other cache's node.
     pub node: quadrille_topology::NodeId,
-    /// How long the thief has found nothing on its own node.
+    /// The other cache.
+    pub llc: quadrille_topology::LlcId,
+    /// How long the thief has found nothing nearer.
     pub dry_for: Nanos,
-    /// Workers awake on the other node.
+    /// How often in a row it was told to leave something.
+    pub skips: u8,
+    /// Workers awake there (on the other node, or behind the other cache).
     pub running: u32,
+    /// Idle workers there.
+    pub idle: u32,
+    /// Idle workers here, the thief included.
+    pub idle_here: u32,
     /// Tasks queued there.
     pub queued: u32,
     /// Age of the oldest of them; zero if unknown.

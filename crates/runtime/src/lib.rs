@@ -24,7 +24,7 @@
 //! # Where to begin
 //!
 //! - [`#[quadrille::main]`](macro@main), or [`Runtime`] and its [`Builder`];
-//! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
+//! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
 //! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors;
 //! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
 //!
@@ -87,7 +87,7 @@ pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{Handle, Runtime, spawn, spawn_blocking};
-pub use task::JoinHandle;
+pub use task::{JoinHandle, Locality, TaskGroup};
 
 #[cfg(feature = "macros")]
 pub use quadrille_macros::{main, test};

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
+use quadrille_policy::SetId;
+
 use crate::builder::Builder;
 use crate::current::{self, EnterGuard};
 use crate::error::BuildError;
@@ -195,8 +197,10 @@ impl Handle {
         Context::with(|context| match context {
             Some(context) if Arc::ptr_eq(&context.shared, &self.shared) => spawn_here(context, options, future),
             _ => {
-                let (runnable, handle) = allocate(&self.shared, self.shared.new_policy(None), options, future);
-                self.shared.spawn_foreign(runnable);
+                let (set, turn) = options.set.unzip();
+                let policy = self.shared.new_policy(None, set.unwrap_or_default());
+                let (runnable, handle) = allocate(&self.shared, policy, options, future);
+                self.shared.spawn_foreign(runnable, turn);
                 handle
             }
         })
@@ -212,10 +216,11 @@ impl Handle {
         R: Send + 'static,
     {
         let options = Options {
-            name: None,
             flags: BLOCKING,
+            ..Options::default()
         };
-        let (runnable, handle) = allocate(&self.shared, self.shared.new_policy(None), options, Blocking(Some(f)));
+        let policy = self.shared.new_policy(None, SetId::NONE);
+        let (runnable, handle) = allocate(&self.shared, policy, options, Blocking(Some(f)));
         self.shared.submit_blocking(runnable);
         handle
     }
@@ -297,9 +302,11 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let policy = context.shared.new_policy(Some(context.id));
+    let (set, turn) = options.set.unzip();
+    let set = set.unwrap_or_else(|| context.set.get().inherited());
+    let policy = context.shared.new_policy(Some(context.id), set);
     let (runnable, handle) = allocate(&context.shared, policy, options, future);
-    context.spawn(runnable);
+    context.spawn(runnable, turn);
     handle
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use quadrille::sync::{mpmc, oneshot};
 use quadrille::topology::Topology;
-use quadrille::{Handle, Pinning, Runtime, spawn, task};
+use quadrille::{Handle, Locality, Pinning, Runtime, TaskGroup, spawn, task};
 
 /// Numbers of workers and machines for them.
 const SHAPES: [(usize, &str); 5] = [
@@ -27,7 +27,7 @@ const SHAPES: [(usize, &str); 5] = [
 ];
 
 /// The tests of this file, which share the time.
-const TESTS: u32 = 6;
+const TESTS: u32 = 7;
 
 /// Longer than any round takes on a loaded machine under a sanitizer.
 const ROUND_MAX: Duration = Duration::from_secs(120);
@@ -162,6 +162,29 @@ fn spawns() {
             assert_eq!(runtime.block_on(tree).unwrap(), expected);
         }
         assert_eq!(count.load(Ordering::Relaxed), 3 * expected);
+    });
+}
+
+/// Groups of both kinds, whose tasks spawn and wait for each other: work is put up for other caches, taken, given back.
+#[test]
+fn task_groups() {
+    soak("groups", |runtime, rng| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let depth = 2 + rng.below(3);
+        let expected = (3_usize.pow(u32::try_from(depth).unwrap() + 1) - 1) / 2;
+        let groups = [Locality::Together, Locality::Spread].map(|locality| TaskGroup::new().locality(locality));
+        let trees: Vec<_> = groups
+            .iter()
+            .cycle()
+            .take(6)
+            .map(|group| group.spawn_on(grow(depth, count.clone()), runtime.handle()))
+            .collect();
+        for tree in trees {
+            assert_eq!(runtime.block_on(tree).unwrap(), expected);
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 6 * expected);
+        // A future is dropped before its result is handed over.
+        assert!(groups.iter().all(TaskGroup::is_empty));
     });
 }
 

@@ -36,6 +36,16 @@ counters! {
     group_pops,
     /// Tasks taken from injectors.
     injector_pops,
+    /// Tasks put up for the workers of other LLCs; none, the simulated runtime does not.
+    exports,
+    /// Visits to such a queue of another LLC that found a task; none.
+    export_pops,
+    /// Visits to that of the own LLC, for which nobody had come; none.
+    exports_taken_back,
+    /// Wake-ups and spawns that took a task to another LLC on behalf of its coupling set or its waker; none.
+    set_moves,
+    /// Stolen tasks that were given back, because they belong to a few that stay on their node; none.
+    steals_given_back,
     /// Successful steals inside its group.
     steals_group,
     /// Successful steals inside its LLC.
@@ -200,7 +210,7 @@ impl Counters {
     /// Counts why a wake-up goes where it goes.
     pub(crate) fn count_reason(&mut self, reason: Reason, placement: Placement) {
         match reason {
-            Reason::Waker | Reason::IdleHome | Reason::Other => return,
+            Reason::Waker | Reason::Pulled | Reason::IdleHome | Reason::Other => return,
             Reason::NobodyIdle => {}
             Reason::Searched => self.wakes_searched += 1,
             Reason::CutOff => self.wakes_cut += 1,

@@ -1,6 +1,6 @@
 //! What all models have in common: tasks and their steps, time, counters.
 
-use quadrille_policy::{Cause, Nanos, Policy, Rng, TaskPolicy, WorkerId};
+use quadrille_policy::{Cause, Nanos, Policy, Rng, SetId, TaskPolicy, WorkerId};
 use quadrille_topology::{Distance, Topology};
 
 use crate::channel::{Channel, Operation};
@@ -170,7 +170,13 @@ impl World {
         let id = TaskId(u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks"));
         self.live += 1;
         self.tasks.push(Task {
-            policy: self.policy.new_task(by, new.set),
+            policy: self.policy.new_task(
+                by,
+                match new.set {
+                    0 => SetId::NONE,
+                    set => SetId::declared(u64::from(set)),
+                },
+            ),
             last_worker: None,
             spawner: by,
             came: Cause::Wake,

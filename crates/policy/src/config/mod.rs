@@ -17,7 +17,7 @@
 //! | [`Aggregation`] | with more than one last-level cache |
 //! | [`MigrationCap`] | while wake groups are; it binds from `light_load` on in any mode |
 //! | [`LazyCounters`] | with more than 4 workers |
-//! | [`Numa`] | with more than one node |
+//! | [`Numa`] | with more than one node, or more than one last-level cache |
 //! | [`Steal::gates`] | with more than 4 workers |
 //! | [`WakeCost`] | always |
 

@@ -134,9 +134,9 @@ impl Default for IdleFilter {
 
 /// Policy 3, aggregation: tasks that share data (a coupling set) prefer one last-level cache.
 ///
-/// After cache-aware scheduling by Chen Yu and Tim Chen (cover.1775065312.git.tim.c.chen@linux.intel.com, Linux 7.2). So
-/// far it is a seam: tasks carry their set and the preference ([`SetPolicy`](crate::SetPolicy)) decides when it changes;
-/// it never acts when a task is woken, where the kernel's first versions bounced tasks between caches.
+/// After cache-aware scheduling by Chen Yu and Tim Chen (cover.1775065312.git.tim.c.chen@linux.intel.com, Linux 7.2). It
+/// acts in what thieves of other caches may take and in a pull once an epoch; when a task is woken it decides only between
+/// idle workers, because the kernel's first versions bounced tasks between caches there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregation {
     /// Default auto.
@@ -151,6 +151,27 @@ pub struct Aggregation {
     /// A set has a preference while its running tasks are fewer than this share (1/1024) of the cache's workers. Default
     /// 819 (80 %, the kernel's), at most 1024.
     pub max_set: u16,
+    /// Whether a set larger than a cache, or a cache that is busy, ends aggregation. Default true; false is for reproducing
+    /// what the kernel's first versions lost.
+    pub guards: bool,
+    /// A cache fits more tasks below this utilisation (1/1024). Default 512 (the kernel's 50 %), at most 1024.
+    pub fit: u16,
+    /// A cache is clearly busier than another at more than this ratio (1/1024). Default 1229 (the kernel's 20 % more), 1024
+    /// to 10240.
+    pub greater: u16,
+    /// Wakes in a row from one other cache that make a task move to its waker's. Default 4, 1 or more. Ours, assumed.
+    pub pull_after: u8,
+    /// A waker of more different tasks than this within the last second or two is wide, and pulls none. Default 4, at most
+    /// 64. Ours, assumed: between a server's few partners and the 20 receivers of a hackbench sender.
+    pub wide: u32,
+    /// A thief takes only what other caches export until it has found nothing for so long. Default 20 us, at most 1 s. Ours,
+    /// assumed; the idea is scx_lavd's last-resort steal.
+    pub force_steal_after: Nanos,
+    /// A set whose average run is at least this long, and that is seldom woken, is taken to have data of its own and is
+    /// spread. Default 1 ms, at most 1 s. Ours, assumed.
+    pub spread_slice: Nanos,
+    /// Seldom: wakes a second for each task that runs. Default 100; 0 infers nothing. Ours, assumed.
+    pub spread_wakes: u32,
 }
 
 impl Default for Aggregation {
@@ -161,6 +182,14 @@ impl Default for Aggregation {
             ttl: Nanos::from_millis(50),
             hysteresis: 2,
             max_set: 819,
+            guards: true,
+            fit: 512,
+            greater: 1229,
+            pull_after: 4,
+            wide: 4,
+            force_steal_after: Nanos::from_micros(20),
+            spread_slice: Nanos::from_millis(1),
+            spread_wakes: 100,
         }
     }
 }
@@ -245,7 +274,7 @@ impl Default for LazyCounters {
 /// After Barry Song's and Mel Gorman's work for Linux 5.11 to 6.0 (commits 7d2b5dd0bcc4, e496132ebedd, 026b98a93bbd).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numa {
-    /// Default auto.
+    /// Default auto. On one node with several last-level caches it acts between those, when tasks are stolen.
     pub mode: Mode,
     /// A node with one last-level cache tolerates its number of workers divided by this; one with several, their
     /// number. Default 8 (Linux 6.0; 4 until then), 1 or more.
@@ -255,6 +284,10 @@ pub struct Numa {
     /// A worker finds nothing on its own node for so long before it steals from another. Default 50 us, at most 1 s.
     /// Ours, assumed.
     pub steal_after: Nanos,
+    /// So many tasks of a set that was declared (a task group) stay on their node together, whatever the tolerance; later
+    /// ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0: none.
+    /// Ours: an eighth of a node of 24 workers is 3, which would split four threads that share a line.
+    pub small_set: u32,
 }
 
 impl Default for Numa {
@@ -264,6 +297,7 @@ impl Default for Numa {
             tolerance_div: 8,
             min_imbalance: 2,
             steal_after: Nanos::from_micros(50),
+            small_set: 4,
         }
     }
 }

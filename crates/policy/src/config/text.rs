@@ -68,6 +68,14 @@ names! {
     "ttl" => aggregation.ttl;
     "hysteresis" => aggregation.hysteresis;
     "max-set" => aggregation.max_set;
+    "sets-guards" => aggregation.guards;
+    "sets-fit" => aggregation.fit;
+    "sets-greater" => aggregation.greater;
+    "sets-pull-after" => aggregation.pull_after;
+    "sets-wide" => aggregation.wide;
+    "sets-steal-after" => aggregation.force_steal_after;
+    "spread-slice" => aggregation.spread_slice;
+    "spread-wakes" => aggregation.spread_wakes;
     "cap" => migration_cap.mode;
     "cap-window" => migration_cap.window;
     "cap-quota" => migration_cap.quota;
@@ -81,6 +89,7 @@ names! {
     "numa-div" => numa.tolerance_div;
     "numa-imbalance" => numa.min_imbalance;
     "numa-steal-after" => numa.steal_after;
+    "numa-set" => numa.small_set;
     "gates" => steal.gates;
     "gate-start" => steal.gate_start;
     "move-cost" => steal.move_cost;

@@ -63,6 +63,12 @@ impl Config {
         within("aggregation.ttl", sets.ttl, span(sets.epoch.0, 1000 * SECOND))?;
         within("aggregation.hysteresis", sets.hysteresis, 1..=16)?;
         within("aggregation.max_set", sets.max_set, 0..=1024)?;
+        within("aggregation.fit", sets.fit, 0..=1024)?;
+        within("aggregation.greater", sets.greater, 1024..=10_240)?;
+        within("aggregation.pull_after", sets.pull_after, 1..=u8::MAX)?;
+        within("aggregation.wide", sets.wide, 0..=64)?;
+        within("aggregation.force_steal_after", sets.force_steal_after, span(0, SECOND))?;
+        within("aggregation.spread_slice", sets.spread_slice, span(0, SECOND))?;
 
         within("lazy_counters.interval", self.lazy_counters.interval, span(0, SECOND))?;
         within(

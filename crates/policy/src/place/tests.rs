@@ -1,9 +1,9 @@
 use super::*;
 use crate::{
-    Nanos, NodeId, Plan, PlanOptions, Tick,
+    LlcView, Nanos, NodeId, Plan, PlanOptions, SetId, Tick,
     testing::{LARGE, NODES, ONE, PAIR, SIBLINGS, UNEVEN, VIEW, drawn, policy, random_view, task},
 };
-use alloc::format;
+use alloc::{format, string::String};
 
 fn check(machine: &str, config: &str, home_worker: u16, view: WakeView, expected: &str) {
     let policy = policy(machine, config);
@@ -306,7 +306,7 @@ fn a_handover_takes_the_wakers_place_in_the_same_cache() {
 
 fn check_spawn(machine: &str, config: &str, view: SpawnView, expected: &str) {
     let policy = policy(machine, config);
-    let mut task = policy.new_task(view.spawner, 0);
+    let mut task = policy.new_task(view.spawner, SetId::NONE);
     let answer = policy.place_spawn(&view, &mut task, &mut Rng::new(1));
     assert_eq!(drawn(answer), expected, "{machine}, {config}, {view:?}");
 }
@@ -318,6 +318,8 @@ fn spawns_stay_until_another_node_is_much_idler() {
         node_running: 16,
         node_idle: 0,
         most_idle: (NodeId(1), 3),
+        spread: None,
+        preferred: None,
     };
     let one_cache = "node:2 llc:1 l2:4 core:4";
     for machine in [ONE, PAIR, SIBLINGS, "llc:2 core:8"] {
@@ -363,6 +365,8 @@ fn spawns_from_outside_go_where_workers_are_idle() {
         node_running: 0,
         node_idle: 0,
         most_idle: (NodeId(1), 5),
+        spread: None,
+        preferred: None,
     };
     check_spawn(PAIR, "default", view, "injector 0");
     check_spawn("node:2 llc:1 core:16", "default", view, "injector 1");
@@ -375,7 +379,7 @@ fn spawns_from_outside_go_where_workers_are_idle() {
                 most_idle: (NodeId(1), most_idle),
                 ..view
             };
-            let mut task = policy.new_task(None, 0);
+            let mut task = policy.new_task(None, SetId::NONE);
             let Placement::Injector { llc } = policy.place_spawn(&view, &mut task, &mut rng) else {
                 panic!("only injectors");
             };
@@ -411,12 +415,15 @@ fn nobody_waits_for_long_beside_an_idle_worker() {
     for _ in 0..50_000 {
         let view = random_view(&mut rng, 32);
         let mut task = task(&policy, 13);
-        (task.used, task.window) = (200, policy.new_task(None, 0).window);
+        (task.used, task.window) = (200, policy.new_task(None, SetId::NONE).window);
         let waits = view.home_queued > 0 && view.home_oldest >= policy.config.skip.max_age;
         let stays = view.yielded && view.waker.is_some() || view.waker == Some(task.home_worker);
         if waits && view.llc_has_idle && view.home_idle.is_empty() && !stays {
             let answer = policy.place_wake(&view, &mut task, &mut rng);
-            assert_eq!(drawn(answer), "idle in llc 1 or group 3", "{view:?}");
+            let to_idle = |llc| matches!(answer, Placement::IdleInLlc { llc: to, fallback } if to == llc && fallback == task.home);
+            let coupled = [view.coupling.waker, view.coupling.preferred].into_iter().flatten();
+            let elsewhere = coupled.filter(|llc| llc.has_idle).any(|llc| to_idle(llc.llc));
+            assert!(to_idle(LlcId(1)) || elsewhere, "{} {view:?}", drawn(answer));
             seen += 1;
         }
     }
@@ -434,6 +441,7 @@ fn light_load_always_searches() {
             llc_has_idle: true,
             home_idle: GroupMask(0),
             yielded: false,
+            coupling: CouplingView::default(),
             ..random_view(&mut rng, 512)
         };
         let mut task = task(&policy, 13);
@@ -475,4 +483,197 @@ fn reasons_say_which_policy_kept_a_task_at_home() {
     assert_eq!(reason("default", WakeView { yielded: true, ..idle }), Reason::Waker);
     assert_eq!(reason("baseline", idle), Reason::Other);
     assert_eq!(reason("adversary=zero", idle), Reason::Other);
+}
+
+/// The caches of `NODES` beside home's (0), with room.
+fn roomy(llc: u16) -> LlcView {
+    LlcView {
+        llc: LlcId(llc),
+        util: 100,
+        has_idle: true,
+        node_running: 0,
+    }
+}
+
+fn coupled(coupling: CouplingView) -> WakeView {
+    WakeView { coupling, ..VIEW }
+}
+
+#[test]
+fn a_wake_leaves_home_for_the_preferred_cache_only_if_it_has_to_leave() {
+    let preferred = CouplingView {
+        preferred: Some(roomy(0)),
+        ..CouplingView::default()
+    };
+    let view = WakeView {
+        waker: Some(WorkerId(14)),
+        llc_util: 0,
+        ..coupled(preferred)
+    };
+    // Home is group 2 (workers 8 to 11), in cache 1.
+    check(NODES, "default", 9, view, "idle in llc 0 or group 2");
+    check(
+        NODES,
+        "default",
+        9,
+        WakeView {
+            llc_has_idle: true,
+            ..view
+        },
+        "idle in llc 0 or group 2",
+    );
+    let idle_home = WakeView {
+        home_idle: GroupMask(1),
+        ..view
+    };
+    check(NODES, "default", 9, idle_home, "group 2 (worker 8)");
+    let busy = CouplingView {
+        preferred: Some(LlcView { util: 512, ..roomy(0) }),
+        ..preferred
+    };
+    check(NODES, "default", 9, WakeView { coupling: busy, ..view }, "group 2");
+    // Home's cache is too busy to search, whichever cache it would be.
+    check(NODES, "default", 9, WakeView { llc_util: 1024, ..view }, "group 2");
+    check(NODES, "default", 14, view, "slot");
+}
+
+#[test]
+fn a_pull_takes_a_task_from_an_idle_home() {
+    let pull = CouplingView {
+        preferred: Some(roomy(0)),
+        pulls: true,
+        ..CouplingView::default()
+    };
+    let view = WakeView {
+        home_idle: GroupMask(0b1111),
+        ..coupled(pull)
+    };
+    check(NODES, "default", 9, view, "idle in llc 0 or group 2");
+    check(NODES, "default", 9, WakeView { yielded: true, ..view }, "deque");
+    check(NODES, "groups=off", 9, view, "slot");
+    let far = CouplingView {
+        preferred: Some(roomy(2)),
+        ..pull
+    };
+    check(
+        NODES,
+        "default",
+        9,
+        WakeView { coupling: far, ..view },
+        "idle in llc 2 or group 2",
+    );
+    let crowded = CouplingView {
+        preferred: Some(LlcView {
+            node_running: 2,
+            ..roomy(2)
+        }),
+        ..pull
+    };
+    check(
+        NODES,
+        "default",
+        9,
+        WakeView {
+            coupling: crowded,
+            ..view
+        },
+        "slot",
+    );
+}
+
+#[test]
+fn a_waker_of_few_pulls_and_one_of_many_does_not() {
+    let view = |wakees| WakeView {
+        waker: Some(WorkerId(0)),
+        home_idle: GroupMask(0b1111),
+        ..coupled(CouplingView {
+            waker: Some(roomy(0)),
+            wakees,
+            ..CouplingView::default()
+        })
+    };
+    for wakees in 0..=4 {
+        check(NODES, "default", 9, view(wakees), "idle in llc 0 or group 2");
+    }
+    for wakees in [5, 20, 64] {
+        check(NODES, "default", 9, view(wakees), "group 2 (worker 9)");
+    }
+}
+
+#[test]
+fn pulls_count_for_the_cap() {
+    let policy = policy(NODES, "cap=fixed:1");
+    let mut task = task(&policy, 9);
+    let view = coupled(CouplingView {
+        waker: Some(roomy(0)),
+        ..CouplingView::default()
+    });
+    let mut rng = Rng::new(1);
+    let first = policy.place_wake(&view, &mut task, &mut rng);
+    assert_eq!(drawn(first), "idle in llc 0 or group 2");
+    policy.moved(&mut task, WorkerId(0), view.now);
+    let back = coupled(CouplingView {
+        waker: Some(roomy(1)),
+        ..CouplingView::default()
+    });
+    assert_eq!(drawn(policy.place_wake(&back, &mut task, &mut rng)), "group 0");
+    let later = WakeView {
+        now: Nanos::from_millis(50),
+        ..back
+    };
+    assert_eq!(
+        drawn(policy.place_wake(&later, &mut task, &mut rng)),
+        "idle in llc 1 or group 0"
+    );
+}
+
+/// Where a task of `set` from outside or, if `spawner`, from worker 0 begins.
+fn spawned(config: &str, set: SetId, spawner: Option<u16>, spread: Option<u32>, preferred: Option<u16>) -> String {
+    let policy = policy(NODES, config);
+    let view = SpawnView {
+        spawner: spawner.map(WorkerId),
+        node_running: 16,
+        node_idle: 0,
+        most_idle: (NodeId(1), 16),
+        spread,
+        preferred: preferred.map(LlcId),
+    };
+    let mut task = policy.new_task(view.spawner, set);
+    drawn(policy.place_spawn(&view, &mut task, &mut Rng::new(1)))
+}
+
+#[test]
+fn spread_tasks_get_a_cache_each_then_other_groups_of_them() {
+    let set = SetId::declared(1).spread();
+    let begin = |turn| spawned("default", set, Some(0), Some(turn), None);
+    let expected = [
+        "idle in llc 0 or group 0",
+        "idle in llc 2 or group 4",
+        "idle in llc 1 or group 2",
+        "idle in llc 3 or group 6",
+        "idle in llc 0 or group 1",
+        "idle in llc 2 or group 5",
+    ];
+    for (turn, place) in (0..).zip(expected) {
+        assert_eq!(begin(turn), place, "turn {turn}");
+    }
+    assert_eq!(spawned("default", set, None, Some(3), None), "idle in llc 3 or group 6");
+    assert_eq!(
+        spawned("aggregation=off,numa=off", set, Some(0), Some(1), None),
+        "deque"
+    );
+}
+
+#[test]
+fn few_that_belong_together_begin_on_one_node() {
+    let set = SetId::declared(6);
+    assert_eq!(spawned("default", set.packed(), Some(0), None, None), "deque");
+    assert!(spawned("default", set, Some(0), None, None).starts_with("injector "));
+}
+
+#[test]
+fn what_belongs_together_begins_in_one_cache_from_outside_too() {
+    let set = SetId::declared(6);
+    assert_eq!(spawned("default", set, None, None, None), "injector 2");
+    assert_eq!(spawned("default", set, None, None, Some(1)), "injector 1");
 }

@@ -79,6 +79,8 @@ pub struct LlcPlan {
     pub workers: Vec<WorkerId>,
     /// Its NUMA node.
     pub node: NodeId,
+    /// Its capacity in bytes, if known.
+    pub size_bytes: Option<u64>,
     /// All other LLCs, nearest first; equally near ones start at a different one for each LLC.
     pub others: Vec<LlcId>,
     /// How many of `others` are on the same node; they come first.
@@ -120,6 +122,8 @@ pub struct Plan {
     pub llcs: Vec<LlcPlan>,
     /// By [`NodeId`].
     pub nodes: Vec<NodePlan>,
+    /// Every LLC once, so that the first few are on different nodes: where tasks go that want a cache each.
+    pub spread: Vec<LlcId>,
 }
 
 /// A plan that can't be made.
@@ -168,7 +172,29 @@ impl Plan {
             }
         }
         plan.order_llcs(&used);
+        plan.spread = plan.spread_order();
         Ok(plan)
+    }
+
+    /// Cores with a worker behind the smallest last-level cache.
+    pub(crate) fn smallest_llc(&self) -> u32 {
+        let cores = self.llcs.iter().map(|llc| {
+            let mut cores: Vec<CoreId> = llc
+                .workers
+                .iter()
+                .map(|worker| self.workers[worker.index()].core)
+                .collect();
+            cores.dedup();
+            cores.len()
+        });
+        u32::try_from(cores.min().unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
+    /// One LLC of each node, then a second of each, and so on.
+    fn spread_order(&self) -> Vec<LlcId> {
+        let most = self.nodes.iter().map(|node| node.llcs.len()).max().unwrap_or(0);
+        let rounds = (0..most).flat_map(|round| self.nodes.iter().filter_map(move |node| node.llcs.get(round)));
+        rounds.copied().collect()
     }
 
     /// Everything but groups and the order of LLCs; `used` is the part of `topology` that has workers.
@@ -178,9 +204,11 @@ impl Plan {
             groups: Vec::new(),
             llcs: vec![LlcPlan::default(); used.llcs().len()],
             nodes: vec![NodePlan::default(); used.nodes().len()],
+            spread: Vec::new(),
         };
         for llc in used.llcs() {
             plan.llcs[llc.id.index()].node = llc.node;
+            plan.llcs[llc.id.index()].size_bytes = llc.size_bytes;
             plan.nodes[llc.node.index()].llcs.push(llc.id);
         }
         for pu in used.pus() {

@@ -1,10 +1,10 @@
 //! The worker that the calling thread is, if it is one.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 
-use quadrille_policy::{Nanos, ProbeRate, Rng, WorkerId};
+use quadrille_policy::{Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
 
 use super::load::OwnLoad;
 use super::queue::local::Local;
@@ -25,6 +25,12 @@ pub(crate) struct Context {
     pub(crate) probe_rate: Cell<ProbeRate>,
     /// Average run of a task here, ns, moving average; zero: unknown.
     pub(crate) average_run: Cell<Nanos>,
+    /// The coupling set of the task that runs, or ran last; none while policy 3 is off.
+    pub(crate) set: Cell<SetId>,
+    /// The id of that task; zero while policy 3 is off.
+    pub(super) task: Cell<u64>,
+    /// How many different tasks the last wakers here have woken.
+    pub(super) wakees: RefCell<Wakees>,
 }
 
 thread_local! {

@@ -28,10 +28,12 @@ impl Shared {
             met.filter(|seat| Some(*seat) != self.sleepers.sentinel_seat() && self.sleepers.idle.claim_seat(*seat))
         };
         context.probe_rate.set(rate);
-        if probed.is_some() || how == Search::Probe {
+        let group = &self.policy.plan.groups[self.group_of(context.id)];
+        // Who sends a task to another cache on purpose wants somebody there, not one of two.
+        let on_purpose = self.policy.aggregates() && group.llc != llc;
+        if probed.is_some() || (how == Search::Probe && !on_purpose) {
             return probed;
         }
-        let group = &self.policy.plan.groups[self.group_of(context.id)];
         self.claim_in_llc(llc, usize::from(group.index_in_llc) + 1, LOOKS_MAX)
     }
 

@@ -3,6 +3,8 @@
 
 mod arrival;
 pub(crate) mod context;
+mod coupling;
+mod far;
 pub(crate) mod idle;
 pub(crate) mod load;
 mod lookout;
@@ -14,6 +16,7 @@ pub(crate) mod queue;
 mod run_delay;
 mod schedule;
 mod search;
+mod sets;
 pub(crate) mod shutdown;
 pub(crate) mod stats;
 mod theft;
@@ -30,10 +33,12 @@ use quadrille_policy::{Nanos, Policy};
 
 use self::load::Loads;
 use self::park::Sleepers;
+use self::queue::export::ExportQueue;
 use self::queue::group::GroupQueue;
 use self::queue::injector::Injector;
 use self::queue::local::{Local, Stealer};
 use self::queue::slot::Slot;
+use self::sets::Sets;
 use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
@@ -88,6 +93,9 @@ pub(crate) struct Shared {
     pub(crate) workers: Box<[CachePadded<WorkerShared>]>,
     pub(crate) groups: Box<[GroupQueue<Runnable>]>,
     pub(crate) injectors: Box<[CachePadded<Injector>]>,
+    /// One a LLC; none while policy 3 is off.
+    pub(crate) exports: Box<[CachePadded<ExportQueue>]>,
+    pub(crate) sets: Sets,
     /// By LLC: the groups in it, for rotating searches.
     llc_groups: Box<[Box<[usize]>]>,
     pub(crate) sleepers: Sleepers,
@@ -148,6 +156,7 @@ impl Shared {
             .collect();
         let plan = policy.plan.clone();
         let on_contention = policy.config.wake_groups.on_contention;
+        let coupled_llcs = if policy.aggregates() { plan.llcs.len() } else { 0 };
         let shared = Arc::new_cyclic(|this| Self {
             workers,
             groups: plan.groups.iter().map(|_| GroupQueue::new(on_contention)).collect(),
@@ -156,6 +165,10 @@ impl Shared {
                 .iter()
                 .map(|_| CachePadded::new(Injector::default()))
                 .collect(),
+            exports: (0..coupled_llcs)
+                .map(|_| CachePadded::new(ExportQueue::default()))
+                .collect(),
+            sets: Sets::new(coupled_llcs, policy.config.aggregation.ttl),
             llc_groups: plan
                 .llcs
                 .iter()

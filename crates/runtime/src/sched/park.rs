@@ -113,6 +113,11 @@ pub(crate) trait Host {
     /// Step 4: is there anything that this worker must not sleep beside? `everything`: it was the last searcher.
     fn final_look(&mut self, everything: bool) -> bool;
 
+    /// For a worker that sleeps: is there anything beside which nobody should sleep, whatever a policy says?
+    fn anything_left(&mut self) -> bool {
+        self.final_look(false)
+    }
+
     /// Called while the idle bit is set, before the kernel is asked: may spin until `word` has a token.
     fn spin(&mut self, word: &ParkWord);
 
@@ -352,7 +357,7 @@ impl Sleepers {
                 },
                 Wait::TimedOut => {
                     // One look may fall between a push and its claim; for two in a row nobody is left to make one.
-                    let now = self.all_sleep() && host.final_look(false);
+                    let now = self.all_sleep() && host.anything_left();
                     if unseen && now {
                         return Risen::LostWakeup;
                     }

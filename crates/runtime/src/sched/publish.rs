@@ -73,6 +73,16 @@ pub(crate) fn to_anyone(push: impl FnOnce(), sleepers: &Sleepers, pays: impl FnO
     awake == 0 || pays(idle, awake)
 }
 
+/// In the final look of a worker that has announced itself: something is queued that its policy tells it to leave to
+/// others. Whether it must stay awake for it.
+///
+/// A pusher may have woken nobody because we searched (W1s). Another searcher has its final look still to come; the last one
+/// hands the work over by calling `hand_over`, which wakes somebody who may have it, or says that all of those are awake.
+#[must_use]
+pub(crate) fn stays_for_what_it_leaves(last_searcher: bool, hand_over: impl FnOnce() -> bool) -> bool {
+    last_searcher && !hand_over()
+}
+
 /// (A) and the claim of step 6, after something was put into the queue of `group`.
 fn announce(
     sleepers: &Sleepers,

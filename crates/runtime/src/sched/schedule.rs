@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Claim, LlcId, Nanos, Placement, TaskPolicy, UnparkView, WorkerId};
+use quadrille_policy::{
+    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, SetId, TaskPolicy, UnparkView, WorkerId,
+};
 
 use super::context::Context;
 use super::idle::Seat;
@@ -77,17 +79,21 @@ impl Context {
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
         let home = task.home.index().min(shared.groups.len() - 1);
-        let view = shared.wake_view(Some(self), home, yielded);
+        let mut view = shared.wake_view(Some(self), home, yielded);
+        if shared.policy.aggregates() && !yielded {
+            view.coupling = self.coupling_view(&mut task, runnable.meta().id.number());
+        }
         let mut rng = self.rng.get();
         let (placement, reason) = decisions::place_wake(&shared.policy, &view, &mut task, &mut rng);
         self.rng.set(rng);
         cell.set(task);
         self.me().counters.count_reason(reason, placement);
+        shared.note_pull(&view.coupling, placement, &task);
         self.put(runnable, placement);
     }
 
-    /// Queues a new task of this worker.
-    pub(crate) fn spawn(&self, runnable: Runnable) {
+    /// Queues a new task of this worker. `turn` is its number among those of a set that is spread, if somebody counts them.
+    pub(crate) fn spawn(&self, runnable: Runnable, turn: Option<u32>) {
         let shared = &*self.shared;
         // SAFETY: we hold the runnable (rule 1 of `task`).
         unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
@@ -95,7 +101,8 @@ impl Context {
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
         let placement = if shared.policy.groups_on() {
-            let view = shared.spawn_view(Some(self.id));
+            let any = || u32::try_from(self.random_below(u32::MAX as usize)).unwrap_or(0);
+            let view = shared.spawn_view(Some(self.id), &task, || turn.unwrap_or_else(any));
             let mut rng = self.rng.get();
             let placement = decisions::place_spawn(&shared.policy, &view, &mut task, &mut rng);
             self.rng.set(rng);
@@ -154,17 +161,20 @@ impl Context {
 
 impl Shared {
     /// Queues a new task from a thread that is no worker of this runtime; drops it if the runtime stops.
-    pub(crate) fn spawn_foreign(&self, runnable: Runnable) {
+    pub(crate) fn spawn_foreign(&self, runnable: Runnable, turn: Option<u32>) {
         if self.sleepers.is_stopping() {
             // Else the last worker's drain would have to be faster than all who spawn.
             return drop(runnable);
         }
         let mut placement = Placement::Injector { llc: LlcId(0) };
         if self.policy.groups_on() {
-            let view = self.spawn_view(None);
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let cell = unsafe { runnable.meta().policy() };
             let mut task = cell.get();
+            let id = runnable.meta().id.number();
+            self.root_set(&mut task, id);
+            // Consecutive roots have consecutive numbers: as good a count as any.
+            let view = self.spawn_view(None, &task, || turn.unwrap_or(task.set.number()));
             placement = decisions::place_spawn(&self.policy, &view, &mut task, &mut self.foreign_rng());
             cell.set(task);
         }
@@ -205,9 +215,13 @@ impl Shared {
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
         let home = task.home.index().min(self.groups.len() - 1);
-        let view = self.wake_view(None, home, false);
+        let mut view = self.wake_view(None, home, false);
+        if self.policy.aggregates() {
+            view.coupling = self.set_view(&task);
+        }
         let placement = decisions::place_wake(&self.policy, &view, &mut task, &mut self.foreign_rng()).0;
         cell.set(task);
+        self.note_pull(&view.coupling, placement, &task);
         placement
     }
 
@@ -240,6 +254,9 @@ impl Shared {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
+        if self.changes_cache(&task, worker) {
+            count(by, |counters| counters.set_moves.add(1));
+        }
         let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
         self.policy.moved(&mut task, worker, now);
         cell.set(task);
@@ -249,22 +266,52 @@ impl Shared {
         let llc = LlcId(u16::try_from(llc.index().min(self.injectors.len() - 1)).unwrap_or(0));
         count(by, |counters| counters.wakes_injector.add(1));
         let injector = &self.injectors[llc.index()];
+        self.publish_to_anyone(|| injector.push(runnable), || injector.len(), llc, by);
+    }
+
+    /// Puts tasks of a worker behind `llc` up for the workers of other caches, those of `to` first.
+    pub(super) fn publish_exports(&self, tasks: Vec<Runnable>, llc: LlcId, to: LlcId, by: Option<&Context>) {
+        let queue = &self.exports[llc.index()];
+        let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
+        self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), to, by);
+    }
+
+    /// Pushes by calling `push` into a queue that anyone may drain, and notifies, near `llc` first: (a), (A), step 6.
+    fn publish_to_anyone(&self, push: impl FnOnce(), len: impl Fn() -> usize, llc: LlcId, by: Option<&Context>) {
         let pays = |idle, running| {
             let view = UnparkView {
                 idle,
                 searching: 0,
                 sentinel: self.sleepers.has_sentinel(),
                 running,
-                queued: u32::try_from(injector.len()).unwrap_or(u32::MAX),
+                queued: u32::try_from(len()).unwrap_or(u32::MAX),
                 average_run: self.average_run(),
                 wake_cost: self.wake_cost(),
             };
             self.pays(&view, by)
         };
-        if publish::to_anyone(|| injector.push(runnable), &self.sleepers, pays) {
+        if publish::to_anyone(push, &self.sleepers, pays) {
             self.wake_any(llc, by);
         } else {
             self.keep_watch(llc, by);
+        }
+    }
+
+    /// Queues a task with an idle worker near its home, else in its home group.
+    pub(super) fn publish_home(&self, runnable: Runnable, home: GroupId, by: &Context) {
+        let llc = self.policy.plan.groups[home.index().min(self.groups.len() - 1)].llc;
+        let placement = Placement::IdleInLlc { llc, fallback: home };
+        self.publish(runnable, placement, Some(by));
+    }
+
+    /// Tells the set that a task follows its preference: one less does in this epoch.
+    fn note_pull(&self, coupling: &CouplingView, placement: Placement, task: &TaskPolicy) {
+        if coupling.pulls
+            && let Placement::IdleInLlc { llc, .. } = placement
+            && coupling.preferred.is_some_and(|preferred| preferred.llc == llc)
+        {
+            // An epoch's last pull may be taken by two at once.
+            let _was_left = self.sets.take_pull(task.set);
         }
     }
 
@@ -362,6 +409,15 @@ impl Shared {
         }
     }
 
+    /// Wakes an idle worker behind `llc`. False if there is none.
+    pub(super) fn wake_behind(&self, llc: LlcId, by: &Context) -> bool {
+        let seat = self.claim_in_llc(llc, 0, usize::MAX);
+        seat.is_some_and(|seat| {
+            self.wake_claimed(seat, Some(by));
+            true
+        })
+    }
+
     pub(super) fn claim_in_llc(&self, llc: LlcId, from: usize, looks_max: usize) -> Option<Seat> {
         let groups = self.llc_groups.get(llc.index())?;
         let avoid = self.sleepers.sentinel_seat();
@@ -399,8 +455,8 @@ impl Shared {
     }
 
     /// The policy fields of a new task.
-    pub(crate) fn new_policy(&self, spawner: Option<WorkerId>) -> TaskPolicy {
-        self.policy.new_task(spawner, 0)
+    pub(crate) fn new_policy(&self, spawner: Option<WorkerId>, set: SetId) -> TaskPolicy {
+        self.policy.new_task(spawner, set)
     }
 }
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use quadrille_policy::{Cause, Level, LlcId, Nanos};
 
-use super::WorkerShared;
+use super::Shared;
 use super::context::Context;
+use super::far::Sight;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
 use super::watch::{Rounds, glance_interval};
@@ -39,7 +40,7 @@ impl Worker {
             self.arrivals.came(counters, Cause::Wake);
             return Some(runnable);
         }
-        let found = self.take_injector(plan.llc);
+        let found = self.take_injector(plan.llc, context.shared.batch);
         if found.is_some() {
             self.arrivals.came(counters, Cause::Wake);
         }
@@ -58,7 +59,8 @@ impl Worker {
         self.arrivals.batch(&context.me().counters, context.local.len(), cause);
     }
 
-    pub(super) fn take_injector(&self, llc: LlcId) -> Option<Runnable> {
+    /// At most `limit` tasks of an injector, one to be run now.
+    pub(super) fn take_injector(&self, llc: LlcId, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let injector = &context.shared.injectors[llc.index()];
         if injector.is_empty() {
@@ -66,7 +68,7 @@ impl Worker {
         }
         // A fair share: what is there by the workers that may want it, at least one.
         let share = injector.len() / context.shared.worker_count() + 1;
-        let runnable = injector.pop(&context.local, share.min(context.shared.batch))?;
+        let runnable = injector.pop(&context.local, share.min(limit))?;
         context.me().counters.injector_pops.add(1);
         Some(runnable)
     }
@@ -93,12 +95,17 @@ impl Worker {
             return Some(runnable);
         }
         let home = self.context.shared.policy.plan.workers[self.context.id.index()].llc;
-        if let Some(runnable) = self.steal_in(home, scope) {
+        if let Some(runnable) = self.steal_in(home, scope, self.context.shared.batch) {
             self.taken(scope);
             return Some(runnable);
         }
         if let Some(runnable) = self.take_overdue(home, self.context.shared.policy.config.wake_groups.rescue_llc) {
             self.taken(Scope::Rescue);
+            return Some(runnable);
+        }
+        let now = self.far_now();
+        if let Some(runnable) = self.search_exports(home, scope, now) {
+            self.taken(scope);
             return Some(runnable);
         }
         let others = self.context.shared.policy.plan.llcs[home.index()].others.len();
@@ -109,16 +116,7 @@ impl Worker {
             if scope == Scope::Normal && !self.attempt(level) {
                 continue;
             }
-            let overdue = self.context.shared.policy.config.wake_groups.rescue_any;
-            let mut how = scope;
-            let found = self
-                .take_injector(llc)
-                .or_else(|| {
-                    let overdue = self.take_overdue(llc, overdue)?;
-                    how = Scope::Rescue;
-                    Some(overdue)
-                })
-                .or_else(|| self.steal_in(llc, scope));
+            let (found, how) = self.search_far(llc, scope, now);
             self.gates.record(level, found.is_some());
             if found.is_some() {
                 self.taken(how);
@@ -140,8 +138,8 @@ impl Worker {
         yes
     }
 
-    /// Steals from the workers of one LLC, from a random one on.
-    fn steal_in(&mut self, llc: LlcId, scope: Scope) -> Option<Runnable> {
+    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some from a random one on.
+    pub(super) fn steal_in(&mut self, llc: LlcId, scope: Scope, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let plan = &context.shared.policy.plan;
         let victims = &plan.llcs[llc.index()].workers;
@@ -155,7 +153,7 @@ impl Worker {
             if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
                 continue;
             }
-            if let Some(runnable) = robbed.stealer.steal(&context.local, context.shared.batch) {
+            if let Some(runnable) = robbed.stealer.steal(&context.local, limit) {
                 let counters = &context.me().counters;
                 counters.count_steal(plan.level(victim, context.id));
                 self.note_theft(victim);
@@ -234,6 +232,7 @@ impl Worker {
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,
+            sight: self.sight,
         };
         let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
         if awake.slept {
@@ -246,37 +245,36 @@ impl Worker {
     }
 }
 
-/// Step 4 of parking for the queues that need the handshake of W1: own group, every injector.
+/// The queues that need the handshake of W1: own group, every injector, every export queue.
 fn look_at_shared(context: &Context) -> bool {
     let shared = &*context.shared;
     let group = shared.policy.plan.workers[context.id.index()].group.index();
-    !shared.groups[group].is_empty() || shared.injectors.iter().any(|injector| !injector.is_empty())
+    !shared.groups[group].is_empty() || shared.anything_for_anyone()
+}
+
+impl Shared {
+    /// Whether a queue that anyone may drain, and whose pushers rely on it (W1), has something.
+    pub(super) fn anything_for_anyone(&self) -> bool {
+        self.injectors.iter().any(|injector| !injector.is_empty()) || self.exports.iter().any(|queue| !queue.is_empty())
+    }
 }
 
 /// A worker on its way to sleep.
 struct Bed<'a> {
     context: &'a Context,
     rounds: &'a mut Rounds,
+    sight: Sight,
 }
 
 impl Host for Bed<'_> {
     fn final_look(&mut self, everything: bool) -> bool {
         let shared = &*self.context.shared;
-        if look_at_shared(self.context) {
-            return true;
-        }
-        // Work that its owner will do itself if need be, but that we are free to do now: deques of the same LLC. The
-        // last searcher looks at the whole machine.
-        let plan = &shared.policy.plan;
-        let llc = plan.workers[self.context.id.index()].llc;
-        let now = Nanos(clock::nanos());
-        let worth = |worker: &WorkerShared| !worker.stealer.is_empty() && !worker.is_spared(now);
-        if everything {
-            shared.workers.iter().any(|worker| worth(worker))
-        } else {
-            let near = &plan.llcs[llc.index()].workers;
-            near.iter().any(|w| worth(&shared.workers[w.index()]))
-        }
+        let group = shared.policy.plan.workers[self.context.id.index()].group.index();
+        !shared.groups[group].is_empty() || self.sight.final_look(self.context, everything)
+    }
+
+    fn anything_left(&mut self) -> bool {
+        look_at_shared(self.context)
     }
 
     fn spin(&mut self, word: &ParkWord) {

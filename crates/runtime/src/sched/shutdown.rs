@@ -134,11 +134,11 @@ impl Shared {
             any |= !taken.is_empty();
             drop(taken);
         }
-        for injector in &self.injectors {
-            while let Some(runnable) = injector.pop_one() {
-                drop(runnable);
-                any = true;
-            }
+        let injected = || self.injectors.iter().find_map(|injector| injector.pop_one());
+        let exported = || self.exports.iter().find_map(|queue| queue.pop_one());
+        while let Some(runnable) = injected().or_else(exported) {
+            drop(runnable);
+            any = true;
         }
         any
     }

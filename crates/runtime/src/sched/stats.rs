@@ -72,6 +72,16 @@ counters! {
     group_pops,
     /// Tasks taken from injectors.
     injector_pops,
+    /// Tasks put up for the workers of other LLCs.
+    exports,
+    /// Visits to such a queue of another LLC that found a task.
+    export_pops,
+    /// Visits to that of the own LLC, for which nobody had come.
+    exports_taken_back,
+    /// Wake-ups and spawns that took a task to another LLC than its home's, on behalf of its coupling set or its waker.
+    set_moves,
+    /// Stolen tasks that were given back, because they belong to a few that stay on their node.
+    steals_given_back,
     /// Successful steals inside its group.
     steals_group,
     /// Successful steals inside its LLC.
@@ -246,7 +256,7 @@ impl WorkerCounters {
     /// Counts why a wake-up goes where it goes.
     pub(crate) fn count_reason(&self, reason: Reason, placement: Placement) {
         match reason {
-            Reason::Waker | Reason::IdleHome | Reason::Other => return,
+            Reason::Waker | Reason::Pulled | Reason::IdleHome | Reason::Other => return,
             Reason::NobodyIdle => {}
             Reason::Searched => self.wakes_searched.add(1),
             Reason::CutOff => self.wakes_cut.add(1),

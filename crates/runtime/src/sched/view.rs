@@ -1,6 +1,8 @@
 //! What the policy is told: counts and masks as they are now, perhaps stale.
 
-use quadrille_policy::{GroupMask, Nanos, NodeId, SpawnView, WakeView, WorkerId};
+use quadrille_policy::{
+    CouplingView, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
+};
 
 use super::Shared;
 use super::context::Context;
@@ -22,20 +24,29 @@ impl Shared {
             home_oldest: self.groups[home].age(now),
             llc_util: self.loads.utilisation(llc),
             llc_has_idle: self.sleepers.idle.any_in_llc(llc),
+            coupling: CouplingView::default(),
         }
     }
 
-    /// For a new task.
-    pub(super) fn spawn_view(&self, spawner: Option<WorkerId>) -> SpawnView {
+    /// For a new task. `turn` says how many tasks of a set that is spread were before it, by some count.
+    pub(super) fn spawn_view(
+        &self,
+        spawner: Option<WorkerId>,
+        task: &TaskPolicy,
+        turn: impl FnOnce() -> u32,
+    ) -> SpawnView {
+        let mut view = self.spawn_view_of_nodes(spawner);
+        if self.policy.aggregates() {
+            let set = self.sets.look(task.set).policy;
+            view.preferred = set.preferred;
+            view.spread = (set.spread || task.set.is_spread()).then(turn);
+        }
+        view
+    }
+
+    fn spawn_view_of_nodes(&self, spawner: Option<WorkerId>) -> SpawnView {
         let plan = &self.policy.plan;
         let node = spawner.map_or(0, |worker| plan.workers[worker.index()].node.index());
-        let idle_of = |node: usize| -> u32 {
-            let llcs = plan.nodes[node].llcs.iter();
-            let groups = llcs.flat_map(|llc| self.llc_groups[llc.index()].iter());
-            groups
-                .map(|group| self.sleepers.idle.members(*group).count_ones())
-                .sum()
-        };
         if plan.nodes.len() == 1 {
             let idle = self.sleepers.idle.count();
             let all = u32::try_from(self.worker_count()).unwrap_or(u32::MAX);
@@ -45,8 +56,11 @@ impl Shared {
                 node_running: running,
                 node_idle: idle,
                 most_idle: (NodeId(0), idle),
+                spread: None,
+                preferred: None,
             };
         }
+        let idle_of = |node: usize| self.idle_on_node(&plan.nodes[node]);
         let idle = idle_of(node);
         let most = (0..plan.nodes.len())
             .map(|n| (n, idle_of(n)))
@@ -59,7 +73,71 @@ impl Shared {
                 .saturating_sub(idle),
             node_idle: idle,
             most_idle: (NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
+            spread: None,
+            preferred: None,
         }
+    }
+
+    /// For a thief behind `own` that looks at the queues behind `llc`, having found nothing for so long.
+    pub(super) fn steal_view(&self, own: LlcId, llc: LlcId, dry_for: Nanos, skips: u8, now: Nanos) -> RemoteStealView {
+        let plan = &self.policy.plan;
+        let (here, there) = (&plan.llcs[own.index()], &plan.llcs[llc.index()]);
+        let ((running, idle), (_, idle_here), workers) = if plan.nodes.len() > 1 {
+            let workers = &plan.nodes[there.node.index()].workers;
+            (self.awake_on_node(there.node), self.awake_on_node(here.node), workers)
+        } else {
+            (self.awake_in_llc(llc), self.awake_in_llc(own), &there.workers)
+        };
+        let in_deques: usize = workers.iter().map(|w| self.workers[w.index()].stealer.len()).sum();
+        let exports = self.exports.get(llc.index());
+        let in_queues = self.injectors[llc.index()].len() + exports.map_or(0, |queue| queue.len());
+        RemoteStealView {
+            node: there.node,
+            llc,
+            dry_for,
+            skips,
+            running,
+            idle,
+            idle_here,
+            queued: u32::try_from(in_deques + in_queues).unwrap_or(u32::MAX),
+            oldest: exports.map_or(Nanos(0), |queue| queue.age(now)),
+        }
+    }
+
+    /// Workers of a node that are awake, and idle ones.
+    pub(super) fn awake_on_node(&self, node: NodeId) -> (u32, u32) {
+        let node = &self.policy.plan.nodes[node.index()];
+        let idle = self.idle_on_node(node);
+        (
+            u32::try_from(node.workers.len())
+                .unwrap_or(u32::MAX)
+                .saturating_sub(idle),
+            idle,
+        )
+    }
+
+    fn idle_on_node(&self, node: &NodePlan) -> u32 {
+        node.llcs.iter().map(|llc| self.idle_in_llc(llc.index())).sum()
+    }
+
+    fn awake_in_llc(&self, llc: LlcId) -> (u32, u32) {
+        let workers = self.policy.plan.llcs[llc.index()].workers.len();
+        let idle = self.idle_in_llc(llc.index());
+        (u32::try_from(workers).unwrap_or(u32::MAX).saturating_sub(idle), idle)
+    }
+
+    fn idle_in_llc(&self, llc: usize) -> u32 {
+        let groups = self.llc_groups[llc].iter();
+        groups
+            .map(|group| self.sleepers.idle.members(*group).count_ones())
+            .sum()
+    }
+
+    /// Share of a LLC's workers that are awake, in 1/1024.
+    pub(super) fn utilisation(&self, llc: usize) -> u16 {
+        let workers = self.policy.plan.llcs[llc].workers.len();
+        let idle = self.idle_in_llc(llc) as usize;
+        u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
     }
 
     /// Average run of a task as the workers last published it; the longest of the first few.

@@ -1,10 +1,10 @@
 //! A wake-up touches as many shared cache lines on 256 workers as on 4: counted in the code path (`lines`), on a scheduler
 //! whose workers are not started, so that each is what the test says it is.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use quadrille_policy::{Nanos, Plan, Policy, ProbeRate, Rng, WorkerId};
+use quadrille_policy::{Nanos, Plan, Policy, ProbeRate, Rng, SetId, WorkerId};
 
 use super::context::Context;
 use super::load::OwnLoad;
@@ -98,7 +98,7 @@ fn scheduler(machine: &str, config: &str) -> (Arc<Shared>, Vec<Local>) {
 
 /// A task that has run on worker 0 and is ready again.
 fn ready(shared: &Shared) -> Runnable {
-    let mut task = shared.new_policy(Some(WorkerId(0)));
+    let mut task = shared.new_policy(Some(WorkerId(0)), SetId::NONE);
     shared.policy.ran(&mut task, WorkerId(0));
     let (runnable, handle) = allocate(shared, task, Options::default(), async {});
     drop(handle);
@@ -121,6 +121,9 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         load: OwnLoad::default(),
         probe_rate: Cell::new(ProbeRate::default()),
         average_run: Cell::new(Nanos(0)),
+        set: Cell::new(SetId::NONE),
+        task: Cell::new(0),
+        wakees: RefCell::default(),
     };
     for worker in (0..workers).filter(|worker| *worker != waker) {
         if (case.idle)(&shared.policy.plan, WorkerId(u16::try_from(worker).unwrap())) {

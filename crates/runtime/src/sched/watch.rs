@@ -96,7 +96,7 @@ impl Rounds {
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
         let mut active = false;
-        let mut reason = shared.injectors.iter().any(|injector| !injector.is_empty());
+        let mut reason = shared.anything_for_anyone();
         for index in 0..shared.worker_count() {
             let Progress {
                 advanced,
@@ -138,14 +138,15 @@ impl Worker {
         found
     }
 
-    /// Injector and overdue groups of one LLC after the other: their workers may all be stuck.
+    /// Injector, overdue groups and exports of one LLC after the other: their workers may all be stuck.
     fn take_from_next_llc(&mut self) -> Option<Runnable> {
         let policy = &self.context.shared.policy;
         let index = self.rounds.llc % policy.plan.llcs.len();
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         self.rounds.llc = index + 1;
-        self.take_injector(llc)
+        self.take_injector(llc, self.context.shared.batch)
             .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
+            .or_else(|| self.take_exported(llc, self.context.shared.batch))
     }
 
     fn take_from_stuck(&mut self) -> Option<Runnable> {
@@ -198,7 +199,7 @@ impl Worker {
         let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
         let queued = shared.workers.iter().any(|worker| left(worker))
             || shared.groups.iter().any(|group| !group.is_empty())
-            || shared.injectors.iter().any(|injector| !injector.is_empty());
+            || shared.anything_for_anyone();
         if queued {
             self.context.keep_watch();
         }

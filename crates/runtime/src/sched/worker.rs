@@ -1,14 +1,16 @@
 //! A worker's loop: take a task, run it, look up from time to time; search when dry, sleep when there is nothing.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, ProbeRate, Rng, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
 use super::context::Context;
+use super::coupling::Coupled;
+use super::far::Sight;
 use super::load::OwnLoad;
 use super::park::Awake;
 use super::queue::local::Local;
@@ -42,6 +44,10 @@ pub(crate) struct Worker {
     budget: u8,
     pub(super) thefts: Thefts,
     run_delay: RunDelay,
+    /// Whether policy 3 is on.
+    pub(super) aggregates: bool,
+    pub(super) coupled: Coupled,
+    pub(super) sight: Sight,
 }
 
 impl Worker {
@@ -63,6 +69,9 @@ impl Worker {
             budget: config.budget,
             thefts: Thefts::default(),
             run_delay: RunDelay::new(fallback, now),
+            aggregates: shared.policy.aggregates(),
+            coupled: Coupled::default(),
+            sight: Sight::default(),
             context: Context {
                 id,
                 local,
@@ -71,6 +80,9 @@ impl Worker {
                 load: OwnLoad::default(),
                 probe_rate: Cell::new(ProbeRate::default()),
                 average_run: Cell::new(Nanos(0)),
+                set: Cell::new(SetId::NONE),
+                task: Cell::new(0),
+                wakees: RefCell::new(Wakees::default()),
                 shared,
             },
         }
@@ -84,6 +96,7 @@ impl Worker {
         // - not aliased by a `&mut`: tasks run in `execute` alone, which takes `&self`; cells are what they write.
         let entered = unsafe { &*context }.enter();
         while let Some(runnable) = self.next() {
+            self.enter_set(&runnable);
             self.execute(runnable);
         }
         coop::stop();
@@ -134,7 +147,8 @@ impl Worker {
             return None;
         }
         let now = Nanos(clock::nanos());
-        let run = now.since(context.now.get()).0 / u64::from(self.interval);
+        let elapsed = now.since(context.now.get());
+        let run = elapsed.0 / u64::from(self.interval);
         context.now.set(now);
         let old = context.average_run.get().0;
         let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
@@ -153,8 +167,14 @@ impl Worker {
         if self.run_delay.look(now) {
             context.me().counters.pin_fallbacks.add(1);
         }
+        if self.aggregates {
+            self.settle(elapsed, now);
+        }
         // First the duty: a shared queue that is never empty must not keep us from it.
-        let found = self.observe(now).or_else(|| self.take_shared());
+        let mut found = self.observe(now).or_else(|| self.take_shared());
+        if self.aggregates {
+            found = found.or_else(|| self.take_back(now)).or_else(|| self.spill(now));
+        }
         if found.is_some() {
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.
@@ -214,6 +234,7 @@ impl Worker {
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
     fn dry(&mut self) -> Option<Runnable> {
+        self.run_dry();
         self.judge_theft();
         self.arrivals.deque_is_empty();
         let counters = &self.context.me().counters;
@@ -256,6 +277,9 @@ impl Worker {
                 if self.context.local.len() > 0 || (last && self.anything_shared()) {
                     self.context.offer();
                 }
+                if last {
+                    self.pass_on();
+                }
                 self.name_successor();
                 return Some(runnable);
             }
@@ -271,6 +295,22 @@ impl Worker {
         self.context.shared.policy.plan.workers[self.context.id.index()]
             .llc
             .index()
+    }
+
+    /// Notes the time at which there is nothing left to do, where a policy asks for it.
+    fn run_dry(&mut self) {
+        self.sight.skips = 0;
+        let active = self.context.shared.policy.active();
+        if !self.aggregates && !active.numa {
+            return;
+        }
+        let now = Nanos(clock::nanos());
+        self.sight.dry_since = now;
+        if self.aggregates {
+            let elapsed = now.since(self.context.now.get());
+            self.settle(elapsed, now);
+            self.context.now.set(now);
+        }
     }
 
     /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up.

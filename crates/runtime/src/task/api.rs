@@ -95,7 +95,7 @@ impl Builder {
         handle.spawn_with(
             Options {
                 name: self.name,
-                flags: 0,
+                ..Options::default()
             },
             future,
         )

@@ -33,6 +33,13 @@ impl Id {
     }
 }
 
+impl Id {
+    /// The number.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.0)

@@ -2,7 +2,7 @@
 //!
 //! A task is made by [`spawn`](crate::spawn), [`Handle::spawn`](crate::Handle::spawn) or a [`Builder`], and runs whether or
 //! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
-//! holds many.
+//! holds many, and a [`TaskGroup`] says which belong together.
 
 // A task is one allocation made by async-task: its state word, our `Meta`, and a `Body` that holds the
 // user's future or, later, its result. async-task is used in this folder only; the rest of the crate sees a
@@ -41,6 +41,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod body;
+mod group;
 pub(crate) mod join;
 pub(crate) mod meta;
 pub(crate) mod registry;
@@ -53,6 +54,7 @@ pub(crate) use runnable::Runnable;
 mod api;
 
 pub use api::{Builder, YieldNow, yield_now};
+pub use group::{Locality, TaskGroup};
 pub use join::{AbortHandle, JoinHandle};
 pub use meta::Id;
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use async_task::{ScheduleInfo, WithInfo};
-use quadrille_policy::TaskPolicy;
+use quadrille_policy::{SetId, TaskPolicy};
 
 use super::body::Body;
 use super::join::JoinHandle;
@@ -15,6 +15,8 @@ use crate::sched::Shared;
 pub(crate) struct Options {
     pub(crate) name: Option<Box<str>>,
     pub(crate) flags: u8,
+    /// The coupling set that was declared for it, and its number among the tasks of that.
+    pub(crate) set: Option<(SetId, u32)>,
 }
 
 /// Allocates a task that belongs to `shared`. The runnable is the caller's to queue or to drop.

@@ -18,6 +18,7 @@ mod policies;
 mod probe;
 mod runtimes;
 mod scale;
+mod sets;
 mod shape;
 mod shutdown;
 mod shutdown_inside;

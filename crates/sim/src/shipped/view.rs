@@ -1,6 +1,6 @@
 //! What the policy is told: the simulated machine as it is now, in the fields that the runtime fills.
 
-use quadrille_policy::{GroupMask, Nanos, NodeId, RemoteStealView, SpawnView, WakeView, WorkerId};
+use quadrille_policy::{CouplingView, GroupMask, Nanos, NodeId, RemoteStealView, SpawnView, WakeView, WorkerId};
 
 use super::Shipped;
 use crate::world::World;
@@ -27,6 +27,7 @@ impl Shipped {
             home_oldest: self.groups[home].age(now),
             llc_util: self.utilisation(world, llc),
             llc_has_idle: self.sleepers.idle_in_llc(llc) > 0,
+            coupling: CouplingView::default(),
         }
     }
 
@@ -48,6 +49,8 @@ impl Shipped {
             node_running: len(plan.nodes[node].workers.len()).saturating_sub(idle),
             node_idle: idle,
             most_idle: (NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
+            spread: None,
+            preferred: None,
         }
     }
 
@@ -63,8 +66,14 @@ impl Shipped {
             .llcs
             .iter()
             .flat_map(|llc| &world.policy.plan.llcs[llc.index()].groups);
+        let here = world.policy.plan.workers[thief.index()].node;
+        let near = world.policy.plan.nodes[here.index()].llcs.iter();
         RemoteStealView {
             node,
+            llc: plan.llcs.first().copied().unwrap_or_default(),
+            skips: 0,
+            idle,
+            idle_here: near.map(|llc| self.sleepers.idle_in_llc(llc.index())).sum(),
             dry_for: self.workers[thief.index()]
                 .dry_since
                 .map_or(Nanos(0), |since| t.since(since)),

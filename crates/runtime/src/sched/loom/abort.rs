@@ -12,7 +12,12 @@ const KEY: u32 = 7;
 /// Metadata of a task that nobody will run: its scheduler is never looked at.
 fn meta() -> Arc<Meta> {
     let policy = quadrille_policy::Policy::new(quadrille_policy::Config::default(), one_group(1));
-    Arc::new(Meta::new(std::ptr::null(), policy.new_task(None, 0), 0, None))
+    Arc::new(Meta::new(
+        std::ptr::null(),
+        policy.new_task(None, quadrille_policy::SetId::NONE),
+        0,
+        None,
+    ))
 }
 
 /// The handle is made and used while the task registers.

@@ -1,9 +1,13 @@
 //! W1s: the unpark may be skipped while a searcher is the witness.
 
+use std::time::Duration;
+
 use loom::thread::spawn;
 
 use super::{Machine, check, one_group};
 use crate::sched::idle::Seat;
+use crate::sched::park::{Host, Look, ParkWord};
+use crate::sched::publish;
 
 /// The pusher skips the claim while it sees a searcher, and the policy would skip it always.
 #[test]
@@ -72,5 +76,64 @@ fn w1s_hidden_member_has_a_witness() {
         ];
         machine.push_to_anyone(0);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// A worker on its way to sleep whose policy leaves the injector to member 1.
+struct Modest<'a>(&'a Machine);
+
+impl Host for Modest<'_> {
+    fn final_look(&mut self, last_searcher: bool) -> bool {
+        let sleepers = &self.0.sleepers;
+        let hand_over = || {
+            let claimed = sleepers.idle.claim_seat(Seat { group: 0, member: 1 });
+            if claimed {
+                sleepers.wake(1);
+            }
+            claimed
+        };
+        !self.0.injector.is_empty() && publish::stays_for_what_it_leaves(last_searcher, hand_over)
+    }
+
+    fn spin(&mut self, _word: &ParkWord) {}
+
+    fn sentinel_look(&mut self) -> Look {
+        Look::Active
+    }
+
+    fn interval(&mut self) -> Duration {
+        Duration::MAX
+    }
+}
+
+/// Member 0 takes nothing from the injector. As last searcher it wakes member 1 for what the pusher left to it.
+#[test]
+fn w1s_last_searcher_hands_over() {
+    let plan = one_group(2);
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let (modest, other) = (machine.clone(), machine.clone());
+        let threads = [
+            spawn(move || {
+                let mut claimed = false;
+                while !modest.sleepers.is_stopping() {
+                    if !claimed {
+                        modest.sleepers.start_search();
+                    }
+                    let awake = modest.sleepers.sleep(0, &mut Modest(&modest));
+                    claimed = awake.claimed;
+                    if !awake.slept {
+                        loom::thread::yield_now();
+                    }
+                }
+                if claimed {
+                    modest.sleepers.stop_search();
+                }
+            }),
+            spawn(move || other.work(1)),
+        ];
+        machine.push_to_anyone(0);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(machine.sleepers.searching(), 0);
     });
 }

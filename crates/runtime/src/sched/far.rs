@@ -1,0 +1,206 @@
+//! What a dry worker takes from behind other last-level caches: nothing that is likely to be better off where it is.
+//!
+//! Two policies have a say. Policy 3: first what is exported, anything else only after some microseconds without a find.
+//! Policy 6: little or nothing while few run there. Both only delay: time passes, and what policy 6 leaves is counted.
+//! Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may (W1s).
+
+use quadrille_policy::{LlcId, Nanos};
+
+use super::Shared;
+use super::context::Context;
+use super::publish;
+use super::search::Scope;
+use super::worker::Worker;
+use crate::sys::clock;
+use crate::task::Runnable;
+
+/// How long a worker has been without work, by which the policies allow it more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sight {
+    /// When it ran out of work.
+    pub(super) dry_since: Nanos,
+    /// How often in a row policy 6 told it to leave something.
+    pub(super) skips: u8,
+}
+
+impl Sight {
+    /// Step 4 of parking, but for the own group's queue: injectors and exports, which W1 is about; and, for speed only, the
+    /// deques of the own LLC, or of the whole machine if the worker was the last searcher.
+    pub(super) fn final_look(self, context: &Context, last_searcher: bool) -> bool {
+        let shared = &*context.shared;
+        let own = shared.policy.plan.workers[context.id.index()].llc;
+        let now = Nanos(clock::nanos());
+        let free = !shared.policy.aggregates() && !shared.policy.active().numa;
+        (0..).map(LlcId).take(shared.injectors.len()).any(|llc| {
+            let injected = !shared.injectors[llc.index()].is_empty();
+            let exported = shared.exports.get(llc.index()).is_some_and(|queue| !queue.is_empty());
+            let in_deques = (last_searcher || llc == own) && shared.worth_stealing(llc, now);
+            if !(injected || exported || in_deques) {
+                return false;
+            }
+            let allowed = || {
+                let anything = exported || shared.policy.takes_anything(now.since(self.dry_since));
+                anything && self.allowance(shared, own, llc, now) != Some(0)
+            };
+            free || llc == own
+                || allowed()
+                || publish::stays_for_what_it_leaves(last_searcher, || shared.wake_behind(llc, context))
+        })
+    }
+
+    /// How many tasks policy 6 lets a worker behind `own` take from behind `llc`; `None`: it has nothing to say.
+    fn allowance(self, shared: &Shared, own: LlcId, llc: LlcId, now: Nanos) -> Option<usize> {
+        if !shared.policy.limits_steals(own, llc) {
+            return None;
+        }
+        let dry_for = now.since(self.dry_since);
+        let view = shared.steal_view(own, llc, dry_for, self.skips, now);
+        Some(shared.policy.steal_remote(&view) as usize)
+    }
+}
+
+impl Shared {
+    /// Whether a deque behind `llc` has something that thieves may want.
+    fn worth_stealing(&self, llc: LlcId, now: Nanos) -> bool {
+        let workers = self.policy.plan.llcs[llc.index()].workers.iter();
+        let mut workers = workers.map(|worker| &self.workers[worker.index()]);
+        workers.any(|worker| !worker.stealer.is_empty() && !worker.is_spared(now))
+    }
+}
+
+impl Worker {
+    /// The time, if a policy asks for it before it lets us look behind other caches.
+    pub(super) fn far_now(&self) -> Nanos {
+        let policy = &self.context.shared.policy;
+        if self.aggregates || policy.active().numa {
+            return Nanos(clock::nanos());
+        }
+        self.context.now.get()
+    }
+
+    /// What is exported, the own cache's first, then the nearest.
+    pub(super) fn search_exports(&mut self, home: LlcId, scope: Scope, now: Nanos) -> Option<Runnable> {
+        if !self.aggregates {
+            return None;
+        }
+        if let Some(runnable) = self.take_exported(home, self.context.shared.batch) {
+            return Some(runnable);
+        }
+        for i in 0..self.context.shared.policy.plan.llcs[home.index()].others.len() {
+            let llc = self.context.shared.policy.plan.llcs[home.index()].others[i];
+            if self.context.shared.exports[llc.index()].is_empty() {
+                continue;
+            }
+            let limit = self.allowance(home, llc, scope, now);
+            if limit > 0
+                && let Some(found) = self.take_exported(llc, limit)
+            {
+                return self.settle_steal(Some(found), llc, scope);
+            }
+        }
+        None
+    }
+
+    /// What other queues there are behind another cache, and whether what was found there was overdue.
+    pub(super) fn search_far(&mut self, llc: LlcId, scope: Scope, now: Nanos) -> (Option<Runnable>, Scope) {
+        let shared = &self.context.shared;
+        let home = shared.policy.plan.workers[self.context.id.index()].llc;
+        let overdue = shared.policy.config.wake_groups.rescue_any;
+        let anything = scope == Scope::Rescue || shared.policy.takes_anything(now.since(self.sight.dry_since));
+        let limit = if anything {
+            self.allowance(home, llc, scope, now)
+        } else {
+            0
+        };
+        let found = if limit > 0 {
+            self.take_injector(llc, limit)
+                .or_else(|| self.steal_in(llc, scope, limit))
+        } else {
+            None
+        };
+        // What has waited for so long is nobody's in particular.
+        match self.settle_steal(found, llc, scope) {
+            Some(found) => (Some(found), scope),
+            None => (self.take_overdue(llc, overdue), Scope::Rescue),
+        }
+    }
+
+    /// How many tasks policy 6 lets us take from behind `llc`.
+    fn allowance(&mut self, home: LlcId, llc: LlcId, scope: Scope, now: Nanos) -> usize {
+        let shared = &self.context.shared;
+        if scope == Scope::Rescue {
+            return shared.batch;
+        }
+        let allowed = self.sight.allowance(shared, home, llc, now).unwrap_or(shared.batch);
+        // To wait for the time to pass is no skip.
+        let waits = now.since(self.sight.dry_since) < shared.policy.limits_steals_for();
+        if allowed == 0 && !waits {
+            self.sight.skips = self.sight.skips.saturating_add(1);
+        }
+        allowed.min(shared.batch)
+    }
+
+    /// After a steal: gives back what stays on another node.
+    fn settle_steal(&self, found: Option<Runnable>, llc: LlcId, scope: Scope) -> Option<Runnable> {
+        let shared = &self.context.shared;
+        let plan = &shared.policy.plan;
+        let near = plan.llcs[llc.index()].node == plan.workers[self.context.id.index()].node;
+        if found.is_none() || near || scope == Scope::Rescue || !shared.policy.active().numa {
+            return found;
+        }
+        shared.give_back(found, &self.context)
+    }
+
+    /// At most `limit` tasks of an export queue, one to be run now.
+    pub(super) fn take_exported(&self, llc: LlcId, limit: usize) -> Option<Runnable> {
+        let context = &self.context;
+        let queue = context.shared.exports.get(llc.index())?;
+        if queue.is_empty() {
+            return None;
+        }
+        let share = (queue.len() / 2).clamp(1, limit);
+        let runnable = queue.pop(&context.local, share)?;
+        let counters = &context.me().counters;
+        let own = context.shared.policy.plan.workers[context.id.index()].llc == llc;
+        let counter = if own {
+            &counters.exports_taken_back
+        } else {
+            &counters.export_pops
+        };
+        counter.add(1);
+        Some(runnable)
+    }
+
+    /// The last searcher goes to work. Another may have gone to sleep beside what it was told to leave, because we searched
+    /// (W1s): wakes somebody for the first such queue.
+    pub(super) fn pass_on(&self) {
+        let context = &self.context;
+        let shared = &*context.shared;
+        if !self.aggregates && !shared.policy.active().numa {
+            return;
+        }
+        let plan = &shared.policy.plan;
+        let own = plan.workers[context.id.index()].llc;
+        let left = |llc: &&LlcId| {
+            let exported = shared.exports.get(llc.index()).is_some_and(|queue| !queue.is_empty());
+            exported || !shared.injectors[llc.index()].is_empty()
+        };
+        let mut others = plan.llcs[own.index()].others.iter().filter(left);
+        // Where nobody is idle, all are awake and look there between two tasks.
+        let _woken = others.any(|llc| shared.wake_behind(*llc, context));
+    }
+
+    /// What the own cache has put up for others and nobody came for (W5).
+    pub(super) fn take_back(&self, now: Nanos) -> Option<Runnable> {
+        let policy = &self.context.shared.policy;
+        let llc = policy.plan.workers[self.context.id.index()].llc;
+        let queue = &self.context.shared.exports[llc.index()];
+        if queue.age(now) <= policy.config.wake_groups.rescue_llc {
+            return None;
+        }
+        self.take_exported(llc, self.context.shared.batch)
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;

@@ -1,0 +1,570 @@
+//! Coupling sets and task groups, on machines that are made up: what moves, and what stays.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use quadrille::metrics::WorkerMetrics;
+use quadrille::policy::Config;
+use quadrille::topology::Topology;
+use quadrille::{JoinHandle, Locality, Runtime, TaskGroup, spawn};
+
+use crate::count::Count;
+use crate::gate::Gate;
+use crate::shape::{for_each_shape, occupy};
+use crate::wait::{eventually, watched};
+
+/// A runtime for a machine and a configuration, both as text.
+fn runtime(machine: &str, config: &str) -> Runtime {
+    let topology: Topology = machine.parse().unwrap();
+    let config: Config = config.parse().unwrap();
+    let workers = topology.pus().len();
+    let builder = Runtime::builder().worker_threads(workers).topology(topology);
+    builder.config(config).build().unwrap()
+}
+
+/// What makes rescuers patient, so that a machine that is busy with other things does not look like one that is stuck: a
+/// worker of these tests may not get a CPU for milliseconds.
+const PATIENT: &str = "rescue-any=1s,rescue-llc=1s,sentinel=1s,skip-age=1s,skip-count=255,sets-steal-after=100ms,\
+                       numa-steal-after=100ms,groups=on";
+
+/// Two tasks that wake each other `rounds` times, on a runtime; each does a little work a round.
+fn ping_pong(rounds: usize, spawn_one: &dyn Fn(Turn) -> JoinHandle<()>) -> [JoinHandle<()>; 2] {
+    let state = Arc::new(Table::default());
+    [0, 1].map(|side| {
+        spawn_one(Turn {
+            table: state.clone(),
+            side,
+            rounds,
+        })
+    })
+}
+
+/// Whose turn it is, and who waits for it.
+#[derive(Debug, Default)]
+struct Table {
+    turn: AtomicUsize,
+    waiting: [std::sync::Mutex<Option<std::task::Waker>>; 2],
+}
+
+/// One side of a ping-pong.
+struct Turn {
+    table: Arc<Table>,
+    side: usize,
+    rounds: usize,
+}
+
+impl Turn {
+    async fn play(self) {
+        for round in 0..self.rounds {
+            let due = round * 2 + self.side;
+            std::future::poll_fn(|cx| {
+                *self.table.waiting[self.side].lock().unwrap() = Some(cx.waker().clone());
+                match self.table.turn.load(Ordering::SeqCst) == due {
+                    true => std::task::Poll::Ready(()),
+                    false => std::task::Poll::Pending,
+                }
+            })
+            .await;
+            self.table.turn.store(due + 1, Ordering::SeqCst);
+            let other = self.table.waiting[1 - self.side].lock().unwrap().take();
+            if let Some(waker) = other {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Where tasks are: which worker's thread polls them. Workers' threads are named after their number.
+fn worker() -> usize {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default();
+    let digits = name.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits
+        .parse()
+        .unwrap_or_else(|_| panic!("a worker's thread is called `{name}`"))
+}
+
+#[test]
+fn a_client_and_a_server_from_two_roots_end_up_behind_one_cache() {
+    // Caches of four workers each; the pair begins behind different ones. The control leaves them there.
+    for (config, together) in [("default", true), ("aggregation=off", false)] {
+        watched(config, move || {
+            let runtime = runtime("node:1 llc:2 core:8", &format!("{config},{PATIENT}"));
+            let sides = begin_apart(&runtime);
+            let places: Vec<usize> = sides.into_iter().map(|side| runtime.block_on(side).unwrap()).collect();
+            let caches: Vec<usize> = places.iter().map(|worker| worker / 8).collect();
+            let moves = runtime.metrics().total().set_moves;
+            if together {
+                assert!(moves > 0, "somebody moved to the other: {places:?}");
+            } else {
+                assert_eq!(moves, 0, "nobody moves: {caches:?}");
+            }
+        });
+    }
+}
+
+/// Two tasks that begin behind different caches of eight, then play; each gives the worker that ran it last. They are those
+/// of sixteen that happen to hold up the first worker behind each.
+fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
+    let table = Arc::new(Table::default());
+    let (begun, gate) = (Count::default(), Gate::default());
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let (table, begun, gate) = (table.clone(), begun.clone(), gate.clone());
+            runtime.spawn(async move {
+                begun.add();
+                gate.block();
+                if worker().is_multiple_of(8) {
+                    let turn = Turn {
+                        table,
+                        side: worker() / 8,
+                        rounds: 2_000,
+                    };
+                    turn.play().await;
+                }
+                worker()
+            })
+        })
+        .collect();
+    eventually("every worker is held up", || begun.get() == 16);
+    gate.open();
+    tasks
+}
+
+/// A token goes round among tasks of one group, most of which live behind one cache and some behind another, until
+/// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker.
+fn ring(config: &str, rounds: usize, stop: impl Fn(&Runtime) -> bool) -> u64 {
+    // Nobody is a waker of few, so that the ring does not heal by its single wakes.
+    let runtime = runtime("node:1 llc:2 core:8", &format!("{PATIENT},sets-wide=0,{config}"));
+    let (begun, gate, group) = (Count::default(), Gate::default(), TaskGroup::new());
+    let (done, table) = (Gate::default(), Arc::new(Round::default()));
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let (begun, gate, done, table) = (begun.clone(), gate.clone(), done.clone(), table.clone());
+            let waits = async move {
+                begun.add();
+                gate.block();
+                // Three behind the first cache, two behind the second.
+                if let Some(side) = [0, 8, 1, 9, 2].iter().position(|place| *place == worker()) {
+                    table.go_round(side, 5, rounds, &done).await;
+                }
+            };
+            group.spawn_on(waits, runtime.handle())
+        })
+        .collect();
+    eventually("every worker is held up", || begun.get() == 16);
+    gate.open();
+    if rounds == usize::MAX {
+        eventually("somebody moved", || stop(&runtime));
+        done.open();
+    }
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    let total = runtime.metrics().total();
+    assert_eq!(total.rescued_by_timeout, 0);
+    total.set_moves
+}
+
+/// Where the token is, and who waits for it.
+#[derive(Debug, Default)]
+struct Round {
+    turn: AtomicUsize,
+    waiting: [std::sync::Mutex<Option<std::task::Waker>>; 5],
+}
+
+impl Round {
+    async fn go_round(&self, side: usize, sides: usize, rounds: usize, done: &Gate) {
+        for round in 0..rounds {
+            let due = round * sides + side;
+            std::future::poll_fn(|cx| {
+                *self.waiting[side].lock().unwrap() = Some(cx.waker().clone());
+                if self.turn.load(Ordering::SeqCst) >= due {
+                    return std::task::Poll::Ready(());
+                }
+                std::task::Poll::Pending
+            })
+            .await;
+            // Its share of the round, so that there is something to book.
+            (0..2_000).for_each(|_| std::hint::spin_loop());
+            let last = done.is_open();
+            // The others need not wait for a turn any more.
+            let next = if last { usize::MAX } else { due + 1 };
+            self.turn.fetch_max(next, Ordering::SeqCst);
+            let woken = if last {
+                0..sides
+            } else {
+                (side + 1) % sides..(side + 1) % sides + 1
+            };
+            for other in woken {
+                let waker = self.waiting[other].lock().unwrap().take();
+                waker.into_iter().for_each(std::task::Waker::wake);
+            }
+            if last {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_set_is_pulled_to_the_cache_where_most_of_it_runs() {
+    watched("pulled", || {
+        let moves = ring("seed=1", usize::MAX, |runtime| runtime.metrics().total().set_moves > 0);
+        assert!(moves > 0);
+        assert_eq!(ring("aggregation=off", 1_000, |_| true), 0);
+        // A cache that is too small for it, and data that fit none, are reasons not to.
+        assert_eq!(ring("max-set=100", 1_000, |_| true), 0);
+    });
+}
+
+#[test]
+fn spread_tasks_begin_behind_a_cache_each() {
+    for (config, caches) in [("default", 4), ("aggregation=off", 0)] {
+        watched(config, move || {
+            let runtime = runtime("node:2 llc:2 core:4", &format!("{config},{PATIENT}"));
+            let group = TaskGroup::new().locality(Locality::Spread);
+            let (begun, gate) = (Count::default(), Gate::default());
+            let places: Arc<[AtomicUsize; 4]> = Arc::default();
+            let spawner = {
+                let (group, begun, gate, places) = (group.clone(), begun.clone(), gate.clone(), places.clone());
+                runtime.spawn(async move {
+                    (0..4)
+                        .map(|_| {
+                            let (begun, gate, places) = (begun.clone(), gate.clone(), places.clone());
+                            group.spawn(async move {
+                                places[worker() / 4].fetch_add(1, Ordering::SeqCst);
+                                begun.add();
+                                // Holds its worker, as a task does that goes through memory.
+                                gate.block();
+                            })
+                        })
+                        .collect::<Vec<_>>()
+                })
+            };
+            let tasks = runtime.block_on(spawner).unwrap();
+            eventually("all run at once", || begun.get() == 4);
+            assert_eq!(group.len(), 4);
+            gate.open();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+            assert!(group.is_empty());
+            let used = places.iter().filter(|place| place.load(Ordering::SeqCst) == 1).count();
+            assert!(used >= caches, "{used} caches with one task: {places:?}");
+        });
+    }
+}
+
+#[test]
+fn four_tasks_of_a_group_stay_on_one_node() {
+    watched("four", || {
+        // An eighth of a node of 16 is 2: without the group four would be split.
+        let runtime = runtime("node:4 llc:1 core:16", PATIENT);
+        for _ in 0..20 {
+            let places = packed_places(&runtime, 4);
+            let nodes: Vec<usize> = places.iter().map(|worker| worker / 16).collect();
+            assert!(nodes.iter().all(|node| *node == nodes[0]), "{nodes:?}");
+        }
+    });
+}
+
+/// Spawns `count` tasks of a group, which wait for each other, from one task; where that and they ran.
+fn packed_places(runtime: &Runtime, count: usize) -> Vec<usize> {
+    let (begun, gate) = (Count::default(), Gate::default());
+    let spawned = {
+        let (begun, gate) = (begun.clone(), gate.clone());
+        runtime.spawn(async move {
+            let group = TaskGroup::new();
+            let task = |_| {
+                let (begun, gate) = (begun.clone(), gate.clone());
+                group.spawn(async move {
+                    begun.add();
+                    let first = worker();
+                    gate.pass().await;
+                    first
+                })
+            };
+            (worker(), (0..count).map(task).collect::<Vec<_>>())
+        })
+    };
+    let (spawner, tasks) = runtime.block_on(spawned).unwrap();
+    eventually("all have begun", || begun.get() == count);
+    gate.open();
+    let places = tasks.into_iter().map(|task| runtime.block_on(task).unwrap());
+    std::iter::once(spawner).chain(places).collect()
+}
+
+#[test]
+fn what_is_queued_behind_a_stuck_cache_is_taken_by_another() {
+    watched("stuck", || {
+        let runtime = runtime("llc:4 core:4", "groups=on");
+        let gate = Gate::default();
+        let ran = Count::default();
+        let spawner = {
+            let (gate, ran) = (gate.clone(), ran.clone());
+            runtime.spawn(async move {
+                let group = TaskGroup::new();
+                let tasks: Vec<_> = (0..500)
+                    .map(|_| {
+                        let ran = ran.clone();
+                        group.spawn(async move {
+                            ran.add();
+                        })
+                    })
+                    .collect();
+                // All of them are in the deque of this worker, which does not go on.
+                gate.block();
+                tasks
+            })
+        };
+        eventually("others run them all", || ran.get() == 500);
+        gate.open();
+        for task in runtime.block_on(spawner).unwrap() {
+            runtime.block_on(task).unwrap();
+        }
+        assert_eq!(runtime.metrics().total().rescued_by_timeout, 0);
+    });
+}
+
+/// A task behind the first cache that again and again spawns a few short ones, which its worker runs one after the other,
+/// while a worker behind the second is woken for something of its own and runs dry.
+fn blink(machine: &str, config: &str) -> WorkerMetrics {
+    let runtime = runtime(machine, config);
+    let workers = runtime.handle().worker_count();
+    let (begun, gate, stop) = (Count::default(), Gate::default(), Gate::default());
+    let (asked, answered) = (Arc::new(Bell::default()), Count::default());
+    let group = TaskGroup::new();
+    let tasks: Vec<_> = (0..workers)
+        .map(|_| {
+            let (begun, gate, stop, group) = (begun.clone(), gate.clone(), stop.clone(), group.clone());
+            let (asked, answered) = (asked.clone(), answered.clone());
+            runtime.spawn(async move {
+                begun.add();
+                gate.block();
+                match worker() {
+                    0 => group.spawn(spawner(group.clone(), stop)).await.unwrap(),
+                    8 => answer(&asked, &answered).await,
+                    _ => {}
+                }
+            })
+        })
+        .collect();
+    eventually("every worker is held up", || begun.get() == workers);
+    gate.open();
+    for question in 1..=QUESTIONS {
+        asked.ring();
+        eventually("an answer", || answered.get() == question);
+    }
+    stop.open();
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    let total = runtime.metrics().total();
+    assert_eq!(total.rescued_by_timeout, 0);
+    total
+}
+
+/// How often something was taken from behind another cache.
+fn taken(total: &WorkerMetrics) -> u64 {
+    total.steals_node + total.steals_machine + total.export_pops
+}
+
+/// How often the worker behind the second cache is woken.
+const QUESTIONS: usize = 100;
+
+async fn spawner(group: TaskGroup, stop: Gate) {
+    while !stop.is_open() {
+        let part = || async {
+            for _ in 0..20 {
+                quadrille::task::yield_now().await;
+            }
+        };
+        let parts: Vec<_> = (0..8).map(|_| group.spawn(part())).collect();
+        for part in parts {
+            part.await.unwrap();
+        }
+    }
+}
+
+/// Answers every ring of `asked`.
+async fn answer(asked: &Bell, answered: &Count) {
+    for question in 1..=QUESTIONS {
+        asked.heard(question).await;
+        answered.add();
+    }
+}
+
+/// Rings, from any thread, and how many there were.
+#[derive(Debug, Default)]
+struct Bell {
+    rings: AtomicUsize,
+    waiting: std::sync::Mutex<Option<std::task::Waker>>,
+}
+
+impl Bell {
+    fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        let waker = self.waiting.lock().unwrap().take();
+        waker.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    async fn heard(&self, rings: usize) {
+        std::future::poll_fn(|cx| {
+            *self.waiting.lock().unwrap() = Some(cx.waker().clone());
+            match self.rings.load(Ordering::SeqCst) >= rings {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
+    }
+}
+
+#[test]
+fn fewer_tasks_are_taken_from_other_caches_with_the_policy() {
+    for machine in [
+        "node:1 llc:2 l2:2 core:4",
+        "node:1 llc:4 l2:2 core:4",
+        "node:2 llc:4 l2:2 core:4",
+        "node:4 llc:8 l2:2 core:4",
+    ] {
+        watched(machine, move || {
+            let (mut on, mut off, mut rounds) = (0, 0, 0);
+            // How much there is when a thief comes by is chance.
+            while off < 10 && rounds < 20 {
+                on += taken(&blink(machine, PATIENT));
+                let control = format!("{PATIENT},aggregation=off,numa=off,gates=off,move-cost=0ns");
+                off += taken(&blink(machine, &control));
+                rounds += 1;
+            }
+            assert!(on * 2 < off, "{on} with, {off} without, in {rounds} rounds");
+        });
+    }
+}
+
+#[test]
+fn a_saturated_cache_puts_work_up_for_others() {
+    watched("saturated", || {
+        // Every load is saturation, and who comes by from elsewhere looks at what is put up first.
+        let (mut exports, mut taken_up, mut rounds) = (0, 0, 0);
+        let config = format!("{PATIENT},sets-fit=0,numa=off,move-cost=0ns");
+        while (exports == 0 || taken_up == 0) && rounds < 20 {
+            let total = blink("node:1 llc:2 l2:2 core:4", &config);
+            exports += total.exports;
+            taken_up += total.export_pops;
+            rounds += 1;
+        }
+        assert!(
+            exports > 0 && taken_up > 0,
+            "{exports} put up, {taken_up} times taken in {rounds} rounds"
+        );
+    });
+}
+
+#[test]
+fn work_is_put_up_for_idle_caches_and_no_task_is_lost() {
+    for config in ["default", "adversary=random", "adversary=farthest", "sets-fit=0"] {
+        watched(config, move || {
+            const TASKS: u64 = 20_000;
+            let runtime = runtime("node:2 llc:2 core:4", &format!("{config},groups=on,seed=7"));
+            let sum = Arc::new(AtomicU64::new(0));
+            let added = sum.clone();
+            let spawner = runtime.spawn(async move {
+                let add = |i| {
+                    let added = added.clone();
+                    spawn(async move {
+                        quadrille::task::yield_now().await;
+                        // As long as a worker needs to be woken, so that there is something to share.
+                        (0..2_000).for_each(|_| std::hint::spin_loop());
+                        added.fetch_add(i, Ordering::SeqCst);
+                    })
+                };
+                let tasks: Vec<_> = (0..TASKS).map(add).collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+            runtime.block_on(spawner).unwrap();
+            assert_eq!(sum.load(Ordering::SeqCst), TASKS * (TASKS - 1) / 2);
+            let total = runtime.metrics().total();
+            assert_eq!(total.rescued_by_timeout, 0);
+            assert!(total.export_pops <= total.exports, "{total:?}");
+        });
+    }
+}
+
+#[test]
+fn shutdown_drops_what_is_queued_wherever_it_is() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let drops = Count::default();
+        let occupied = occupy(&runtime);
+        let group = TaskGroup::new();
+        let waiting: Vec<_> = (0..200)
+            .map(|_| {
+                let token = drops.token();
+                group.spawn_on(
+                    async move {
+                        let _token = token;
+                        std::future::pending::<()>().await;
+                    },
+                    runtime.handle(),
+                )
+            })
+            .collect();
+        assert_eq!(group.len(), 200);
+        occupied.release();
+        drop(runtime);
+        assert_eq!(drops.get(), 200);
+        assert!(group.is_empty());
+        assert!(waiting.iter().all(JoinHandle::is_finished));
+    });
+}
+
+#[test]
+fn a_group_works_on_every_shape() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        for locality in [Locality::Together, Locality::Spread] {
+            let group = TaskGroup::new().locality(locality).footprint(1 << 40);
+            let sum = runtime.spawn({
+                let group = group.clone();
+                async move {
+                    let tasks: Vec<_> = (0..100_u64)
+                        .map(|i| group.spawn(async move { spawn(async move { i }).await.unwrap() }))
+                        .collect();
+                    let mut sum = 0;
+                    for task in tasks {
+                        sum += task.await.unwrap();
+                    }
+                    sum
+                }
+            });
+            assert_eq!(runtime.block_on(sum).unwrap(), 4950);
+            eventually("every member has left", || group.is_empty());
+        }
+    });
+}
+
+#[test]
+fn with_one_cache_nothing_is_put_up_or_moved() {
+    watched("one cache", || {
+        let runtime = runtime("llc:1 core:8", "default");
+        let played = runtime.spawn(async {
+            let group = TaskGroup::new();
+            for side in ping_pong(1_000, &|turn| group.spawn(turn.play())) {
+                side.await.unwrap();
+            }
+        });
+        runtime.block_on(played).unwrap();
+        let total = runtime.metrics().total();
+        let moved = (
+            total.exports,
+            total.export_pops,
+            total.set_moves,
+            total.steals_given_back,
+        );
+        assert_eq!(moved, (0, 0, 0, 0));
+    });
+}
