@@ -57,9 +57,7 @@ mod blocking;
 mod builder;
 pub mod coop;
 mod current;
-#[cfg(not(feature = "decision-log"))]
-mod decisions;
-#[cfg(feature = "decision-log")]
+#[cfg_attr(not(feature = "decision-log"), doc(hidden))]
 pub mod decisions;
 mod driver;
 mod error;
