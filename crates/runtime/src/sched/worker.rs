@@ -176,6 +176,10 @@ impl Worker {
             found = found.or_else(|| self.take_back(now)).or_else(|| self.spill(now));
         }
         if found.is_some() {
+            // Slow tasks are looked up from one by one. Then one of ours goes in between (W5): shared queues that are
+            // never empty would keep us from the deque and the slot for ever, and so would every other worker.
+            self.interval = self.interval.max(2);
+            self.countdown = self.interval;
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.
             self.name_successor();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use quadrille::{Runtime, spawn};
+use quadrille::{Handle, Runtime, spawn};
 
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape_if, occupy};
@@ -246,6 +246,52 @@ fn every_worker_may_be_held_up_by_a_task_of_its_own() {
                     runtime.block_on(task).unwrap();
                 }
             }
+        },
+    );
+}
+
+/// A slow task that sees to it, from a thread that is no worker, that there is another one when it ends.
+fn slow(handle: Handle, ran: Arc<AtomicUsize>, over: Gate) {
+    let next = handle.clone();
+    drop(handle.spawn(async move {
+        ran.fetch_add(1, Ordering::SeqCst);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(200) {
+            std::hint::spin_loop();
+        }
+        if !over.is_open() {
+            std::thread::spawn(move || slow(next, ran, over)).join().unwrap();
+        }
+    }));
+}
+
+/// A worker whose tasks are slow looks up between any two of them, and here always finds one from outside.
+#[test]
+fn a_task_that_yields_beside_a_flow_of_slow_tasks_from_outside() {
+    for_each_shape_if(
+        |shape| shape.workers == 1,
+        |shape| {
+            let runtime = shape.runtime();
+            let (ran, over) = (Arc::new(AtomicUsize::new(0)), Gate::default());
+            slow(runtime.handle().clone(), ran.clone(), over.clone());
+            // It knows how slow they are once it has looked up.
+            crate::wait::eventually("slow tasks run", || ran.load(Ordering::SeqCst) > 200);
+            let yielder = runtime.spawn(async {
+                for _ in 0..ROUNDS {
+                    quadrille::task::yield_now().await;
+                }
+            });
+            let (begin, limit) = (Instant::now(), patient(SPIN_MAX));
+            while !yielder.is_finished() && begin.elapsed() < limit {
+                std::thread::park_timeout(Duration::from_micros(200));
+            }
+            let finished = yielder.is_finished();
+            over.open();
+            let slow = ran.load(Ordering::SeqCst);
+            assert!(
+                finished,
+                "{slow} tasks from outside ran and one of {ROUNDS} turns did not"
+            );
         },
     );
 }
