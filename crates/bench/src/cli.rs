@@ -39,6 +39,8 @@ pub enum Command {
     Topology(TopologyArgs),
     /// Simulate a workload on a machine of any size, with the scheduler's own policies.
     Sim(Box<SimArgs>),
+    /// Measure what things cost on this machine, in the form that the simulator's costs have.
+    Calibrate(CalibrateArgs),
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {
@@ -168,6 +170,17 @@ pub struct SimArgs {
     /// Also write everything that happened to this file, a line an event
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// Flags of `calibrate`.
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Short runs, for a first look: the figures are rough
+    #[arg(long)]
+    pub quick: bool,
+    /// Also write the line for the simulator to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 impl HackbenchArgs {

@@ -15,9 +15,12 @@
 //!        └──► stats ─► report                      └──────────────────────────────┘
 //! ```
 //!
+//! [`calibrate`] stands apart: it measures what the simulator wants to know of a machine.
+//!
 //! Not here: a figure without the command that makes it, or a wait that no result depends on.
 
 pub mod adapters;
+pub mod calibrate;
 pub mod catalogue;
 pub mod child;
 pub mod cli;

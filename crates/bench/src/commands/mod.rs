@@ -7,6 +7,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 
+pub mod calibrate;
 pub mod compare;
 pub mod hackbench;
 pub mod run_one;
@@ -56,6 +57,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
         Command::Compare(args) => compare::run(args, out),
         Command::Topology(args) => topology::run(args, out),
         Command::Sim(args) => sim::run(args, out),
+        Command::Calibrate(args) => calibrate::run(args, out),
         Command::RunOne { spec } => run_one::run(spec, out),
     }
 }
