@@ -129,7 +129,7 @@ impl fmt::Display for Overview<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::published;
+    use crate::reproduce::published;
 
     fn row() -> Row {
         Row {

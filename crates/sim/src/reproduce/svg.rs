@@ -306,7 +306,7 @@ impl fmt::Display for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::published;
+    use crate::reproduce::published;
 
     fn row(name: &str, curves: Vec<Curve>) -> Row {
         Row {

@@ -1,7 +1,7 @@
 //! The idle filter and the cut-off of searches by utilisation.
 
 use super::{Against, Asked, Axis, Figure, Published, Rule, Scale, Unit};
-use crate::report::claim::Span;
+use crate::reproduce::claim::Span;
 
 pub(super) const FIGURES: &[Figure] = &[E, F];
 

@@ -1,7 +1,7 @@
 //! How often a task moves: preferring the previous worker, and capping migrations.
 
 use super::{Against, Asked, Axis, Figure, Published, Rule, Scale, Unit};
-use crate::report::claim::Span;
+use crate::reproduce::claim::Span;
 
 pub(super) const FIGURES: &[Figure] = &[H, I, J, K];
 

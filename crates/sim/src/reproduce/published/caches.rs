@@ -1,7 +1,7 @@
 //! Aggregation: tasks that share data prefer one last-level cache.
 
 use super::{Against, Asked, Axis, Figure, Published, Rule, Scale, Unit};
-use crate::report::claim::Span;
+use crate::reproduce::claim::Span;
 
 const V3_MAIL: &str = "https://lkml.iu.edu/2506.3/00661.html (Chen Yu, 24 June 2025, on the series v3)";
 

@@ -1,7 +1,7 @@
 //! Small imbalance between nodes.
 
 use super::{Against, Asked, Axis, Figure, Published, Rule, Scale, Unit};
-use crate::report::claim::Span;
+use crate::reproduce::claim::Span;
 
 pub(super) const FIGURES: &[Figure] = &[Q];
 

@@ -56,7 +56,7 @@ impl Row {
     /// Checks every claim of the figure.
     ///
     /// ```
-    /// use quadrille_sim::report::{Row, curve::Curve, published};
+    /// use quadrille_sim::reproduce::{Row, curve::Curve, published};
     ///
     /// let row = Row {
     ///     figure: published::figure("A'").expect("there is a row A'"),

@@ -1,7 +1,7 @@
 //! Grouped wake queues and lazily published counters: who may take which lock, and who reads which count.
 
 use super::{Against, Asked, Axis, Figure, Published, Rule, Scale, Unit};
-use crate::report::claim::Span;
+use crate::reproduce::claim::Span;
 
 const DESNOYERS: &str = "Mathieu Desnoyers, replies of 23 and 24 August 2023 to the series \
     20230822113133.643238-4-mathieu.desnoyers@efficios.com";

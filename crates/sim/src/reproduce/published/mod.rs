@@ -188,7 +188,7 @@ mod tests {
     /// A simulation that gave exactly what was published would meet what is held against it.
     #[test]
     fn published_curves_meet_their_own_claims() {
-        use crate::report::claim::{Evidence, check};
+        use crate::reproduce::claim::{Evidence, check};
         for figure in figures() {
             for asked in figure.asked {
                 let Against::Published(name) = asked.against else {
