@@ -38,6 +38,7 @@ mod machine;
 mod memory;
 mod metrics;
 mod outcome;
+pub mod reproduce;
 mod scheduler;
 mod shipped;
 mod simulation;
@@ -55,6 +56,6 @@ pub use quadrille_policy::{Config, Nanos};
 pub use scheduler::Model;
 pub use simulation::{Simulation, SimulationError};
 pub use workload::{
-    ChannelId, ChannelSpec, Context, Hackbench, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Transport,
-    Workload, parse_workload,
+    ChannelId, ChannelSpec, Context, Hackbench, MemoryId, MemorySpec, NewTask, OldSchbench, Rpc, Schbench, Setup,
+    Sharing, Step, Stream, Table, TaskId, Touch, Transport, Workload, parse_workload,
 };

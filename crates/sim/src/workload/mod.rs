@@ -46,12 +46,23 @@
 //! ```
 
 mod hackbench;
+mod old_schbench;
+mod rpc;
+mod schbench;
+mod sharing;
+mod stream;
+mod text;
 
 use std::fmt;
 
 use quadrille_policy::{Nanos, Rng, WorkerId};
 
 pub use self::hackbench::Hackbench;
+pub use self::old_schbench::OldSchbench;
+pub use self::rpc::{Rpc, Table};
+pub use self::schbench::Schbench;
+pub use self::sharing::Sharing;
+pub use self::stream::Stream;
 use crate::channel::Channel;
 use crate::histogram::Histogram;
 use crate::memory::Memory;

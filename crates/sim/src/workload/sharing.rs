@@ -1,0 +1,146 @@
+//! Four threads on one cache line: Barry Song's program.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
+
+/// One task makes the others. Half of them read a field of one struct, half increment another, `rounds` times each; the
+/// struct is one cache line. The time of the whole is [`Report::time`](crate::Report::time). Units of work are accesses.
+///
+/// The increments are a load and a store, as the compiler would make them, not an atomic addition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Tasks. Default 4.
+    pub tasks: u32,
+    /// Rounds of each. Default 20,000; the program's 1e9 take no other turn.
+    pub rounds: u32,
+    /// Whether they are declared to share data: one coupling set. Default no.
+    pub declared: bool,
+    state: State,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    spawned: u32,
+    /// By task, without the first: accesses done.
+    accesses: Vec<u32>,
+}
+
+const MAIN: TaskId = TaskId(0);
+const LINE: MemoryId = MemoryId(0);
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self {
+            tasks: 4,
+            rounds: 20_000,
+            declared: false,
+            state: State::default(),
+        }
+    }
+}
+
+impl Sharing {
+    fn new_task(&self) -> NewTask {
+        NewTask {
+            set: u32::from(self.declared),
+        }
+    }
+}
+
+impl Workload for Sharing {
+    fn name(&self) -> String {
+        format!("sharing:{self}")
+    }
+
+    fn start(&mut self, setup: &mut Setup<'_>) {
+        setup.memory(MemorySpec { bytes: 8 });
+        setup.task(self.new_task());
+        self.state = State {
+            spawned: 0,
+            accesses: vec![0; self.tasks as usize],
+        };
+    }
+
+    fn step(&mut self, task: TaskId, context: &mut Context<'_>) -> Step {
+        if task == MAIN {
+            if self.state.spawned == self.tasks {
+                return Step::Exit;
+            }
+            self.state.spawned += 1;
+            return Step::Spawn(self.new_task());
+        }
+        let Some(accesses) = self.state.accesses.get_mut(task.index() - 1) else {
+            return Step::Exit;
+        };
+        let past = *accesses;
+        context.done(u64::from(past > 0));
+        let increments = task.0.is_multiple_of(2);
+        let a_round = if increments { 2 } else { 1 };
+        if past == self.rounds.saturating_mul(a_round) {
+            return Step::Exit;
+        }
+        *accesses += 1;
+        Step::Touch(Touch {
+            memory: LINE,
+            bytes: 4,
+            write: increments && past % 2 == 1,
+        })
+    }
+
+    fn unit(&self) -> &'static str {
+        "accesses"
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = String;
+
+    /// `name=value,…` with `t` (tasks), `rounds`, `declared` (0 or 1).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut made = Self::default();
+        text::read("sharing", text, "t, rounds or declared (0 or 1)", |name, value| {
+            match (name, value) {
+                ("t", _) => made.tasks = value,
+                ("rounds", _) => made.rounds = value,
+                ("declared", 0 | 1) => made.declared = value == 1,
+                _ => return false,
+            }
+            true
+        })?;
+        text::at_least("sharing", "t", made.tasks, 1)?;
+        text::at_least("sharing", "rounds", made.rounds, 1)?;
+        Ok(made)
+    }
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let declared = u8::from(self.declared);
+        write!(f, "t={},rounds={},declared={declared}", self.tasks, self.rounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Cost, Machine, Model, Nanos, Simulation};
+
+    #[test]
+    fn it_ends_after_all_accesses() {
+        let machine: Machine = "node:2 l2:4".parse().unwrap();
+        let workload: Sharing = "rounds=100".parse().unwrap();
+        let simulation = Simulation::new(machine, Cost::default(), Config::default(), Model::Shipped, workload, 1);
+        let report = simulation.unwrap().run(Nanos::from_millis(100));
+        assert!(report.finished);
+        assert_eq!(report.done, 2 * 100 + 2 * 200);
+    }
+
+    #[test]
+    fn texts_round_trip() {
+        let text = "t=3,rounds=4,declared=1";
+        assert_eq!(text.parse::<Sharing>().unwrap().to_string(), text);
+        assert!("declared=2".parse::<Sharing>().is_err());
+    }
+}

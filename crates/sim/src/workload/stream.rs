@@ -1,0 +1,166 @@
+//! stream: every task goes through arrays of its own that no cache holds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
+
+/// The coupling set of all tasks: they are one program, although they share nothing.
+const SET: u32 = 1;
+
+/// Tasks that copy, scale, add or triad arrays of their own, without end. One task makes the others, as a program would.
+/// Units of work are KiB moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Tasks; 0: one a hardware thread. Default 0.
+    pub tasks: u32,
+    /// Arrays that are read: 1 for copy and scale, 2 for add and triad. Default 1.
+    pub reads: u32,
+    /// Size of an array, MiB. Default 256: four times the last-level cache or more.
+    pub array: u32,
+    state: State,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    spawned: u32,
+    /// By task, without the first: steps done.
+    steps: Vec<u32>,
+}
+
+/// Bytes of an access. Long enough for few events, short enough for tasks to share a node's channels fairly.
+const CHUNK_KIB: u32 = 64;
+
+const MAIN: TaskId = TaskId(0);
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self {
+            tasks: 0,
+            reads: 1,
+            array: 256,
+            state: State::default(),
+        }
+    }
+}
+
+impl Stream {
+    const fn arrays(&self) -> u32 {
+        self.reads + 1
+    }
+}
+
+impl Workload for Stream {
+    fn name(&self) -> String {
+        format!("stream:{self}")
+    }
+
+    fn start(&mut self, setup: &mut Setup<'_>) {
+        if self.tasks == 0 {
+            self.tasks = u32::try_from(setup.workers()).unwrap_or(u32::MAX);
+        }
+        setup.task(NewTask { set: SET });
+        for _ in 0..self.tasks * self.arrays() {
+            setup.memory(MemorySpec {
+                bytes: u64::from(self.array) << 20,
+            });
+        }
+        self.state = State {
+            spawned: 0,
+            steps: vec![0; self.tasks as usize],
+        };
+    }
+
+    fn step(&mut self, task: TaskId, context: &mut Context<'_>) -> Step {
+        if task == MAIN {
+            if self.state.spawned == self.tasks {
+                return Step::Exit;
+            }
+            self.state.spawned += 1;
+            return Step::Spawn(NewTask { set: SET });
+        }
+        let arrays = self.arrays();
+        let streamer = task.0 - 1;
+        let Some(steps) = self.state.steps.get_mut(streamer as usize) else {
+            return Step::Exit;
+        };
+        context.done(u64::from(if *steps == 0 { 0 } else { CHUNK_KIB }));
+        let array = *steps % arrays;
+        *steps = steps.wrapping_add(1).max(1);
+        Step::Touch(Touch {
+            memory: MemoryId(streamer * arrays + array),
+            bytes: u64::from(CHUNK_KIB) << 10,
+            write: array == arrays - 1,
+        })
+    }
+
+    fn unit(&self) -> &'static str {
+        "KiB"
+    }
+}
+
+impl FromStr for Stream {
+    type Err = String;
+
+    /// `name=value,…` with `t` (tasks), `reads` (arrays that are read) and `array` (MiB).
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut made = Self::default();
+        text::read("stream", text, "t, reads or array", |name, value| {
+            match name {
+                "t" => made.tasks = value,
+                "reads" => made.reads = value,
+                "array" => made.array = value,
+                _ => return false,
+            }
+            true
+        })?;
+        text::at_least("stream", "reads", made.reads, 1)?;
+        text::at_least("stream", "array", made.array, 1)?;
+        Ok(made)
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            tasks, reads, array, ..
+        } = self;
+        write!(f, "t={tasks},reads={reads},array={array}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Cost, Machine, Model, Nanos, Simulation};
+
+    fn kib_per_ms(machine: &str, text: &str) -> u64 {
+        let machine: Machine = machine.parse().unwrap();
+        let workload: Stream = text.parse().unwrap();
+        let simulation = Simulation::new(machine, Cost::default(), Config::default(), Model::Shipped, workload, 1);
+        let report = simulation.unwrap().run(Nanos::from_millis(4));
+        report.done / 4
+    }
+
+    #[test]
+    fn a_node_has_so_much_bandwidth_and_no_more() {
+        let cost = Cost::default();
+        let thread = 1_000_000 * cost.thread_bandwidth / 1024 / 1024;
+        let node = 1_000_000 * cost.node_bandwidth / 1024 / 1024;
+        let one = kib_per_ms("llc:2 l2:4", "t=1");
+        assert!(
+            one.abs_diff(thread) < thread / 5,
+            "{one} KiB a ms, a thread has {thread}"
+        );
+        let crowd = kib_per_ms("llc:4 l2:16", "");
+        assert!(crowd <= node + node / 20, "{crowd} KiB a ms, the node has {node}");
+        assert!(crowd > node * 3 / 4, "{crowd} KiB a ms, the node has {node}");
+    }
+
+    #[test]
+    fn texts_round_trip() {
+        let text = "t=3,reads=2,array=64";
+        assert_eq!(text.parse::<Stream>().unwrap().to_string(), text);
+        assert!("reads=0".parse::<Stream>().is_err());
+    }
+}
