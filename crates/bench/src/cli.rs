@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use quadrille_sim::reproduce::published::{self, Figure};
 use quadrille_sim::{Config, Cost, Machine, Model, Nanos};
 use quadrille_topology::{GroupSize, Topology};
 
@@ -140,7 +141,11 @@ pub struct TopologyArgs {
 
 /// Flags of `sim`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct SimArgs {
+    /// What to do other than one run.
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
     /// The machine: epyc-9654-2s, spr-2s, xeon-8260-2s, milan-2s, milan-ccx-4n, kunpeng-4n, ecore, host, or a string
     /// such as "node:2 llc:4 core:8 pu:2"
     #[arg(long, value_name = "MACHINE", default_value = "host")]
@@ -170,6 +175,40 @@ pub struct SimArgs {
     /// Also write everything that happened to this file, a line an event
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// The commands of `sim`.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Hold simulated curves against published ones.
+    Report(SimReportArgs),
+}
+
+/// Flags of `sim report`.
+#[derive(Debug, Args)]
+pub struct SimReportArgs {
+    /// Rows of the report, A to T [default: all]
+    #[arg(value_name = "ROW", value_parser = figure)]
+    pub rows: Vec<&'static Figure>,
+    /// Also draw each row into this directory, simulated beside published
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// Also write the report to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// An eighth of the simulated time, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Costs other than the default ones, name=ns,…, as `calibrate` prints them
+    #[arg(long, value_name = "COSTS")]
+    pub cost: Option<Cost>,
+}
+
+fn figure(name: &str) -> Result<&'static Figure, String> {
+    published::figure(name).ok_or_else(|| {
+        let rows: Vec<&str> = published::figures().iter().map(|figure| figure.row).collect();
+        format!("expected one of {}", rows.join(" "))
+    })
 }
 
 /// Flags of `calibrate`.

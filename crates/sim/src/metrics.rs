@@ -21,6 +21,10 @@ macro_rules! counters {
             pub(crate) fn add(&mut self, other: &Self) {
                 $(self.$field += other.$field;)+
             }
+
+            pub(crate) fn subtract(&mut self, other: &Self) {
+                $(self.$field -= other.$field;)+
+            }
         }
     };
 }

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, SimCommand};
 
 pub mod calibrate;
 pub mod compare;
 pub mod hackbench;
 pub mod run_one;
 pub mod sim;
+pub mod sim_report;
 pub mod topology;
 
 /// Why a command did not succeed.
@@ -56,7 +57,10 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
         Command::Hackbench(args) => hackbench::run(args, out),
         Command::Compare(args) => compare::run(args, out),
         Command::Topology(args) => topology::run(args, out),
-        Command::Sim(args) => sim::run(args, out),
+        Command::Sim(args) => match &args.command {
+            Some(SimCommand::Report(args)) => sim_report::run(args, out),
+            None => sim::run(args, out),
+        },
         Command::Calibrate(args) => calibrate::run(args, out),
         Command::RunOne { spec } => run_one::run(spec, out),
     }

@@ -45,7 +45,7 @@ impl Axis {
         self.len() == 0
     }
 
-    /// The position of point `index`, for the ranges of a [`Rule`](super::Rule).
+    /// The position of point `index`, for the ranges of a [`Rule`](super::claim::Rule).
     ///
     /// # Panics
     /// If there is no such point.

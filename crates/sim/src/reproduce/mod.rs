@@ -17,6 +17,7 @@
 pub mod claim;
 pub mod curve;
 pub mod published;
+pub mod rows;
 pub mod svg;
 pub mod table;
 

@@ -207,7 +207,14 @@ pub fn parse_workload(text: &str) -> Result<Box<dyn Workload>, String> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     match name {
         "hackbench" => Ok(Box::new(parameters.parse::<Hackbench>()?)),
-        _ => Err(format!("workload `{name}`: expected hackbench")),
+        "schbench" => Ok(Box::new(parameters.parse::<Schbench>()?)),
+        "old-schbench" => Ok(Box::new(parameters.parse::<OldSchbench>()?)),
+        "rpc" => Ok(Box::new(parameters.parse::<Rpc>()?)),
+        "stream" => Ok(Box::new(parameters.parse::<Stream>()?)),
+        "sharing" => Ok(Box::new(parameters.parse::<Sharing>()?)),
+        _ => Err(format!(
+            "workload `{name}`: expected hackbench, schbench, old-schbench, rpc, stream or sharing"
+        )),
     }
 }
 
@@ -333,6 +340,15 @@ mod tests {
             parse_workload("hackbench").unwrap().name(),
             "hackbench:g=10,f=20,l=0,s=100,via=channel"
         );
+        for text in [
+            "schbench:t=3,sleep=4,compute=5,footprint=6",
+            "old-schbench:m=3,t=4,spin=5,sleep=6",
+            "rpc:pairs=7,think=1,work=2,table=2,pipe=1",
+            "stream:t=3,reads=2,array=64",
+            "sharing:t=3,rounds=4,declared=1",
+        ] {
+            assert_eq!(parse_workload(text).unwrap().name(), text);
+        }
         assert!(
             parse_workload("hackbunch:g=2")
                 .unwrap_err()

@@ -1,0 +1,144 @@
+//! `quadrille sim report`: simulated curves beside published ones, as tables, plots and JSON.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use quadrille_sim::reproduce::rows::{Effort, Lab};
+use quadrille_sim::reproduce::table::{Overview, Table};
+use quadrille_sim::reproduce::{Row, curve::Curve, published, svg::svg};
+use serde_json::{Value, json};
+
+use super::Error;
+use crate::cli::SimReportArgs;
+
+/// Simulates the rows asked for, prints each as soon as it is there, and writes plots and JSON.
+///
+/// A missed claim is a result, not a failure.
+///
+/// # Errors
+/// [`Error::Usage`] if a file cannot be written or a row cannot be simulated.
+pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let figures = if args.rows.is_empty() {
+        published::figures()
+    } else {
+        args.rows.clone()
+    };
+    if let Some(folder) = &args.svg {
+        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+    }
+    let lab = Lab {
+        cost: args.cost.clone().unwrap_or_default(),
+        effort: if args.quick { Effort::Quick } else { Effort::Full },
+    };
+    writeln!(out, "costs: {}, calibrated on row A alone\n", lab.cost)?;
+    let bar = progress_bar(figures.len() as u64);
+    let mut rows = Vec::new();
+    for figure in figures {
+        bar.set_message(format!("row {}", figure.row));
+        let row = lab.simulate(figure).map_err(|error| Error::Usage(error.to_string()))?;
+        bar.suspend(|| writeln!(out, "{}", Table(&row)).and_then(|()| out.flush()))?;
+        bar.inc(1);
+        if let Some(folder) = &args.svg {
+            let path = folder.join(format!("{}.svg", figure.file_stem()));
+            fs::write(&path, svg(&row)).map_err(|error| cannot_write(&path, &error))?;
+        }
+        rows.push(row);
+    }
+    bar.finish_and_clear();
+    write!(out, "{}", Overview(&rows))?;
+    if let Some(path) = &args.json {
+        let text = format!("{:#}\n", document(&lab, &rows));
+        fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    Error::Usage(format!("cannot write {}: {error}", path.display()))
+}
+
+/// A bar on stderr; invisible if that is not a terminal.
+fn progress_bar(rows: u64) -> ProgressBar {
+    let bar = ProgressBar::new(rows);
+    match ProgressStyle::with_template("{bar:30} {pos}/{len} rows: {msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// The report as JSON: costs, and every row with curves, claims and verdicts.
+fn document(lab: &Lab, rows: &[Row]) -> Value {
+    let rows: Vec<Value> = rows.iter().map(row_value).collect();
+    json!({
+        "costs": lab.cost.to_string(),
+        "quick": lab.effort == Effort::Quick,
+        "rows": rows,
+    })
+}
+
+fn row_value(row: &Row) -> Value {
+    let figure = row.figure;
+    let points: Vec<String> = (0..figure.axis.len()).map(|index| figure.axis.label(index)).collect();
+    let published: Vec<Value> = figure
+        .published
+        .iter()
+        .map(|published| curve_value(&published.curve()))
+        .collect();
+    let simulated: Vec<Value> = row.curves.iter().map(curve_value).collect();
+    let claims = row.findings().into_iter().map(|finding| {
+        json!({
+            "claim": finding.asked.text,
+            "of": finding.asked.of,
+            "met": finding.verdict.met,
+            "because": finding.verdict.because,
+        })
+    });
+    json!({
+        "row": figure.row,
+        "title": figure.title,
+        "experiment": figure.experiment,
+        "reading": figure.reading,
+        "sources": figure.sources,
+        "axis": figure.axis.name(),
+        "points": points,
+        "published": published,
+        "simulated": simulated,
+        "conditions": row.conditions,
+        "claims": claims.collect::<Vec<_>>(),
+        "met": row.is_met(),
+        "note": row.remark,
+    })
+}
+
+fn curve_value(curve: &Curve) -> Value {
+    json!({ "name": curve.name, "values": curve.values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_curves_and_verdicts() {
+        let row = Row {
+            figure: published::figure("J").expect("row J"),
+            curves: vec![Curve::with_gaps("time", vec![Some(1.0), Some(0.8), None])],
+            conditions: vec!["a machine".to_owned()],
+            remark: String::new(),
+        };
+        let document = document(&Lab::default(), &[row]);
+        assert_eq!(document["costs"], "default");
+        let row = &document["rows"][0];
+        assert_eq!(row["row"], "J");
+        assert_eq!(row["points"][1], "1 in 2 ms");
+        assert_eq!(row["simulated"][0]["values"], json!([1.0, 0.8, null]));
+        assert_eq!(row["published"][0]["values"][0], 1.0);
+        assert_eq!((&row["met"], &row["claims"][0]["met"]), (&json!(false), &json!(false)));
+        assert_eq!(
+            row["claims"][0]["because"],
+            "nothing was simulated at 10 in 2 ms, adaptive"
+        );
+    }
+}
