@@ -17,6 +17,7 @@ pub(super) fn l(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "milan-ccx-4n",
         model: Model::Shipped,
         millis: 200,
+        seeds: 5,
     };
     let run = |fds: u32| {
         let workload = workload::<Hackbench>(&format!("g=1,f={fds},via=pipe"))?;
@@ -36,6 +37,7 @@ pub(super) fn m(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "node:2 l2:30 pu:2 llc-size:62914560 l2-size:2097152",
         model: Model::Shipped,
         millis: 100,
+        seeds: 2,
     };
     let pairs = hackbench_pairs(&bench, &[1, 3, 5, 7, 12, 16], [OFF, ON])?;
     Ok(Simulated::new(
@@ -51,13 +53,14 @@ pub(super) fn n(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "milan-2s",
         model: Model::Shipped,
         millis: 200,
+        seeds: 3,
     };
     let mut curves = [Vec::new(), Vec::new()];
     for workers in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         let workload: OldSchbench = workload(&format!("t={workers}"))?;
-        let base = bench.run(&workload, OFF)?.p99();
+        let base = bench.run(&workload, OFF)?.p99;
         for (curve, config) in curves.iter_mut().zip([UNGUARDED, ON]) {
-            curve.push(bench.run(&workload, config)?.p99() / base);
+            curve.push(bench.run(&workload, config)?.p99 / base);
         }
     }
     let [unguarded, guarded] = curves;
@@ -80,6 +83,7 @@ pub(super) fn o(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "milan-2s",
         model: Model::Shipped,
         millis: 100,
+        seeds: 3,
     };
     let mut curves = [Vec::new(), Vec::new()];
     for reads in [1, 1, 2, 2] {

@@ -12,6 +12,7 @@ pub(super) fn e(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "xeon-8260-2s",
         model: Model::KernelFaithful { scattered: None },
         millis: 40,
+        seeds: 1,
     };
     let shipped = Bench {
         model: Model::Shipped,
@@ -39,6 +40,7 @@ pub(super) fn f(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "spr-2s",
         model: Model::KernelFaithful { scattered: None },
         millis: 20,
+        seeds: 2,
     };
     let shares = [25, 50, 75, 100, 125, 150, 175, 200];
     let run = |&share: &u32| {

@@ -6,10 +6,7 @@ use std::str::FromStr;
 use quadrille_policy::Config;
 
 use crate::metrics::Counters;
-use crate::{Cost, Histogram, Machine, Model, Nanos, Report, Simulation, Workload};
-
-/// The seed of every run.
-pub(super) const SEED: u64 = 1;
+use crate::{Cost, Machine, Model, Nanos, Report, Simulation, Workload};
 
 /// How long is simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,32 +53,27 @@ pub(super) struct Bench<'a> {
     pub(super) model: Model,
     /// Simulated time of a full run, ms.
     pub(super) millis: u64,
+    /// Runs whose mean counts, with the seeds 1, 2 and so on: several where the first placement decides much.
+    pub(super) seeds: u32,
 }
 
-/// What a run did after its first quarter, in which tasks find their places.
-#[derive(Clone, Debug)]
+/// What a run did after its first quarter, in which tasks find their places; the mean over all seeds.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steady {
     /// Units of work a simulated second.
     pub(super) rate: f64,
-    /// What the counters gained.
+    /// What the counters gained, summed over all seeds.
     pub(super) counters: Counters,
     /// Migrations of any distance for each unit of work.
     pub(super) migrations_per_unit: f64,
     /// Share of worker time without anything to do.
     pub(super) idle_share: f64,
-    /// Times of the workload's own, of the whole run.
-    pub(super) samples: Histogram,
-    /// When the workload ended.
-    pub(super) time: Nanos,
-    /// Whether it did.
+    /// The 99th percentile of the workload's own times, ns, of the whole run.
+    pub(super) p99: f64,
+    /// When the workload ended, ns.
+    pub(super) time: f64,
+    /// Whether it did, with every seed.
     pub(super) finished: bool,
-}
-
-impl Steady {
-    /// The 99th percentile of the workload's own times, ns.
-    pub(super) fn p99(&self) -> f64 {
-        self.samples.quantile(0.99).0 as f64
-    }
 }
 
 /// The workload that a text describes.
@@ -95,35 +87,60 @@ pub(super) fn workload<W: FromStr<Err = String>>(text: &str) -> Result<W, LabErr
 impl Bench<'_> {
     /// Runs `workload` under the policies that `config` says, in the form of `QUADRILLE_POLICY`.
     ///
-    /// The same run is simulated twice, to the end of its first quarter and to its end; the same seed makes the shorter one
-    /// the beginning of the longer.
-    ///
     /// # Errors
     /// If machine or configuration cannot be read, or do not go together.
     pub(super) fn run<W: Workload + Clone>(&self, workload: &W, config: &str) -> Result<Steady, LabError> {
+        let seeds = match self.lab.effort {
+            Effort::Full => self.seeds,
+            Effort::Quick => 1,
+        };
+        let mut mean = Steady {
+            finished: true,
+            ..Steady::default()
+        };
+        for seed in 1..=seeds {
+            let one = self.run_once(workload, config, u64::from(seed))?;
+            let share = 1.0 / f64::from(seeds);
+            mean.rate += one.rate * share;
+            mean.migrations_per_unit += one.migrations_per_unit * share;
+            mean.idle_share += one.idle_share * share;
+            mean.p99 += one.p99 * share;
+            mean.time += one.time * share;
+            mean.finished &= one.finished;
+            mean.counters.add(&one.counters);
+        }
+        Ok(mean)
+    }
+
+    /// The same run is simulated twice, to the end of its first quarter and to its end; the same seed makes the shorter one
+    /// the beginning of the longer.
+    fn run_once<W: Workload + Clone>(&self, workload: &W, config: &str, seed: u64) -> Result<Steady, LabError> {
         let until = match self.lab.effort {
             Effort::Full => Nanos::from_millis(self.millis),
             Effort::Quick => Nanos(Nanos::from_millis(self.millis).0 / 8),
         };
-        let whole = self.simulate(workload, config, until)?;
-        let start = self.simulate(workload, config, Nanos(whole.time.0 / 4))?;
+        let whole = self.simulate(workload, config, seed, until)?;
+        let start = self.simulate(workload, config, seed, Nanos(whole.time.0 / 4))?;
         let span = whole.time.0.saturating_sub(start.time.0).max(1) as f64;
-        let counters = difference(&whole.total(), &start.total());
-        let done = (whole.done - start.done) as f64;
-        let moved = migrations(&counters) as f64;
+        let mut counters = whole.total();
+        counters.subtract(&start.total());
+        let done = whole.done.saturating_sub(start.done) as f64;
         let worked = (counters.busy_ns + counters.overhead_ns) as f64;
         Ok(Steady {
             rate: done * 1e9 / span,
-            migrations_per_unit: moved / done.max(1.0),
+            migrations_per_unit: migrations(&counters) as f64 / done.max(1.0),
             idle_share: (1.0 - worked / (span * whole.workers.len() as f64)).max(0.0),
             counters,
-            samples: whole.samples,
-            time: whole.time,
+            p99: whole.samples.quantile(0.99).0 as f64,
+            time: whole.time.0 as f64,
             finished: whole.finished,
         })
     }
 
-    fn simulate<W: Workload + Clone>(&self, workload: &W, config: &str, until: Nanos) -> Result<Report, LabError> {
+    fn simulate<W>(&self, workload: &W, config: &str, seed: u64, until: Nanos) -> Result<Report, LabError>
+    where
+        W: Workload + Clone,
+    {
         let failed = |error: &dyn fmt::Display| {
             LabError::new(format!(
                 "{} on {} with {config}: {error}",
@@ -134,18 +151,23 @@ impl Bench<'_> {
         let machine: Machine = self.machine.parse().map_err(|error| failed(&error))?;
         let parsed: Config = config.parse().map_err(|error| failed(&error))?;
         let cost = self.lab.cost.clone();
-        let simulation = Simulation::new(machine, cost, parsed, self.model, workload.clone(), SEED);
+        let simulation = Simulation::new(machine, cost, parsed, self.model, workload.clone(), seed);
         Ok(simulation.map_err(|error| failed(&error))?.run(until))
     }
 
     /// The line about the conditions of a row.
     pub(super) fn condition(&self, workload: &str, configs: &str) -> String {
-        let millis = match self.lab.effort {
-            Effort::Full => self.millis,
-            Effort::Quick => self.millis.div_ceil(8),
+        let (millis, seeds) = match self.lab.effort {
+            Effort::Full => (self.millis, self.seeds),
+            Effort::Quick => (self.millis.div_ceil(8), 1),
+        };
+        let seeds = if seeds == 1 {
+            "seed 1".to_owned()
+        } else {
+            format!("mean of seeds 1 to {seeds}")
         };
         format!(
-            "{} model on {}, {workload}, {configs}; {millis} simulated ms, the first quarter not counted, seed {SEED}",
+            "{} model on {}, {workload}, {configs}; {millis} simulated ms, the first quarter not counted, {seeds}",
             self.model, self.machine
         )
     }
@@ -154,10 +176,4 @@ impl Bench<'_> {
 /// Tasks that ran elsewhere than before, at any distance.
 pub(super) fn migrations(counters: &Counters) -> u64 {
     counters.migrations_group + counters.migrations_llc + counters.migrations_node + counters.migrations_machine
-}
-
-fn difference(whole: &Counters, start: &Counters) -> Counters {
-    let mut difference = *whole;
-    difference.subtract(start);
-    difference
 }

@@ -12,6 +12,7 @@ fn epyc(lab: &Lab) -> Bench<'_> {
         machine: "epyc-9654-2s",
         model: Model::Shipped,
         millis: 60,
+        seeds: 1,
     }
 }
 
@@ -83,12 +84,13 @@ pub(super) fn k(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "milan-2s",
         model: Model::Shipped,
         millis: 200,
+        seeds: 5,
     };
     let ratio = |workers: u32| {
         let workload: OldSchbench = workload(&format!("t={workers}"))?;
         let off = bench.run(&workload, "cap=off")?;
         let on = bench.run(&workload, "cap=adaptive")?;
-        Ok(on.p99() / off.p99())
+        Ok(on.p99 / off.p99)
     };
     Ok(Simulated::new(
         vec![Curve::new("shipped model, p99", [ratio(128)?, ratio(256)?])],

@@ -11,11 +11,12 @@ pub(super) fn q(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "kunpeng-4n",
         model: Model::Shipped,
         millis: 1000,
+        seeds: 10,
     };
     let time = |declared: bool, config: &str| {
         let workload: Sharing = workload(&format!("declared={}", u8::from(declared)))?;
         let run = bench.run(&workload, config)?;
-        Ok(run.finished.then_some(run.time.0 as f64))
+        Ok(run.finished.then_some(run.time))
     };
     let spread = time(false, "numa=off")?;
     let curve = |name: &str, packed: Option<f64>| Curve::with_gaps(name, vec![spread, packed]).relative_to_first();

@@ -46,6 +46,7 @@ pub(super) fn a(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "epyc-9654-2s",
         model: KERNEL,
         millis: 40,
+        seeds: 1,
     };
     let shipped = Bench {
         model: Model::Shipped,
@@ -78,6 +79,7 @@ pub(super) fn a_prime(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "epyc-9654-2s",
         model: KERNEL,
         millis: 40,
+        seeds: 1,
     };
     let threes = Bench {
         model: Model::KernelFaithful { scattered: Some(3) },
@@ -105,6 +107,7 @@ fn sapphire_rapids(lab: &Lab) -> Bench<'_> {
         machine: "spr-2s",
         model: KERNEL,
         millis: 40,
+        seeds: 1,
     }
 }
 
@@ -203,7 +206,8 @@ pub(super) fn r(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "ecore",
         model: Model::Shipped,
-        millis: 40,
+        millis: 20,
+        seeds: 5,
     };
     let configs = ["group=1,groups=on", "group=l2,groups=on"];
     let run = |&pairs: &u32| {
@@ -234,6 +238,7 @@ pub(super) fn s(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "milan-2s",
         model: Model::Shipped,
         millis: 20,
+        seeds: 5,
     };
     let configs = ["group=l2,groups=on", "group=16,groups=on,contention=spin"];
     let run = |&clients: &u32| {
@@ -257,6 +262,7 @@ pub(super) fn t(lab: &Lab) -> Result<Simulated, LabError> {
         machine: "spr-2s",
         model: Model::Shipped,
         millis: 80,
+        seeds: 5,
     };
     let workload: Schbench = workload("sleep=100000,compute=100000")?;
     let configs = ["gates=off", "gates=on", "gates=on,gate-start=0"];
