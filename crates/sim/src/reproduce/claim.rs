@@ -49,12 +49,14 @@ pub enum Rule {
         points: f64,
     },
     /// Any two points are ordered as on the other curve. Where that one has them equal (within `equal` percent of each
-    /// other), so must this one (within `slack` percent).
+    /// other), so must this one (within `slack` percent); elsewhere this one must differ by `least` percent.
     SameOrder {
         /// What counts as equal on the other curve, in percent.
         equal: f64,
         /// What is allowed on this one where the other is equal, in percent.
         slack: f64,
+        /// What counts as different on this one, in percent: less is an accident.
+        least: f64,
     },
     /// At each point on the same side of "no difference" as the other curve. Where that one is nearer than `zero` points,
     /// this one must be nearer than `slack`.
@@ -141,7 +143,7 @@ pub struct Evidence<'a> {
 pub fn check(rule: &Rule, evidence: &Evidence<'_>) -> Verdict {
     let decided = match *rule {
         Rule::Within { points } => evidence.within(points),
-        Rule::SameOrder { equal, slack } => evidence.same_order(equal, slack),
+        Rule::SameOrder { equal, slack, least } => evidence.same_order(equal, slack, least),
         Rule::SameSign { zero, slack } => evidence.same_sign(zero, slack),
         Rule::Flat { span, points } => evidence.bounded(span, |unit, value| points - unit.points(value).abs()),
         Rule::AtLeast { span, value: least } => evidence.bounded(span, |_, value| value - least),
@@ -214,7 +216,7 @@ impl Evidence<'_> {
         if distance <= points { Ok(numbers) } else { Err(numbers) }
     }
 
-    fn same_order(&self, equal: f64, slack: f64) -> Decided {
+    fn same_order(&self, equal: f64, slack: f64, least: f64) -> Decided {
         let pairs = self.pairs()?;
         for (position, &(a, ours_a, theirs_a)) in pairs.iter().enumerate() {
             for &(b, ours_b, theirs_b) in &pairs[position + 1..] {
@@ -223,7 +225,7 @@ impl Evidence<'_> {
                 let agrees = if theirs.abs() <= equal {
                     ours.abs() <= slack
                 } else {
-                    ours * theirs > 0.0
+                    ours * theirs > 0.0 && ours.abs() >= least
                 };
                 if !agrees {
                     let (a, b) = (self.axis.label(a), self.axis.label(b));
@@ -389,7 +391,11 @@ mod tests {
 
     #[test]
     fn order_is_compared_pair_by_pair() {
-        let rule = Rule::SameOrder { equal: 5.0, slack: 8.0 };
+        let rule = Rule::SameOrder {
+            equal: 5.0,
+            slack: 8.0,
+            least: 2.0,
+        };
         let theirs = [1.0, 1.03, 1.18, 1.48];
         check_ratio([1.0, 0.95, 1.3, 3.0], theirs, rule, true, "1.00, 0.95, 1.30, 3.00");
         check_ratio(
@@ -400,6 +406,14 @@ mod tests {
             "from 1 to 2 +20.0 % against +3.0 %",
         );
         check_ratio([1.0, 1.0, 1.3, 1.2], theirs, rule, false, "from 4 to 8");
+        // In the right order, but by no more than noise.
+        check_ratio(
+            [1.0, 1.0, 1.03, 1.04],
+            theirs,
+            rule,
+            false,
+            "from 4 to 8 +1.0 % against +25.4 %",
+        );
     }
 
     #[test]

@@ -167,6 +167,10 @@ const P: Figure = Figure {
         text: "guards change nothing, without them the time falls",
         of: "time",
         against: Against::Published("time"),
-        rule: Rule::SameOrder { equal: 3.0, slack: 5.0 },
+        rule: Rule::SameOrder {
+            equal: 3.0,
+            slack: 5.0,
+            least: 2.0,
+        },
     }],
 };

@@ -9,6 +9,7 @@ pub(super) const FIGURES: &[Figure] = &[H, I, J, K];
 const TIME_ORDER: Rule = Rule::SameOrder {
     equal: 3.0,
     slack: 10.0,
+    least: 2.0,
 };
 
 const fn in_order(text: &'static str, name: &'static str) -> Asked {
