@@ -43,6 +43,16 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["sim", "--for", "0s"], "--for");
     check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
     check_usage_error(&["run-one", "{}"], "bad run description");
+    check_usage_error(&["sim", "report", "Z"], "expected one of A A' B");
+    check_usage_error(&["sim", "report", "--cost", "pol=1"], "cost `pol`");
+    check_usage_error(
+        &["sim", "report", "P", "--json", "/nonexistent/report.json"],
+        "/nonexistent/report.json",
+    );
+    check_usage_error(
+        &["calibrate", "--quick", "--out", "/nonexistent/costs"],
+        "/nonexistent/costs",
+    );
 }
 
 #[test]
@@ -206,4 +216,46 @@ fn a_simulation_is_printed_and_written() {
     std::fs::remove_dir_all(&directory).unwrap();
     assert!(stdout.contains("40 messages") && stdout.contains("polls"), "{stdout}");
     assert!(lines.lines().any(|line| line.ends_with("run t0")), "{lines}");
+}
+
+#[test]
+fn sim_report_holds_a_row_against_its_figure() {
+    let folder = std::env::temp_dir().join(format!("quadrille-report-{}", std::process::id()));
+    let json = folder.join("report.json");
+    let (folder_text, json_text) = (folder.to_str().unwrap(), json.to_str().unwrap());
+    let args = [
+        "sim",
+        "report",
+        "q",
+        "--quick",
+        "--svg",
+        folder_text,
+        "--json",
+        json_text,
+    ];
+    let (status, stdout, stderr) = output(&mut quadrille(&args));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    for expected in [
+        "costs: default",
+        "row Q: four threads",
+        "10.734581 s = 1.00",
+        "rows are met in full",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+    let picture = std::fs::read_to_string(folder.join("q.svg")).unwrap();
+    assert!(picture.starts_with("<svg"));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["rows"][0]["row"], "Q");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn calibrate_prints_costs_that_the_simulator_reads() {
+    let (status, stdout, stderr) = output(&mut quadrille(&["calibrate", "--quick"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    let text = stdout.lines().find_map(|line| line.strip_prefix("cost: ")).unwrap();
+    assert!(text.contains("pipe_write="), "{text}");
+    let cost: quadrille_sim::Cost = text.parse().unwrap();
+    assert_ne!(cost, quadrille_sim::Cost::default());
 }
