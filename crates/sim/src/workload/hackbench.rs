@@ -27,6 +27,8 @@ pub struct Hackbench {
     pub bytes: u32,
     /// What carries them. Default channels.
     pub via: Transport,
+    /// Messages that a channel holds; 0: as many as fit into 64 KiB. Default 0.
+    pub capacity: u32,
     state: State,
 }
 
@@ -45,6 +47,7 @@ impl Default for Hackbench {
             loops: 0,
             bytes: 100,
             via: Transport::Channel,
+            capacity: 0,
             state: State::default(),
         }
     }
@@ -74,7 +77,10 @@ impl Workload for Hackbench {
 
     fn start(&mut self, setup: &mut Setup<'_>) {
         let spec = ChannelSpec {
-            capacity: (RING / self.bytes).max(1),
+            capacity: match self.capacity {
+                0 => (RING / self.bytes).max(1),
+                capacity => capacity,
+            },
             bytes: self.bytes,
             grain: match self.via {
                 Transport::Channel => 1,
@@ -117,7 +123,7 @@ impl Workload for Hackbench {
 impl FromStr for Hackbench {
     type Err = String;
 
-    /// `name=value,…` with `g` (groups), `f` (fds), `l` (loops), `s` (bytes), `via` (channel or pipe).
+    /// `name=value,…` with `g` (groups), `f` (fds), `l` (loops), `s` (bytes), `c` (capacity), `via` (channel or pipe).
     fn from_str(text: &str) -> Result<Self, String> {
         let mut hackbench = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -135,10 +141,11 @@ impl FromStr for Hackbench {
                 "f" => hackbench.fds = number(1)?,
                 "l" => hackbench.loops = u64::from(number(0)?),
                 "s" => hackbench.bytes = number(1)?,
+                "c" => hackbench.capacity = number(0)?,
                 "via" if value == "channel" => hackbench.via = Transport::Channel,
                 "via" if value == "pipe" => hackbench.via = Transport::Pipe,
                 "via" => return Err(format!("hackbench via={value}: expected channel or pipe")),
-                _ => return Err(format!("hackbench `{name}`: expected g, f, l, s or via")),
+                _ => return Err(format!("hackbench `{name}`: expected g, f, l, s, c or via")),
             }
         }
         if hackbench.tasks() > 1 << 20 {
@@ -156,6 +163,9 @@ impl FromStr for Hackbench {
 impl fmt::Display for Hackbench {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "g={},f={},l={},s={}", self.groups, self.fds, self.loops, self.bytes)?;
+        if self.capacity != 0 {
+            write!(f, ",c={}", self.capacity)?;
+        }
         match self.via {
             Transport::Channel => f.write_str(",via=channel"),
             Transport::Pipe => f.write_str(",via=pipe"),
@@ -169,7 +179,11 @@ mod tests {
 
     #[test]
     fn texts_round_trip() {
-        for text in ["g=10,f=20,l=0,s=100,via=channel", "g=1,f=2,l=3,s=4,via=pipe"] {
+        for text in [
+            "g=10,f=20,l=0,s=100,via=channel",
+            "g=1,f=2,l=3,s=4,via=pipe",
+            "g=1,f=2,l=3,s=4,c=5,via=channel",
+        ] {
             assert_eq!(text.parse::<Hackbench>().unwrap().to_string(), text);
         }
     }
@@ -181,7 +195,7 @@ mod tests {
             ("g=0", "from 1 on"),
             ("l=-1", "from 0 on"),
             ("via=fifo", "channel or pipe"),
-            ("x=1", "g, f, l, s or via"),
+            ("x=1", "g, f, l, s, c or via"),
             ("g=100000,f=100", "1048576 tasks"),
         ] {
             let message = text.parse::<Hackbench>().unwrap_err();
