@@ -11,7 +11,7 @@ pub(super) fn e(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "xeon-8260-2s",
         model: Model::KernelFaithful { scattered: None },
-        millis: 40,
+        millis: 24,
         seeds: 1,
     };
     let shipped = Bench {
@@ -40,7 +40,7 @@ pub(super) fn f(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "spr-2s",
         model: Model::KernelFaithful { scattered: None },
-        millis: 20,
+        millis: 12,
         seeds: 2,
     };
     let shares = [25, 50, 75, 100, 125, 150, 175, 200];

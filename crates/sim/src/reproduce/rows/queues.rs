@@ -54,7 +54,7 @@ pub(super) fn a(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "epyc-9654-2s",
         model: KERNEL,
-        millis: 40,
+        millis: 24,
         seeds: 1,
     };
     let shipped = Bench {
@@ -88,7 +88,7 @@ pub(super) fn a_prime(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "epyc-9654-2s",
         model: KERNEL,
-        millis: 40,
+        millis: 24,
         seeds: 1,
     };
     let threes = Bench {
@@ -116,7 +116,7 @@ fn sapphire_rapids(lab: &Lab) -> Bench<'_> {
         lab,
         machine: "spr-2s",
         model: KERNEL,
-        millis: 40,
+        millis: 24,
         seeds: 1,
     }
 }
@@ -183,8 +183,8 @@ pub(super) fn g(lab: &Lab) -> Result<Simulated, LabError> {
     let change = Curve::with_gaps(
         "change",
         [
-            ratio(|run| run.counters.idle_found_moves as f64),
-            ratio(|run| run.counters.idle_searches_cut as f64),
+            ratio(|run| run.counters.wakes_found as f64),
+            ratio(|run| run.counters.wakes_cut as f64),
             ratio(|run| run.idle_share),
         ]
         .map(|ratio| ratio.is_finite().then_some(ratio))
@@ -193,9 +193,9 @@ pub(super) fn g(lab: &Lab) -> Result<Simulated, LabError> {
     let count = |run: &Steady| {
         format!(
             "{} moves to a found idle CPU, {} searches, {} cut, {:.1} % idle",
-            run.counters.idle_found_moves,
-            run.counters.idle_searches,
-            run.counters.idle_searches_cut,
+            run.counters.wakes_found,
+            run.counters.wakes_searched,
+            run.counters.wakes_cut,
             run.idle_share * 100.0
         )
     };
