@@ -133,7 +133,6 @@ impl Config {
         config.lazy_counters.mode = Mode::Off;
         config.numa.mode = Mode::Off;
         config.steal.gates = Mode::Off;
-        config.steal.move_cost = Nanos(0);
         config.wake_cost.mode = Mode::Off;
         config
     }

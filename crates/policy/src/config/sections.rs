@@ -313,8 +313,8 @@ pub struct Steal {
     /// Success ratio (1/1024) to begin with. Default 512 (the kernel's), at most 1023.
     pub gate_start: u16,
     /// What moving a task to another core's cache costs all in all: a victim whose stolen tasks run once, for less than
-    /// this, is left alone for a while ([`Profit`](crate::Profit)). Default 250 ns, at most 1 ms; 0 switches it off. Ours, assumed:
-    /// four cache lines there and back.
+    /// this, is left alone for a while ([`Profit`](crate::Profit)). Default 0, which is never; at most 1 ms. Worth trying between
+    /// cores that are far apart: 250 ns, four cache lines there and back.
     pub move_cost: Nanos,
     /// For how long. Default 1 ms, at most 1 s. Ours, assumed.
     pub pause: Nanos,
@@ -332,7 +332,7 @@ impl Default for Steal {
         Self {
             gates: Mode::Auto,
             gate_start: 512,
-            move_cost: Nanos(250),
+            move_cost: Nanos(0),
             pause: Nanos::from_millis(1),
             batch: 128,
             group_batch: 32,

@@ -330,8 +330,7 @@ mod tests {
             },
             "group-map=0+2/1+3-5,mask-below=100,probe-above=600,filter-regime=5ms,steal-batch=8,group-batch=2",
         );
-        let baseline =
-            "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,move-cost=0ns,wake-cost=off";
+        let baseline = "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
         check("baseline", |c| *c = Config::baseline(), baseline);
         check(baseline, |c| *c = Config::baseline(), baseline);
     }

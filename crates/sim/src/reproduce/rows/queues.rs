@@ -54,8 +54,8 @@ pub(super) fn a(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "epyc-9654-2s",
         model: KERNEL,
-        millis: 24,
-        seeds: 1,
+        millis: 40,
+        seeds: 4,
     };
     let shipped = Bench {
         model: Model::Shipped,
@@ -88,8 +88,8 @@ pub(super) fn a_prime(lab: &Lab) -> Result<Simulated, LabError> {
         lab,
         machine: "epyc-9654-2s",
         model: KERNEL,
-        millis: 24,
-        seeds: 1,
+        millis: 40,
+        seeds: 4,
     };
     let threes = Bench {
         model: Model::KernelFaithful { scattered: Some(3) },
@@ -116,8 +116,8 @@ fn sapphire_rapids(lab: &Lab) -> Bench<'_> {
         lab,
         machine: "spr-2s",
         model: KERNEL,
-        millis: 24,
-        seeds: 1,
+        millis: 40,
+        seeds: 2,
     }
 }
 
