@@ -94,8 +94,9 @@ impl Worker {
             let limit = self.allowance(home, llc, scope, now);
             if limit > 0
                 && let Some(found) = self.take_exported(llc, limit)
+                && let kept @ Some(_) = self.settle_steal(Some(found), llc, scope)
             {
-                return self.settle_steal(Some(found), llc, scope);
+                return kept;
             }
         }
         None

@@ -138,15 +138,16 @@ impl Worker {
         found
     }
 
-    /// Injector, overdue groups and exports of one LLC after the other: their workers may all be stuck.
+    /// Exports, overdue groups and injector of one LLC after the other: their workers may all be stuck.
     fn take_from_next_llc(&mut self) -> Option<Runnable> {
         let policy = &self.context.shared.policy;
         let index = self.rounds.llc % policy.plan.llcs.len();
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         self.rounds.llc = index + 1;
-        self.take_injector(llc, self.context.shared.batch)
+        // The injector, which may never be empty, last.
+        self.take_exported(llc, self.context.shared.batch)
             .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
-            .or_else(|| self.take_exported(llc, self.context.shared.batch))
+            .or_else(|| self.take_injector(llc, self.context.shared.batch))
     }
 
     fn take_from_stuck(&mut self) -> Option<Runnable> {

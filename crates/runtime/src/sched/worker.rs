@@ -171,9 +171,14 @@ impl Worker {
             self.settle(elapsed, now);
         }
         // First the duty: a shared queue that is never empty must not keep us from it.
-        let mut found = self.observe(now).or_else(|| self.take_shared());
+        // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
+        let mut found = self.observe(now);
         if self.aggregates {
-            found = found.or_else(|| self.take_back(now)).or_else(|| self.spill(now));
+            found = found.or_else(|| self.take_back(now));
+        }
+        found = found.or_else(|| self.take_shared());
+        if self.aggregates {
+            found = found.or_else(|| self.spill(now));
         }
         if found.is_some() {
             // Slow tasks are looked up from one by one. Then one of ours goes in between (W5): shared queues that are
