@@ -15,61 +15,79 @@ use crate::{Nanos, WorkerId, config::Steal};
 /// Times in a row that stealing did not pay before the victim is left alone.
 const CHEAP_MAX: u8 = 2;
 
-/// What a thief took, once it is used up.
+/// What a thief took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Haul {
     /// From whom.
     pub victim: WorkerId,
     /// Tasks taken.
     pub tasks: u32,
-    /// Polls that the thief has made since.
+    /// The thief's polls until then.
     pub polls: u64,
-    /// Time since.
-    pub elapsed: Nanos,
+    /// When.
+    pub at: Nanos,
 }
 
-/// What one worker has learned about its hauls.
+/// A worker's last haul, and what it has learned from those before.
 ///
 /// ```
 /// use quadrille_policy::{Haul, Nanos, Profit, Steal, WorkerId};
 ///
-/// let haul = Haul {
-///     victim: WorkerId(1),
-///     tasks: 100,
-///     polls: 100,
-///     elapsed: Nanos(2_000),
-/// };
 /// let steal = Steal {
 ///     move_cost: Nanos(250),
 ///     ..Steal::default()
 /// };
+/// let haul = Haul {
+///     victim: WorkerId(1),
+///     tasks: 100,
+///     polls: 0,
+///     at: Nanos(0),
+/// };
 /// let mut profit = Profit::default();
-/// assert_eq!(profit.pause(&steal, &haul), None);
-/// assert_eq!(profit.pause(&steal, &haul), Some(Nanos::from_millis(1)));
+/// profit.stole(&steal, || haul);
+/// assert_eq!(profit.used_up(&steal, 100, || Nanos(2_000)), None);
+/// profit.stole(&steal, || haul);
+/// let spared = (WorkerId(1), Nanos(1_002_000));
+/// assert_eq!(profit.used_up(&steal, 100, || Nanos(2_000)), Some(spared));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Profit {
+    last: Option<Haul>,
     /// Hauls in a row that did not pay.
     cheap: u8,
 }
 
 impl Profit {
-    /// Takes a haul into account. For how long the thief, and everybody else, should leave the victim alone, if at all.
-    pub fn pause(&mut self, steal: &Steal, haul: &Haul) -> Option<Nanos> {
-        let once = haul.polls <= 2 * u64::from(haul.tasks);
-        let short = haul.elapsed.0 < steal.move_cost.0.saturating_mul(haul.polls);
+    /// Notes a haul; asks for it only if moves are said to cost something.
+    #[inline]
+    pub fn stole(&mut self, steal: &Steal, haul: impl FnOnce() -> Haul) {
+        if steal.move_cost.0 > 0 {
+            self.last = Some(haul());
+        }
+    }
+
+    /// The thief has nothing left and has made so many polls in all. Whom it, and everybody else, should leave alone, and
+    /// until when, if anybody.
+    #[inline]
+    pub fn used_up(&mut self, steal: &Steal, polls: u64, now: impl FnOnce() -> Nanos) -> Option<(WorkerId, Nanos)> {
+        let haul = self.last.take()?;
+        let (polls, now) = (polls.wrapping_sub(haul.polls), now());
+        let once = polls <= 2 * u64::from(haul.tasks);
+        let short = now.since(haul.at).0 < steal.move_cost.0.saturating_mul(polls);
         if !(once && short) {
             self.cheap = 0;
             return None;
         }
         self.cheap = (self.cheap + 1).min(CHEAP_MAX);
-        (self.cheap == CHEAP_MAX).then_some(steal.pause)
+        (self.cheap == CHEAP_MAX).then_some((haul.victim, Nanos(now.0.saturating_add(steal.pause.0))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const VICTIM: WorkerId = WorkerId(3);
 
     fn far_apart() -> Steal {
         Steal {
@@ -78,19 +96,31 @@ mod tests {
         }
     }
 
+    /// One haul from its beginning to its end.
+    fn haul(profit: &mut Profit, steal: &Steal, tasks: u32, polls: u64, elapsed: u64) -> Option<(WorkerId, Nanos)> {
+        profit.stole(steal, || Haul {
+            victim: VICTIM,
+            tasks,
+            polls: 7,
+            at: Nanos(1_000),
+        });
+        profit.used_up(steal, polls.wrapping_add(7), || Nanos(elapsed.saturating_add(1_000)))
+    }
+
     /// What comes of two hauls in a row, the second as given.
     fn check(tasks: u32, polls: u64, elapsed: u64, pays: bool) {
-        let steal = far_apart();
-        let haul = |tasks, polls, elapsed| Haul {
-            victim: WorkerId(3),
-            tasks,
-            polls,
-            elapsed: Nanos(elapsed),
-        };
-        let mut profit = Profit::default();
-        assert_eq!(profit.pause(&steal, &haul(1, 1, 0)), None);
-        let pause = profit.pause(&steal, &haul(tasks, polls, elapsed));
-        assert_eq!(pause.is_none(), pays, "{tasks} tasks, {polls} polls, {elapsed} ns");
+        let (steal, mut profit) = (far_apart(), Profit::default());
+        assert_eq!(haul(&mut profit, &steal, 1, 1, 0), None);
+        let spared = haul(&mut profit, &steal, tasks, polls, elapsed);
+        let expected = (
+            VICTIM,
+            Nanos(elapsed.saturating_add(1_000).saturating_add(steal.pause.0)),
+        );
+        assert_eq!(
+            spared,
+            (!pays).then_some(expected),
+            "{tasks} tasks, {polls} polls, {elapsed} ns"
+        );
         assert_eq!(profit.cheap == 0, pays);
     }
 
@@ -107,32 +137,25 @@ mod tests {
 
     #[test]
     fn every_further_cheap_haul_prolongs_the_pause_and_one_that_pays_ends_it() {
-        let steal = far_apart();
-        let mut haul = Haul {
-            victim: WorkerId(0),
-            tasks: 8,
-            polls: 8,
-            elapsed: Nanos(100),
-        };
-        let mut profit = Profit::default();
-        let pauses: [bool; 4] = core::array::from_fn(|_| profit.pause(&steal, &haul).is_some());
+        let (steal, mut profit) = (far_apart(), Profit::default());
+        let pauses: [bool; 4] = core::array::from_fn(|_| haul(&mut profit, &steal, 8, 8, 100).is_some());
         assert_eq!(pauses, [false, true, true, true]);
-        haul.polls = 1000;
-        assert_eq!(profit.pause(&steal, &haul), None);
-        haul.polls = 8;
-        assert_eq!(profit.pause(&steal, &haul), None);
+        assert_eq!(haul(&mut profit, &steal, 8, 1000, 100), None);
+        assert_eq!(haul(&mut profit, &steal, 8, 8, 100), None);
     }
 
     #[test]
-    fn a_move_that_costs_nothing_always_pays() {
-        let steal = Steal::default();
-        let haul = Haul {
-            victim: WorkerId(0),
-            tasks: 8,
-            polls: 8,
-            elapsed: Nanos(0),
-        };
+    fn a_haul_is_used_up_once() {
+        let (steal, mut profit) = (far_apart(), Profit::default());
+        haul(&mut profit, &steal, 8, 8, 100);
+        assert!((0..9).all(|_| profit.used_up(&steal, 15, || Nanos(1_100)).is_none()));
+    }
+
+    #[test]
+    fn where_moves_cost_nothing_nobody_asks() {
         let mut profit = Profit::default();
-        assert!((0..9).all(|_| profit.pause(&steal, &haul).is_none()));
+        profit.stole(&Steal::default(), || panic!("asked for the haul"));
+        let spared = profit.used_up(&Steal::default(), 8, || panic!("asked for the time"));
+        assert_eq!(spared, None);
     }
 }

@@ -84,22 +84,24 @@ impl Worker {
         let least = load
             .least
             .filter(|least| shared.sleepers.idle.any_in_llc(least.index()))?;
+        // Any of those it is put up for; all would give back the same.
+        let thief = *shared.policy.plan.llcs[least.index()].workers.first()?;
         let mut leaves = Vec::new();
         let mut stays = None;
         while leaves.len() < spare.min(EXPORT_BATCH)
             && let Some(runnable) = context.local.pop()
         {
             // SAFETY: we hold the runnable (rule 1 of `task`).
-            let set = unsafe { runnable.meta().policy() }.get().set;
+            let task = unsafe { runnable.meta().policy() }.get();
             let view = ExportView {
-                set,
-                preferred: shared.sets.look(set).policy.preferred,
+                set: task.set,
+                preferred: shared.sets.look(task.set).policy.preferred,
                 llc,
                 util: load.util,
                 has_idle: shared.sleepers.idle.any_in_llc(llc.index()),
                 least_util: load.least_util,
             };
-            if !shared.policy.exports(&view) {
+            if !shared.policy.exports(&view) || shared.policy.gives_back(&task, thief) {
                 stays = Some(runnable);
                 break;
             }

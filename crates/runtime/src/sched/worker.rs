@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, ProbeRate, Profit, Rng, SetId, Wakees, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -16,7 +16,6 @@ use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::Scope;
-use super::theft::Thefts;
 use super::watch::Rounds;
 use crate::coop;
 use crate::primitives::Ordering;
@@ -42,7 +41,7 @@ pub(crate) struct Worker {
     streak: u32,
     slot_polls_max: u32,
     budget: u8,
-    pub(super) thefts: Thefts,
+    pub(super) profit: Profit,
     run_delay: RunDelay,
     /// Whether policy 3 is on.
     pub(super) aggregates: bool,
@@ -67,7 +66,7 @@ impl Worker {
             streak: 0,
             slot_polls_max: config.slot_polls_max,
             budget: config.budget,
-            thefts: Thefts::default(),
+            profit: Profit::default(),
             run_delay: RunDelay::new(fallback, now),
             aggregates: shared.policy.aggregates(),
             coupled: Coupled::default(),

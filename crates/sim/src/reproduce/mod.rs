@@ -106,7 +106,8 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn row(name: &str, curves: Vec<Curve>) -> Row {
+    /// A row with these curves.
+    pub(super) fn row(name: &str, curves: Vec<Curve>) -> Row {
         Row {
             figure: published::figure(name).expect("a row"),
             curves,

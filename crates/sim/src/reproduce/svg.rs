@@ -307,15 +307,7 @@ impl fmt::Display for Escaped<'_> {
 mod tests {
     use super::*;
     use crate::reproduce::published;
-
-    fn row(name: &str, curves: Vec<Curve>) -> Row {
-        Row {
-            figure: published::figure(name).expect("a row"),
-            curves,
-            conditions: Vec::new(),
-            remark: String::new(),
-        }
-    }
+    use crate::reproduce::tests::row;
 
     #[test]
     fn both_kinds_of_curve_are_drawn() {

@@ -21,11 +21,10 @@ mod watch;
 
 use std::collections::VecDeque;
 
-use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, ProbeRate, Rng, WorkerId};
+use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, ProbeRate, Profit, Rng, WorkerId};
 
 use self::group::{Group, Injector};
 use self::sleep::Sleepers;
-use self::theft::Thefts;
 use self::watch::Rounds;
 use crate::line::Line;
 use crate::scheduler::{Next, Scheduler, Why};
@@ -79,7 +78,7 @@ struct Worker {
     dry_since: Option<Nanos>,
     rng: Rng,
     rounds: Rounds,
-    thefts: Thefts,
+    profit: Profit,
     probes: ProbeRate,
     /// Until when its deque is left to it, because stealing from it does not pay.
     spared_until: Nanos,
@@ -131,7 +130,7 @@ impl Shipped {
             dry_since: None,
             rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             rounds: Rounds::new(id, plan),
-            thefts: Thefts::default(),
+            profit: Profit::default(),
             probes: ProbeRate::default(),
             spared_until: Nanos(0),
             load: LazyCounter::default(),
