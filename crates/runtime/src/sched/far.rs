@@ -191,15 +191,15 @@ impl Worker {
         let _woken = others.any(|llc| shared.wake_behind(*llc, context));
     }
 
-    /// What the own cache has put up for others and nobody came for (W5).
-    pub(super) fn take_back(&self, now: Nanos) -> Option<Runnable> {
+    /// At most `limit` of what the own cache has put up for others and nobody came for (W5).
+    pub(super) fn take_back(&self, now: Nanos, limit: usize) -> Option<Runnable> {
         let policy = &self.context.shared.policy;
         let llc = policy.plan.workers[self.context.id.index()].llc;
         let queue = &self.context.shared.exports[llc.index()];
         if queue.age(now) <= policy.config.wake_groups.rescue_llc {
             return None;
         }
-        self.take_exported(llc, self.context.shared.batch)
+        self.take_exported(llc, limit)
     }
 }
 

@@ -25,14 +25,14 @@ pub(super) enum Scope {
 }
 
 impl Worker {
-    /// The queues that this worker shares with others: its group's, and its LLC's injector.
-    pub(super) fn take_shared(&mut self) -> Option<Runnable> {
+    /// The queues that this worker shares with others: its group's, and its LLC's injector. At most `limit` tasks.
+    pub(super) fn take_shared(&mut self, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let plan = &context.shared.policy.plan.workers[context.id.index()];
         let counters = &context.me().counters;
         let group = &context.shared.groups[plan.group.index()];
         if !group.is_empty()
-            && let Some(runnable) = group.pop(context.shared.group_batch, context.now.get().0, |more| {
+            && let Some(runnable) = group.pop(context.shared.group_batch.min(limit - 1), context.now.get().0, |more| {
                 context.local.push(more)
             })
         {
@@ -40,7 +40,7 @@ impl Worker {
             self.arrivals.came(counters, Cause::Wake);
             return Some(runnable);
         }
-        let found = self.take_injector(plan.llc, context.shared.batch);
+        let found = self.take_injector(plan.llc, limit);
         if found.is_some() {
             self.arrivals.came(counters, Cause::Wake);
         }
@@ -91,7 +91,7 @@ impl Worker {
             self.taken(Scope::Rescue);
             return Some(runnable);
         }
-        if let Some(runnable) = self.take_shared() {
+        if let Some(runnable) = self.take_shared(self.context.shared.batch) {
             return Some(runnable);
         }
         let home = self.context.shared.policy.plan.workers[self.context.id.index()].llc;

@@ -144,10 +144,22 @@ impl Worker {
         let index = self.rounds.llc % policy.plan.llcs.len();
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         self.rounds.llc = index + 1;
+        let limit = self.room().min(self.context.shared.batch);
         // The injector, which may never be empty, last.
-        self.take_exported(llc, self.context.shared.batch)
+        self.take_exported(llc, limit)
             .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
-            .or_else(|| self.take_injector(llc, self.context.shared.batch))
+            .or_else(|| self.take_injector(llc, limit))
+    }
+
+    /// How many tasks more we come to before an observer looks again, at least one. Were more taken over, those that have
+    /// waited longest would go behind all that we have, and from one worker whose CPU is taken away to the next.
+    fn room(&self) -> usize {
+        let run = self.context.average_run.get().0.max(1);
+        let tasks = self.context.shared.policy.config.sentinel_interval.0 / run;
+        usize::try_from(tasks)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(self.context.local.len())
+            .max(1)
     }
 
     fn take_from_stuck(&mut self) -> Option<Runnable> {
@@ -167,16 +179,28 @@ impl Worker {
         None
     }
 
-    /// All that a stuck worker has, one task to be run now: what is left there would wait for another interval.
+    /// What a stuck worker has, as far as we have room: what is left there waits for another interval. One to be run now.
     fn take_over(&self, stuck: &WorkerShared) -> Option<Runnable> {
         let (local, batch) = (&self.context.local, self.context.shared.batch);
-        let found = stuck.stealer.steal(local, batch);
+        let room = self.room();
+        // One of them is run at once.
+        let full = local.len() + room - 1;
+        let found = stuck.stealer.steal(local, batch.min(room));
         if found.is_none() {
             return stuck.slot.take();
         }
         // A batch is half of what is there: 2^8 tasks are gone after 8 of them.
-        let mut more = (0..8).map_while(|_| stuck.stealer.steal(local, batch));
-        while let Some(runnable) = more.next().or_else(|| stuck.slot.take()) {
+        for _ in 0..8 {
+            let left = full.saturating_sub(local.len());
+            if left == 0 {
+                break;
+            }
+            let Some(runnable) = stuck.stealer.steal(local, batch.min(left)) else {
+                break;
+            };
+            local.push(runnable);
+        }
+        if let Some(runnable) = stuck.slot.take() {
             local.push(runnable);
         }
         found
@@ -204,5 +228,49 @@ impl Worker {
         if queued {
             self.context.keep_watch();
         }
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::{SetId, WorkerId};
+
+    use super::*;
+    use crate::Runtime;
+    use crate::sched::queue::local::Local;
+    use crate::task::spawn::{Options, allocate};
+
+    /// How many of 1000 tasks of a stuck worker one takes over that has `queued` tasks which run for `run` on average.
+    fn taken_over(run: Nanos, queued: usize) -> usize {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let shared = &runtime.handle().shared;
+        let task = || {
+            allocate(
+                shared,
+                shared.new_policy(None, SetId::NONE),
+                Options::default(),
+                async {},
+            )
+            .0
+        };
+        let worker = Worker::new(shared.clone(), WorkerId(0), Local::new(), None);
+        worker.context.average_run.set(run);
+        (0..queued).for_each(|_| worker.context.local.push(task()));
+        let others = Local::new();
+        (0..1000).for_each(|_| others.push(task()));
+        let stuck = WorkerShared::new(&others);
+        stuck.slot.replace(task());
+        assert!(worker.take_over(&stuck).is_some());
+        1001 - others.len() - usize::from(!stuck.slot.is_empty())
+    }
+
+    #[test]
+    fn no_more_is_taken_over_than_runs_in_an_interval() {
+        let interval = quadrille_policy::Config::default().sentinel_interval;
+        let slot = 1;
+        assert_eq!(taken_over(Nanos(interval.0 / 50), 0), 50 + slot);
+        assert_eq!(taken_over(Nanos(interval.0 / 50), 40), 10 + slot);
+        assert_eq!(taken_over(Nanos(interval.0 / 50), 60), 1 + slot, "one runs at once");
+        assert!(taken_over(Nanos(0), 0) > 700, "batches of 128 as long as there is room");
     }
 }

@@ -295,3 +295,36 @@ fn a_task_that_yields_beside_a_flow_of_slow_tasks_from_outside() {
         },
     );
 }
+
+/// A worker with tasks of its own takes from a long backlog no more than it runs: what it takes goes behind them, and those
+/// that come after go behind that.
+#[test]
+fn a_task_that_yields_beside_a_backlog_from_outside() {
+    const BACKLOG: usize = 10_000;
+    let runtime = Shape::flat(1).runtime();
+    let others = Others::default();
+    let begin = Gate::default();
+    let yields = runtime.spawn({
+        let (others, begin) = (others.clone(), begin.clone());
+        async move {
+            others.spins.open();
+            begin.block();
+            let mut yields = 0;
+            while others.ran.load(Ordering::SeqCst) < BACKLOG {
+                yields += 1;
+                quadrille::task::yield_now().await;
+            }
+            yields
+        }
+    });
+    others.spins.block();
+    for _ in 0..BACKLOG {
+        drop(runtime.spawn(others.count()));
+    }
+    begin.open();
+    let yields: usize = runtime.block_on(yields).unwrap();
+    assert!(
+        yields >= BACKLOG / 4,
+        "it ran {yields} times while {BACKLOG} others ran"
+    );
+}

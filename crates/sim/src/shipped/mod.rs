@@ -178,12 +178,13 @@ impl Shipped {
         let most = u64::from(world.policy.config.global_interval);
         me.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
         me.countdown = me.interval;
+        let limit = (me.interval as usize / 2).clamp(1, BATCH);
         if !me.deque.is_empty() {
             self.offer(world, worker, t);
         }
         let found = self
             .observe(world, worker, t)
-            .or_else(|| self.take_shared(world, worker, t));
+            .or_else(|| self.take_shared(world, worker, limit, t));
         if found.is_some() {
             self.name_successor(world, worker, t);
         }

@@ -7,18 +7,24 @@ use crate::workload::TaskId;
 use crate::world::World;
 
 impl Shipped {
-    /// The queues that a worker shares with others: its group's, and its cache's injector.
-    pub(super) fn take_shared(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
+    /// The queues that a worker shares with others: its group's, and its cache's injector. At most `limit` tasks.
+    pub(super) fn take_shared(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        limit: usize,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
         let plan = &world.policy.plan.workers[worker.index()];
         let (group, llc) = (plan.group.index(), plan.llc);
         if self.groups[group].look(world, worker, t) {
             let sink = &mut self.workers[worker.index()].deque;
-            if let Some(task) = self.groups[group].pop(world, GROUP_BATCH, worker, t, sink) {
+            if let Some(task) = self.groups[group].pop(world, GROUP_BATCH.min(limit - 1), worker, t, sink) {
                 world.counters(worker).group_pops += 1;
                 return Some(task);
             }
         }
-        self.take_injector(world, worker, llc, t)
+        self.take_injector(world, worker, llc, limit, t)
     }
 
     pub(super) fn take_injector(
@@ -26,10 +32,11 @@ impl Shipped {
         world: &mut World,
         worker: WorkerId,
         llc: LlcId,
+        limit: usize,
         t: &mut Nanos,
     ) -> Option<TaskId> {
         let sink = &mut self.workers[worker.index()].deque;
-        let task = self.injectors[llc.index()].pop(world, BATCH, worker, t, sink)?;
+        let task = self.injectors[llc.index()].pop(world, limit, worker, t, sink)?;
         world.counters(worker).injector_pops += 1;
         Some(task)
     }
@@ -53,7 +60,7 @@ impl Shipped {
         if rescue && let Some(task) = self.take_stuck_slot(worker) {
             return Some(task);
         }
-        if let Some(task) = self.take_shared(world, worker, t) {
+        if let Some(task) = self.take_shared(world, worker, BATCH, t) {
             return Some(task);
         }
         let home = world.policy.plan.workers[worker.index()].llc;
@@ -76,7 +83,7 @@ impl Shipped {
                 continue;
             }
             let found = self
-                .take_injector(world, worker, llc, t)
+                .take_injector(world, worker, llc, BATCH, t)
                 .or_else(|| self.take_overdue(world, worker, llc, limits.1, t))
                 .or_else(|| {
                     let most = self.allowed(world, worker, llc, level, rescue, *t);

@@ -111,8 +111,19 @@ impl Shipped {
         rounds.llc = index + 1;
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         let limit = world.policy.config.wake_groups.rescue_any;
-        self.take_injector(world, worker, llc, t)
+        let room = self.room(world, worker).min(BATCH);
+        self.take_injector(world, worker, llc, room, t)
             .or_else(|| self.take_overdue(world, worker, llc, limit, t))
+    }
+
+    /// How many tasks more a worker comes to before an observer looks again, at least one.
+    fn room(&self, world: &World, worker: WorkerId) -> usize {
+        let me = &self.workers[worker.index()];
+        let tasks = world.policy.config.sentinel_interval.0 / me.average_run.0.max(1);
+        usize::try_from(tasks)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(me.deque.len())
+            .max(1)
     }
 
     fn take_from_stuck(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
@@ -132,11 +143,12 @@ impl Shipped {
         None
     }
 
-    /// All that a stuck worker has, at most a few batches; one task to be run now.
+    /// What a stuck worker has, at most a few batches and what there is room for; one task to be run now.
     fn take_over(&mut self, world: &mut World, worker: WorkerId, stuck: usize, t: &mut Nanos) -> Option<TaskId> {
+        let room = self.room(world, worker);
         let other = &mut self.workers[stuck];
         t.0 += other.line.write(world.when(*t), worker, &world.space, &world.cost).0;
-        let count = other.deque.len().min(8 * BATCH);
+        let count = other.deque.len().min(8 * BATCH).min(room);
         let mut taken: Vec<TaskId> = other.deque.drain(..count).collect();
         taken.extend(other.slot.take());
         t.0 += world.cost.local_queue * taken.len() as u64;
