@@ -243,11 +243,34 @@ impl Worker {
         }
     }
 
+    /// What a worker without a task of its own looks at before it calls itself a searcher, which all others would read and
+    /// write: it is awake, as between any two tasks, and owes nobody what it leaves.
+    fn take_near(&mut self) -> Option<Runnable> {
+        if self.context.shared.sleepers.is_stopping() {
+            return None;
+        }
+        // A worker that always finds something here never looks up: so the duty comes first here too.
+        let found = self
+            .observe(self.context.now.get())
+            .or_else(|| self.take_shared(self.context.shared.batch))?;
+        self.context.now.set(Nanos(clock::nanos()));
+        self.countdown = self.interval;
+        if self.context.local.len() > 0 {
+            self.context.offer();
+        }
+        // As after a look up.
+        self.name_successor();
+        Some(found)
+    }
+
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
     fn dry(&mut self) -> Option<Runnable> {
         self.run_dry();
         self.judge_theft();
         self.arrivals.deque_is_empty();
+        if let Some(runnable) = self.take_near() {
+            return Some(runnable);
+        }
         let counters = &self.context.me().counters;
         let now = || Nanos(clock::nanos());
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);

@@ -3,10 +3,11 @@
 use quadrille_policy::{LlcId, Nanos, Policy, WorkerId};
 
 use super::watch::Look;
-use super::{Phase, Shipped};
+use super::{BATCH, Phase, Shipped};
 use crate::line::Line;
 use crate::scheduler::Next;
 use crate::trace::What;
+use crate::workload::TaskId;
 use crate::world::World;
 
 /// A worker's place in the idle masks.
@@ -197,10 +198,30 @@ impl Sleepers {
 }
 
 impl Shipped {
-    /// Out of work: searches.
+    /// Out of work: looks at the queues that it shares, then searches.
     pub(super) fn dry(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
         self.judge_theft(world, worker, t);
-        self.search_from(world, worker, false, false, t)
+        let mut at = t;
+        if let Some(task) = self.take_near(world, worker, &mut at) {
+            world.counters(worker).overhead_ns += at.since(t).0;
+            return self.run(world, worker, task, at);
+        }
+        self.search_from(world, worker, false, false, at)
+    }
+
+    /// What is looked at before a worker counts itself among the searchers.
+    fn take_near(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
+        let found = self
+            .observe(world, worker, t)
+            .or_else(|| self.take_shared(world, worker, BATCH, t))?;
+        let me = &mut self.workers[worker.index()];
+        me.clock = *t;
+        me.countdown = me.interval;
+        if !me.deque.is_empty() {
+            self.offer(world, worker, t);
+        }
+        self.name_successor(world, worker, t);
+        Some(found)
     }
 
     /// A claimed worker is counted as a searcher already.
@@ -232,7 +253,7 @@ impl Shipped {
         &mut self,
         world: &mut World,
         worker: WorkerId,
-        task: crate::TaskId,
+        task: TaskId,
         rescue: bool,
         t: Nanos,
     ) -> Next {

@@ -9,7 +9,7 @@ fn traced(seed: u64, config: &str, model: Model) -> Report {
     Simulation::new(machine, Cost::default(), config, model, workload, seed)
         .unwrap()
         .with_trace()
-        .run(Nanos::from_millis(1))
+        .run(Nanos::from_millis(5))
 }
 
 fn check(model: Model) {
