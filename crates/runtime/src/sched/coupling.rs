@@ -70,7 +70,7 @@ impl Worker {
         let shared = &*context.shared;
         let llc = shared.policy.plan.workers[context.id.index()].llc;
         let spare = context.local.len() / 2;
-        if spare == 0 || shared.sleepers.idle.count() == 0 || !shared.exports[llc.index()].is_empty() {
+        if spare == 0 || !shared.sleepers.idle.caches.any() || !shared.exports[llc.index()].is_empty() {
             return None;
         }
         if context.me().is_spared(now) {

@@ -196,7 +196,9 @@ impl Shared {
                 let bits = self.sleepers.idle.members(*group).count_ones();
                 (members + self.sleepers.group_len(*group), idle + bits)
             });
-            let busy = members.saturating_sub(idle).saturating_sub(self.sleepers.searching());
+            let busy = members
+                .saturating_sub(idle)
+                .saturating_sub(self.sleepers.searching_behind(llc));
             (u64::from(busy), u64::from(members.max(1)))
         });
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::Plan;
+use quadrille_policy::{LlcId, Plan};
 
 use super::idle::{Idle, Seat, Withdrawn};
 use crate::lines;
@@ -162,8 +162,8 @@ pub(crate) struct Sleepers {
     /// By group: the number of its members.
     group_lens: Box<[u32]>,
     seats: Box<[Seat]>,
-    /// Workers that search, and claimed ones that will.
-    searching: CachePadded<AtomicU32>,
+    /// By cache: workers that search, and claimed ones that will. One count for all would be written by every search.
+    searching: Box<[CachePadded<AtomicU32>]>,
     /// The sentinel's worker plus one; zero: none.
     sentinel: CachePadded<AtomicU32>,
     /// The worker that went idle last, plus one: its cache is warm and it may still spin.
@@ -189,7 +189,7 @@ impl Sleepers {
                     member: w.member,
                 })
                 .collect(),
-            searching: CachePadded::new(AtomicU32::new(0)),
+            searching: plan.llcs.iter().map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
             sentinel: CachePadded::new(AtomicU32::new(0)),
             recent: CachePadded::new(AtomicU32::new(0)),
             stopping: AtomicBool::new(false),
@@ -211,13 +211,35 @@ impl Sleepers {
         self.group_lens[group]
     }
 
-    /// Number of workers that search: witnesses (W1s). A count below zero is none.
+    /// Number of workers behind `llc` that search: witnesses (W1s). A count below zero is none.
     #[inline]
-    pub(crate) fn searching(&self) -> u32 {
-        lines::touch(&self.searching);
+    pub(crate) fn searching_behind(&self, llc: usize) -> u32 {
+        lines::touch(&self.searching[llc]);
         // Ordering: Relaxed; a hint, or after the fence (W1 A).
-        let count = self.searching.load(Ordering::Relaxed);
+        let count = self.searching[llc].load(Ordering::Relaxed);
         count.cast_signed().max(0).cast_unsigned()
+    }
+
+    /// Searchers for whose sake nobody is woken for what is queued behind `llc`: those of that cache; where all its workers
+    /// are awake, those of the nearest of `others` that has idle ones, which is where somebody would be woken.
+    #[inline]
+    pub(crate) fn searching_for(&self, llc: usize, others: &[LlcId]) -> u32 {
+        let near = self.searching_behind(llc);
+        if near > 0 || self.idle.caches.any_behind(llc) {
+            return near;
+        }
+        let idle = others.iter().find(|other| self.idle.caches.any_behind(other.index()));
+        idle.map_or(0, |other| self.searching_behind(other.index()))
+    }
+
+    /// Whether any worker searches.
+    pub(crate) fn anyone_searches(&self) -> bool {
+        (0..self.searching.len()).any(|llc| self.searching_behind(llc) > 0)
+    }
+
+    /// Where `worker` counts as a searcher.
+    fn searchers(&self, worker: usize) -> &AtomicU32 {
+        &self.searching[self.idle.llc_of(self.seats[worker].group)]
     }
 
     /// Whether some parked worker is the sentinel.
@@ -257,24 +279,25 @@ impl Sleepers {
         (sentinel != 0).then(|| self.seats[sentinel as usize - 1])
     }
 
-    /// The calling worker begins to search.
-    pub(crate) fn start_search(&self) {
-        lines::touch(&self.searching);
+    /// `worker` begins to search: it says so itself, or its claimer.
+    pub(crate) fn start_search(&self, worker: usize) {
+        let searchers = self.searchers(worker);
+        lines::touch(searchers);
         // Ordering: SeqCst; (W1s a) before the search, against a pusher's read after its fence.
-        self.searching.fetch_add(1, Ordering::SeqCst);
+        searchers.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The calling worker stops searching. True if it was the last searcher.
-    pub(crate) fn stop_search(&self) -> bool {
+    /// The calling worker stops searching. True if it was the last searcher of its cache.
+    pub(crate) fn stop_search(&self, worker: usize) -> bool {
         // Ordering: SeqCst; (W1s a) step 1 of parking: before the announcement.
-        self.searching.fetch_sub(1, Ordering::SeqCst) == 1
+        self.searchers(worker).fetch_sub(1, Ordering::SeqCst) == 1
     }
 
     /// Wakes the worker in `seat`, whose bit the caller has just cleared. It counts as a searcher from now on.
     /// True if it slept.
     pub(crate) fn wake(&self, worker: usize) -> bool {
         stress::delay();
-        self.start_search();
+        self.start_search(worker);
         stress::delay();
         lines::touch(&self.words[worker]);
         self.words[worker].unpark()
@@ -305,7 +328,7 @@ impl Sleepers {
         // Ordering: Relaxed; a hint.
         self.recent
             .store(u32::try_from(worker).expect("workers fit u16") + 1, Ordering::Relaxed);
-        let last_searcher = self.stop_search();
+        let last_searcher = self.stop_search(worker);
         stress::delay();
         self.idle.announce(seat);
         stress::delay();
@@ -369,8 +392,9 @@ impl Sleepers {
 
     /// Whether nobody is awake, nor claimed and about to be.
     fn all_sleep(&self) -> bool {
-        // Ordering: Relaxed; a hint. The count as it is: below zero a claimer is still under way.
-        self.idle.count() >= self.worker_count() && self.searching.load(Ordering::Relaxed) == 0
+        // Ordering: Relaxed; a hint. The counts as they are: below zero a claimer is still under way.
+        let nobody = |searchers: &CachePadded<AtomicU32>| searchers.load(Ordering::Relaxed) == 0;
+        self.idle.caches.total() >= self.worker_count() && self.searching.iter().all(nobody)
     }
 
     /// Becomes sentinel if there is none. True if the worker is it.
@@ -388,7 +412,7 @@ impl Sleepers {
 
     /// Stops being sentinel if no worker is awake. False if one is, or was when we looked again.
     pub(super) fn resign_if_all_idle(&self, worker: usize) -> bool {
-        if (self.idle.count() as usize) < self.words.len() {
+        if (self.idle.caches.total() as usize) < self.words.len() {
             return false;
         }
         self.resign(worker);

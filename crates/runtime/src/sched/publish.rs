@@ -2,6 +2,8 @@
 //!
 //! These functions know neither tasks nor policies, so that the model checker runs the very code of a wake-up.
 
+use quadrille_policy::LlcId;
+
 use super::idle::Seat;
 use super::park::Sleepers;
 use super::queue::Linked;
@@ -54,20 +56,26 @@ pub(crate) fn rescue_from_group<T: Linked>(
 
 /// Pushes into an injector by calling `push`: (a), (A), and whether step 6 owes an unpark.
 ///
-/// `pays` is asked with the number of idle workers and of awake ones whether an unpark pays; its answer counts only
+/// Somebody near the cache `llc` would be woken, else behind one of `others`, the nearest first. `pays` is asked with the
+/// number of idle workers and of awake ones whether an unpark pays; its answer counts only
 /// beside somebody awake.
 #[must_use = "an unpark may be owed"]
-pub(crate) fn to_anyone(push: impl FnOnce(), sleepers: &Sleepers, pays: impl FnOnce(u32, u32) -> bool) -> bool {
+pub(crate) fn to_anyone(
+    push: impl FnOnce(),
+    sleepers: &Sleepers,
+    (llc, others): (usize, &[LlcId]),
+    pays: impl FnOnce(u32, u32) -> bool,
+) -> bool {
     // (W1 a), and the last touch of the task (W3).
     push();
     stress::delay();
     // Ordering: SeqCst; (W1 A) publish before reading who is idle.
     fence(Ordering::SeqCst);
-    let idle = sleepers.idle.count();
     // W1s: a searcher is a witness. It looks at every injector before it parks.
-    if idle == 0 || sleepers.searching() > 0 {
+    if !sleepers.idle.caches.any() || sleepers.searching_for(llc, others) > 0 {
         return false;
     }
+    let idle = sleepers.idle.caches.total();
     let awake = sleepers.worker_count().saturating_sub(idle);
     // With nobody awake the unpark is owed, whatever the policy says (W4).
     awake == 0 || pays(idle, awake)

@@ -67,7 +67,7 @@ impl Context {
     /// See [`Shared::keep_watch`].
     #[inline]
     pub(super) fn keep_watch(&self) {
-        if self.shared.sleepers.idle.count() != 0 {
+        if self.shared.sleepers.idle.caches.any() {
             self.shared
                 .keep_watch(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
         }
@@ -134,16 +134,17 @@ impl Context {
     #[inline]
     pub(crate) fn offer(&self) {
         let sleepers = &self.shared.sleepers;
-        let idle = sleepers.idle.count();
-        if idle == 0 {
+        if !sleepers.idle.caches.any() {
             return;
         }
         if self.me().is_spared(self.now.get()) {
             return self.keep_watch();
         }
+        let plan = &self.shared.policy.plan;
+        let llc = plan.workers[self.id.index()].llc;
         let view = UnparkView {
-            idle,
-            searching: sleepers.searching(),
+            idle: 1,
+            searching: sleepers.searching_for(llc.index(), &plan.llcs[llc.index()].others),
             sentinel: sleepers.has_sentinel(),
             running: 1,
             queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
@@ -151,8 +152,7 @@ impl Context {
             wake_cost: self.shared.wake_cost(),
         };
         if self.shared.pays(&view, Some(self)) {
-            self.shared
-                .wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
+            self.shared.wake_any(llc, Some(self));
         } else {
             self.keep_watch();
         }
@@ -290,7 +290,8 @@ impl Shared {
             };
             self.pays(&view, by)
         };
-        if publish::to_anyone(push, &self.sleepers, pays) {
+        let near = (llc.index(), &*self.policy.plan.llcs[llc.index()].others);
+        if publish::to_anyone(push, &self.sleepers, near, pays) {
             self.wake_any(llc, by);
         } else {
             self.keep_watch(llc, by);
@@ -342,7 +343,7 @@ impl Shared {
     /// names one, wakes a worker, whatever the policy says (W4).
     fn keep_watch(&self, llc: LlcId, by: Option<&Context>) {
         let sleepers = &self.sleepers;
-        if sleepers.idle.count() != 0 && !sleepers.has_sentinel() && sleepers.searching() == 0 {
+        if sleepers.idle.caches.any() && !sleepers.has_sentinel() && !sleepers.anyone_searches() {
             self.wake_any(llc, by);
         }
     }

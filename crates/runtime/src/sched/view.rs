@@ -48,7 +48,7 @@ impl Shared {
         let plan = &self.policy.plan;
         let node = spawner.map_or(0, |worker| plan.workers[worker.index()].node.index());
         if plan.nodes.len() == 1 {
-            let idle = self.sleepers.idle.count();
+            let idle = self.sleepers.idle.caches.total();
             let all = u32::try_from(self.worker_count()).unwrap_or(u32::MAX);
             let running = all.saturating_sub(idle);
             return SpawnView {
@@ -127,10 +127,7 @@ impl Shared {
     }
 
     fn idle_in_llc(&self, llc: usize) -> u32 {
-        let groups = self.llc_groups[llc].iter();
-        groups
-            .map(|group| self.sleepers.idle.members(*group).count_ones())
-            .sum()
+        self.sleepers.idle.caches.of(llc)
     }
 
     /// Share of a LLC's workers that are awake, in 1/1024.

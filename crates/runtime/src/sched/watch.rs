@@ -85,7 +85,7 @@ impl Rounds {
         let interval = now.since(self.last).0;
         let policy = &shared.policy;
         // With nobody awake W1 says that nothing waits. What does all the same was lost, and a stress build is to find that.
-        let awake = (shared.sleepers.idle.count() as usize) < shared.worker_count();
+        let awake = (shared.sleepers.idle.caches.total() as usize) < shared.worker_count();
         let limit = policy.config.wake_groups.rescue_any;
         let overdue = |group: &GroupQueue<Runnable>| policy.groups_on() && awake && group.age(now) >= limit;
         if policy.groups_on() && interval < policy.config.sentinel_interval.0 {
@@ -126,7 +126,7 @@ impl Worker {
     /// whether one of a few other workers is stuck, or the shared queues of an LLC are left alone, and takes from there.
     pub(super) fn observe(&mut self, now: Nanos) -> Option<Runnable> {
         let shared = &*self.context.shared;
-        if shared.sleepers.idle.count() > 0 || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
+        if shared.sleepers.idle.caches.any() || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
             return None;
         }
         self.rounds.last = now;
@@ -218,7 +218,7 @@ impl Worker {
     /// nobody: while a queue has work, one of the idle workers must keep watch (O).
     pub(super) fn name_successor(&self) {
         let shared = &*self.context.shared;
-        if !shared.sleepers.is_unwatched() || shared.sleepers.idle.count() == 0 {
+        if !shared.sleepers.is_unwatched() || !shared.sleepers.idle.caches.any() {
             return;
         }
         let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();

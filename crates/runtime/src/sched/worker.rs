@@ -274,6 +274,7 @@ impl Worker {
         let counters = &self.context.me().counters;
         let now = || Nanos(clock::nanos());
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);
+        let worker = self.context.id.index();
         let mut awake = Awake {
             claimed: false,
             rescue: false,
@@ -283,12 +284,12 @@ impl Worker {
         loop {
             if self.context.shared.sleepers.is_stopping() {
                 if awake.claimed {
-                    self.context.shared.sleepers.stop_search();
+                    self.context.shared.sleepers.stop_search(worker);
                 }
                 return None;
             }
             if !awake.claimed {
-                self.context.shared.sleepers.start_search();
+                self.context.shared.sleepers.start_search(worker);
             }
             if awake.claimed && awake.slept {
                 self.measure_wake();
@@ -303,7 +304,7 @@ impl Worker {
             self.countdown = self.interval;
             if let Some(runnable) = found {
                 self.context.load.begins(&self.context.shared, self.context.now.get());
-                let last = self.context.shared.sleepers.stop_search();
+                let last = self.context.shared.sleepers.stop_search(worker);
                 if awake.rescue {
                     self.context.me().counters.rescues.add(1);
                 }

@@ -117,7 +117,7 @@ impl Shipped {
         }
         let view = UnparkView {
             idle,
-            searching: self.sleepers.searching(),
+            searching: self.sleepers.searching_for(world, llc, Some(by), t),
             sentinel: self.sleepers.has_sentinel(),
             running: 1,
             queued: len(me.deque.len()),
@@ -177,7 +177,7 @@ impl Shipped {
             average_run: self.average_run(),
             wake_cost: self.wake_cost,
         };
-        let asked = idle > 0 && self.sleepers.searching() == 0;
+        let asked = idle > 0 && self.sleepers.searching_for(world, llc, by, t) == 0;
         let owes = asked && (view.running == 0 || pays(world, &view, by));
         if owes {
             self.wake_any(world, llc, by, t);
@@ -263,7 +263,7 @@ impl Shipped {
     /// Something was queued and nobody was woken for it: somebody must look at the queues from time to time.
     pub(super) fn keep_watch(&mut self, world: &mut World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) {
         let sleepers = &self.sleepers;
-        if sleepers.count() != 0 && !sleepers.has_sentinel() && sleepers.searching() == 0 {
+        if sleepers.count() != 0 && !sleepers.has_sentinel() && !sleepers.anyone_searches() {
             self.wake_any(world, llc, by, t);
         }
     }

@@ -17,17 +17,27 @@ pub(super) struct Seat {
     pub(super) member: u8,
 }
 
+/// What the workers of a last-level cache share.
+#[derive(Clone, Debug, Default)]
+struct OfLlc {
+    summary: Line,
+    idle: u32,
+    idle_line: Line,
+    searching: u32,
+    searching_line: Line,
+}
+
 /// Who is idle, who searches, who keeps watch; and the lines that this is on.
 #[derive(Debug)]
 pub(super) struct Sleepers {
     /// By group: idle members.
     groups: Vec<(u64, Line)>,
-    /// By last-level cache: number of idle workers; the line is that of its summary.
-    llcs: Vec<(u32, Line)>,
+    /// By last-level cache.
+    llcs: Vec<OfLlc>,
+    /// Idle workers of all caches.
     count: u32,
-    count_line: Line,
-    searching: u32,
-    searching_line: Line,
+    /// The word that says which caches have some.
+    bits_line: Line,
     sentinel: Option<WorkerId>,
     recent: Option<WorkerId>,
     /// By worker, and by group its cache.
@@ -44,11 +54,9 @@ impl Sleepers {
         };
         Self {
             groups: plan.groups.iter().map(|_| (0, Line::default())).collect(),
-            llcs: plan.llcs.iter().map(|_| (0, Line::default())).collect(),
+            llcs: vec![OfLlc::default(); plan.llcs.len()],
             count: 0,
-            count_line: Line::default(),
-            searching: 0,
-            searching_line: Line::default(),
+            bits_line: Line::default(),
             sentinel: None,
             recent: None,
             seats: plan.workers.iter().map(seat).collect(),
@@ -60,8 +68,28 @@ impl Sleepers {
         self.count
     }
 
-    pub(super) fn searching(&self) -> u32 {
-        self.searching
+    /// Searchers for whose sake nobody is woken for what is queued behind `llc`: those of that cache; where all its workers are
+    /// awake, those of the nearest that has idle ones.
+    pub(super) fn searching_for(&mut self, world: &World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) -> u32 {
+        let near = self.searching_behind(world, llc, by, t);
+        if near > 0 || self.llcs[llc.index()].idle > 0 {
+            return near;
+        }
+        let others = &world.policy.plan.llcs[llc.index()].others;
+        let idle = others.iter().find(|other| self.llcs[other.index()].idle > 0);
+        idle.map_or(0, |other| self.searching_behind(world, *other, by, t))
+    }
+
+    fn searching_behind(&mut self, world: &World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) -> u32 {
+        let llc = &mut self.llcs[llc.index()];
+        if let Some(by) = by {
+            t.0 += llc.searching_line.read(by, &world.space, &world.cost).0;
+        }
+        llc.searching
+    }
+
+    pub(super) fn anyone_searches(&self) -> bool {
+        self.llcs.iter().any(|llc| llc.searching > 0)
     }
 
     pub(super) fn has_sentinel(&self) -> bool {
@@ -73,7 +101,7 @@ impl Sleepers {
     }
 
     pub(super) fn idle_in_llc(&self, llc: usize) -> u32 {
-        self.llcs[llc].0
+        self.llcs[llc].idle
     }
 
     pub(super) fn sentinel_seat(&self) -> Option<Seat> {
@@ -84,9 +112,13 @@ impl Sleepers {
         self.seats[worker.index()]
     }
 
-    /// Reads the counts that all workers share.
+    /// Reads whether anybody is idle: a word that says for which caches, or the count of the only one.
     pub(super) fn read_shared(&mut self, world: &World, by: WorkerId) -> Nanos {
-        self.count_line.read(by, &world.space, &world.cost)
+        let line = match &mut self.llcs[..] {
+            [only] => &mut only.idle_line,
+            _ => &mut self.bits_line,
+        };
+        line.read(by, &world.space, &world.cost)
     }
 
     /// Reads a group's idle word.
@@ -96,43 +128,50 @@ impl Sleepers {
 
     /// Reads a cache's summary.
     pub(super) fn read_llc(&mut self, world: &World, llc: usize, by: WorkerId) -> Nanos {
-        self.llcs[llc].1.read(by, &world.space, &world.cost)
+        self.llcs[llc].summary.read(by, &world.space, &world.cost)
     }
 
-    fn start_search(&mut self, world: &World, by: Option<WorkerId>, t: &mut Nanos) {
-        self.searching += 1;
+    /// `worker` searches, says `by`: itself, or who has claimed it.
+    fn start_search(&mut self, world: &World, worker: WorkerId, by: Option<WorkerId>, t: &mut Nanos) {
+        let llc = &mut self.llcs[self.llc_of[self.seats[worker.index()].group].index()];
+        llc.searching += 1;
         if let Some(by) = by {
-            t.0 += self
+            t.0 += llc
                 .searching_line
                 .write(world.when(*t), by, &world.space, &world.cost)
                 .0;
         }
     }
 
-    /// True if it was the last searcher.
+    /// True if it was the last searcher of its cache.
     fn stop_search(&mut self, world: &World, by: WorkerId, t: &mut Nanos) -> bool {
-        self.searching -= 1;
-        t.0 += self
+        let llc = &mut self.llcs[self.llc_of[self.seats[by.index()].group].index()];
+        llc.searching -= 1;
+        t.0 += llc
             .searching_line
             .write(world.when(*t), by, &world.space, &world.cost)
             .0;
-        self.searching == 0
+        llc.searching == 0
     }
 
     /// Sets the idle bit of `worker`.
     fn announce(&mut self, world: &World, worker: WorkerId, t: &mut Nanos) {
         let seat = self.seats[worker.index()];
         let (space, cost) = (&world.space, &world.cost);
+        let several = self.llcs.len() > 1;
+        let llc = &mut self.llcs[self.llc_of[seat.group].index()];
         self.count += 1;
-        t.0 += self.count_line.write(world.when(*t), worker, space, cost).0;
+        llc.idle += 1;
+        t.0 += llc.idle_line.write(world.when(*t), worker, space, cost).0;
+        if several && llc.idle == 1 {
+            t.0 += self.bits_line.write(world.when(*t), worker, space, cost).0;
+        }
         let (bits, line) = &mut self.groups[seat.group];
         t.0 += line.write(world.when(*t), worker, space, cost).0;
         let was_empty = *bits == 0;
         *bits |= 1 << seat.member;
-        let (idle, line) = &mut self.llcs[self.llc_of[seat.group].index()];
-        *idle += 1;
         if was_empty {
-            t.0 += line.write(world.when(*t), worker, space, cost).0;
+            t.0 += llc.summary.write(world.when(*t), worker, space, cost).0;
         }
     }
 
@@ -143,15 +182,19 @@ impl Sleepers {
         *bits &= !(1 << seat.member);
         let is_empty = *bits == 0;
         self.count -= 1;
-        let (idle, summary) = &mut self.llcs[self.llc_of[seat.group].index()];
-        *idle -= 1;
+        let several = self.llcs.len() > 1;
+        let llc = &mut self.llcs[self.llc_of[seat.group].index()];
+        llc.idle -= 1;
         let Some(by) = by else {
             return;
         };
         t.0 += line.write(world.when(*t), by, space, cost).0;
-        t.0 += self.count_line.write(world.when(*t), by, space, cost).0;
+        t.0 += llc.idle_line.write(world.when(*t), by, space, cost).0;
+        if several && llc.idle == 0 {
+            t.0 += self.bits_line.write(world.when(*t), by, space, cost).0;
+        }
         if is_empty {
-            t.0 += summary.write(world.when(*t), by, space, cost).0;
+            t.0 += llc.summary.write(world.when(*t), by, space, cost).0;
         }
     }
 
@@ -229,7 +272,7 @@ impl Shipped {
         let start = t;
         let mut t = t;
         if !claimed {
-            self.sleepers.start_search(world, Some(worker), &mut t);
+            self.sleepers.start_search(world, worker, Some(worker), &mut t);
         }
         self.workers[worker.index()].dry_since.get_or_insert(start);
         let found = self
@@ -249,14 +292,7 @@ impl Shipped {
     }
 
     /// The search has found something: stops searching, wakes others for what else there is.
-    pub(super) fn found(
-        &mut self,
-        world: &mut World,
-        worker: WorkerId,
-        task: TaskId,
-        rescue: bool,
-        t: Nanos,
-    ) -> Next {
+    pub(super) fn found(&mut self, world: &mut World, worker: WorkerId, task: TaskId, rescue: bool, t: Nanos) -> Next {
         let mut t = t;
         let last = self.sleepers.stop_search(world, worker, &mut t);
         world.counters(worker).rescues += u64::from(rescue);
@@ -337,7 +373,7 @@ impl Shipped {
     /// Posts the token that a claim owes.
     pub(super) fn wake_claimed(&mut self, world: &mut World, seat: Seat, by: Option<WorkerId>, t: &mut Nanos) {
         let worker = world.policy.plan.groups[seat.group].members[usize::from(seat.member)];
-        self.sleepers.start_search(world, by, t);
+        self.sleepers.start_search(world, worker, by, t);
         world.trace.note(*t, worker.0, What::Claim, None);
         let parked = self.workers[worker.index()].phase == Phase::Parked;
         let way = by.map_or(0, |by| world.cost.line(world.space.distance(by, worker)).0);

@@ -3,13 +3,15 @@
 //! A bit is set by its worker alone and cleared by exactly one thread, which then owns the claim: it owes the worker one
 //! token, or, if it is the worker itself, nothing. The pure part, bits in and bits out, is in [`word`].
 
+mod caches;
 pub(crate) mod word;
 
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{Plan, WorkerId};
 
+use self::caches::Caches;
 use crate::lines;
-use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::primitives::{AtomicU64, Ordering};
 use crate::stress;
 
 /// A worker's place in the masks.
@@ -49,8 +51,8 @@ pub(crate) struct Idle {
     cores: Box<[Box<[u64]>]>,
     /// Where a group's summary bit is: LLC and position in it.
     place: Box<[(usize, usize)]>,
-    /// Number of bits set; at least it, while a claim is under way.
-    count: CachePadded<AtomicU32>,
+    /// The bits by cache, counted.
+    pub(crate) caches: Caches,
 }
 
 impl Idle {
@@ -76,14 +78,13 @@ impl Idle {
             llcs: plan.llcs.iter().map(|llc| words(llc.groups.len())).collect(),
             place,
             cores: cores(plan),
-            count: CachePadded::new(AtomicU32::new(0)),
+            caches: Caches::new(plan.llcs.len()),
         }
     }
 
     /// Sets the bit of `seat`: its worker is about to park.
     pub(crate) fn announce(&self, seat: Seat) {
-        // Ordering: SeqCst; before the bit, so that a pusher that reads zero after its fence (W1 A) comes before (W1 b).
-        self.count.fetch_add(1, Ordering::SeqCst);
+        self.caches.enter(self.llc_of(seat.group));
         // Ordering: SeqCst; (W1 b).
         let old = self.groups[seat.group].fetch_or(1 << seat.member, Ordering::SeqCst);
         if old == 0 {
@@ -188,12 +189,10 @@ impl Idle {
             .any(|summary| summary.idle.load(Ordering::Relaxed) != 0)
     }
 
-    /// Number of idle workers.
+    /// The cache that `group` counts for.
     #[inline]
-    pub(crate) fn count(&self) -> u32 {
-        lines::touch(&self.count);
-        // Ordering: Relaxed; a hint, or after the fence (W1 A).
-        self.count.load(Ordering::Relaxed)
+    pub(crate) fn llc_of(&self, group: usize) -> usize {
+        self.place[group].0
     }
 
     /// Number of idle workers by their bits, one after the other.
@@ -206,7 +205,6 @@ impl Idle {
     /// True for exactly one caller a bit set.
     fn clear(&self, group: usize, member: u8) -> bool {
         lines::touch(&self.groups[group]);
-        lines::touch(&self.count);
         let bit = 1 << member;
         // Ordering: SeqCst; the exact claim. Its acquire side orders the claimed worker's bit before our token, its
         // release side our publication before the worker's next announcement.
@@ -214,7 +212,7 @@ impl Idle {
         if old & bit == 0 {
             return false;
         }
-        self.count.fetch_sub(1, Ordering::SeqCst);
+        self.caches.leave(self.llc_of(group));
         if old == bit {
             stress::delay();
             self.clear_summary(group);

@@ -54,6 +54,15 @@ fn one_group(workers: u16) -> Plan {
     plan
 }
 
+/// The same, with a second cache that has no workers: so there is a word that says which caches have idle ones.
+fn beside_a_cache(workers: u16) -> Plan {
+    let mut plan = one_group(workers);
+    let mut other = plan.llcs[0].clone();
+    other.groups.clear();
+    plan.llcs.push(other);
+    plan
+}
+
 /// What stands for a task's allocation. Loom watches both fields: the payload for races of its readers and writers, the
 /// link for uses after the end of the task.
 #[derive(Debug)]
@@ -152,7 +161,7 @@ impl Machine {
     /// Pushes an item for anyone, as the scheduler does; the policy would rather wake nobody.
     fn push_to_anyone(&self, index: usize) {
         let item = self.arena.item(index);
-        if publish::to_anyone(|| self.injector.push(item), &self.sleepers, |_, _| false) {
+        if publish::to_anyone(|| self.injector.push(item), &self.sleepers, (0, &[]), |_, _| false) {
             self.wake(
                 self.sleepers
                     .idle
@@ -194,10 +203,10 @@ impl Machine {
     fn work_on(&self, worker: usize, mut claimed: bool) {
         while !self.sleepers.is_stopping() {
             if !claimed {
-                self.sleepers.start_search();
+                self.sleepers.start_search(worker);
             }
             if self.search() {
-                self.sleepers.stop_search();
+                self.sleepers.stop_search(worker);
                 claimed = false;
                 continue;
             }
@@ -215,7 +224,7 @@ impl Machine {
             }
         }
         if claimed {
-            self.sleepers.stop_search();
+            self.sleepers.stop_search(worker);
         }
     }
 }

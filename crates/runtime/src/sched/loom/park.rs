@@ -87,6 +87,12 @@ fn park_word_late_token_leaves_no_bit() {
         });
         machine.work(0);
         thread.join().unwrap();
-        assert_eq!((machine.sleepers.idle.count(), machine.sleepers.searching()), (0, 0));
+        assert_eq!(
+            (
+                machine.sleepers.idle.caches.total(),
+                machine.sleepers.searching_behind(0)
+            ),
+            (0, 0)
+        );
     });
 }

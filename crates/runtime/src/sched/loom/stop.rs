@@ -16,7 +16,13 @@ fn s_stop_ends_every_sleep() {
         });
         machine.sleepers.stop();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!((machine.sleepers.idle.count(), machine.sleepers.searching()), (0, 0));
+        assert_eq!(
+            (
+                machine.sleepers.idle.caches.total(),
+                machine.sleepers.searching_behind(0)
+            ),
+            (0, 0)
+        );
     });
 }
 

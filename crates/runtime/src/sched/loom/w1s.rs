@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loom::thread::spawn;
 
-use super::{Machine, check, one_group};
+use super::{Machine, beside_a_cache, check, one_group};
 use crate::sched::idle::Seat;
 use crate::sched::park::{Host, Look, ParkWord};
 use crate::sched::publish;
@@ -19,8 +19,8 @@ fn w1s_last_searcher() {
         let thread = spawn(move || pusher.push_to_anyone(0));
         machine.work(0);
         thread.join().unwrap();
-        assert_eq!(machine.sleepers.idle.count(), 0);
-        assert_eq!(machine.sleepers.searching(), 0);
+        assert_eq!(machine.sleepers.idle.caches.total(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0);
     });
 }
 
@@ -35,7 +35,38 @@ fn w1s_last_searcher_two_pushers() {
         });
         machine.work(0);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(machine.sleepers.searching(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0);
+    });
+}
+
+/// K: where the pusher learns from a word by cache that somebody is idle: two workers that go to sleep together, the second of
+/// whom may find the first one's count and not yet its bit.
+#[test]
+fn k_no_lost_wakeup() {
+    let plan = beside_a_cache(2);
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let threads = [0, 1].map(|member| {
+            let worker = machine.clone();
+            spawn(move || worker.work(member))
+        });
+        machine.push_to_anyone(0);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(!machine.sleepers.idle.caches.any());
+    });
+}
+
+/// The same for one worker, with more interleavings: nobody else would notice.
+#[test]
+fn k_no_lost_wakeup_of_the_only_worker() {
+    let plan = beside_a_cache(1);
+    check(3, move || {
+        let machine = Machine::new(&plan, 1);
+        let pusher = machine.clone();
+        let thread = spawn(move || pusher.push_to_anyone(0));
+        machine.work(0);
+        thread.join().unwrap();
+        assert!(!machine.sleepers.idle.caches.any());
     });
 }
 
@@ -51,7 +82,7 @@ fn w1s_last_of_two_searchers() {
         });
         machine.push_to_anyone(0);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(machine.sleepers.searching(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0);
     });
 }
 
@@ -118,7 +149,7 @@ fn w1s_last_searcher_hands_over() {
                 let mut claimed = false;
                 while !modest.sleepers.is_stopping() {
                     if !claimed {
-                        modest.sleepers.start_search();
+                        modest.sleepers.start_search(0);
                     }
                     let awake = modest.sleepers.sleep(0, &mut Modest(&modest));
                     claimed = awake.claimed;
@@ -127,13 +158,13 @@ fn w1s_last_searcher_hands_over() {
                     }
                 }
                 if claimed {
-                    modest.sleepers.stop_search();
+                    modest.sleepers.stop_search(0);
                 }
             }),
             spawn(move || other.work(1)),
         ];
         machine.push_to_anyone(0);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(machine.sleepers.searching(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0);
     });
 }

@@ -91,6 +91,6 @@ fn w2_one_claim() {
         let free = machine.sleepers.idle.withdraw(seat) == crate::sched::idle::Withdrawn::Free;
         let claims = threads.map(|thread| usize::from(thread.join().unwrap()));
         assert_eq!(claims.iter().sum::<usize>() + usize::from(free), 1);
-        assert_eq!(machine.sleepers.idle.count(), 0);
+        assert_eq!(machine.sleepers.idle.caches.total(), 0);
     });
 }
