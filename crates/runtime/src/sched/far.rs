@@ -31,21 +31,26 @@ impl Sight {
         let own = shared.policy.plan.workers[context.id.index()].llc;
         let now = Nanos(clock::nanos());
         let free = !shared.policy.aggregates() && !shared.policy.active().numa;
-        (0..).map(LlcId).take(shared.injectors.len()).any(|llc| {
-            let injected = !shared.injectors[llc.index()].is_empty();
-            let exported = shared.exports.get(llc.index()).is_some_and(|queue| !queue.is_empty());
-            let in_deques = (last_searcher || llc == own) && shared.worth_stealing(llc, now);
-            if !(injected || exported || in_deques) {
-                return false;
-            }
-            let allowed = || {
-                let anything = exported || shared.policy.takes_anything(now.since(self.dry_since));
-                anything && self.allowance(shared, own, llc, now) != Some(0)
-            };
-            free || llc == own
-                || allowed()
-                || publish::stays_for_what_it_leaves(last_searcher, || shared.wake_behind(llc, context))
-        })
+        let exported = |llc: LlcId| shared.exports.get(llc.index()).is_some_and(|queue| !queue.is_empty());
+        let waits = |llc: &LlcId| {
+            !shared.injectors[llc.index()].is_empty()
+                || exported(*llc)
+                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, now)
+        };
+        let is_ours = |llc: LlcId| {
+            let anything = || exported(llc) || shared.policy.takes_anything(now.since(self.dry_since));
+            free || llc == own || anything() && self.allowance(shared, own, llc, now) != Some(0)
+        };
+        let waiting = || (0..).map(LlcId).take(shared.injectors.len()).filter(waits);
+        // Who goes on searching is the witness still.
+        let stays = waiting().any(is_ours);
+        if stays || free {
+            return stays;
+        }
+        // Counted, not looked for: to hand over wakes somebody, behind each of them.
+        let hand_over = |llc: &LlcId| shared.wake_behind(*llc, context);
+        let stays_for = |llc: &LlcId| publish::stays_for_what_it_leaves(last_searcher, || hand_over(llc));
+        waiting().filter(stays_for).count() > 0
     }
 
     /// How many tasks policy 6 lets a worker behind `own` take from behind `llc`; `None`: it has nothing to say.

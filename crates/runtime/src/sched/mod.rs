@@ -19,6 +19,8 @@ mod search;
 mod sets;
 pub(crate) mod shutdown;
 pub(crate) mod stats;
+#[cfg(all(test, not(quadrille_loom)))]
+mod still;
 mod theft;
 mod view;
 #[cfg(all(test, not(quadrille_loom)))]

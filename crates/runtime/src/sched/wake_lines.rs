@@ -2,18 +2,14 @@
 //! whose workers are not started, so that each is what the test says it is.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 
-use quadrille_policy::{Nanos, Plan, Policy, ProbeRate, Rng, SetId, WorkerId};
+use quadrille_policy::{Nanos, Plan, ProbeRate, Rng, SetId, WorkerId};
 
 use super::context::Context;
 use super::load::OwnLoad;
-use super::queue::local::Local;
-use super::{Parts, Shared, schedule};
-use crate::blocking::{Limits, Pool};
-use crate::driver::Driver;
+use super::still::Still;
+use super::{Shared, schedule};
 use crate::lines;
-use crate::sys::thread::Spawner;
 use crate::task::Runnable;
 use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
@@ -82,20 +78,6 @@ const CASES: [Case; 7] = [
     },
 ];
 
-/// A scheduler without threads, and the deques of its workers.
-fn scheduler(machine: &str, config: &str) -> (Arc<Shared>, Vec<Local>) {
-    let config: quadrille_policy::Config = config.parse().unwrap();
-    let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
-    Shared::new(Parts {
-        policy: Policy::new(config, plan),
-        pool: Pool::new(Limits::default(), "lines", Spawner::default()),
-        driver: Arc::new(Driver::with_spawner(Spawner::default())),
-        spins: false,
-        report: String::new(),
-        name: "lines".to_owned(),
-    })
-}
-
 /// A task that has run on worker 0 and is ready again.
 fn ready(shared: &Shared) -> Runnable {
     let mut task = shared.new_policy(Some(WorkerId(0)), SetId::NONE);
@@ -109,13 +91,14 @@ fn ready(shared: &Shared) -> Runnable {
 
 /// Shared lines touched by a wake-up of worker 0's task.
 fn lines_of(machine: &str, case: &Case) -> usize {
-    let (shared, mut locals) = scheduler(machine, case.config);
-    let workers = shared.policy.plan.workers.len();
-    let waker = case.waker.map_or(workers - 1, usize::from);
+    let mut still = Still::new(machine, case.config);
+    let shared = still.shared.clone();
+    let workers = u16::try_from(shared.worker_count()).unwrap();
+    let waker = case.waker.unwrap_or(workers - 1);
     let context = Context {
         shared: shared.clone(),
-        id: WorkerId(u16::try_from(waker).unwrap()),
-        local: locals.swap_remove(waker),
+        id: WorkerId(waker),
+        local: still.local(waker),
         rng: Cell::new(Rng::new(7)),
         now: Cell::new(Nanos::from_millis(5)),
         load: OwnLoad::default(),
@@ -125,18 +108,14 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         task: Cell::new(0),
         wakees: RefCell::default(),
     };
-    for worker in (0..workers).filter(|worker| *worker != waker) {
-        if (case.idle)(&shared.policy.plan, WorkerId(u16::try_from(worker).unwrap())) {
-            shared.sleepers.idle.announce(shared.sleepers.seat(worker));
-            // The first of them keeps watch.
-            shared.sleepers.take_duty(worker);
-        }
-    }
+    let others = (0..workers).filter(|worker| *worker != waker);
+    others
+        .filter(|worker| (case.idle)(&shared.policy.plan, WorkerId(*worker)))
+        .for_each(|worker| still.announce(worker));
     let entered = context.enter();
     let lines = lines::count(|| schedule(ready(&shared), false));
     drop(entered);
     drop((context.me().slot.take(), context.local.pop()));
-    shared.never_started(workers);
     lines
 }
 

@@ -8,6 +8,7 @@ use quadrille_policy::{Config, LlcId, SetId};
 
 use crate::Runtime;
 use crate::sched::Shared;
+use crate::sched::still::Still;
 use crate::task::Runnable;
 use crate::task::spawn::{Options, allocate};
 
@@ -103,4 +104,39 @@ fn what_is_exported_is_dropped_when_the_runtime_stops() {
     end.wait();
     eventually("every task is dropped", || dropped.load(Ordering::SeqCst) == 40);
     assert!(shared.exports.iter().all(|queue| queue.is_empty()));
+}
+
+/// Three caches of two workers; policy 3 tells a worker that has just run dry to leave what is not exported.
+const THREE: &str = "llc:3 core:2";
+
+/// What worker 0 does as last searcher, with a task in the injectors of these caches and these workers idle: whether it
+/// stays awake, and who of them is not idle any more.
+fn last_look(machine: &str, config: &str, injected: &[u16], idle: &[u16]) -> (bool, Vec<u16>) {
+    let mut still = Still::new(
+        machine,
+        &format!("{config},groups=on,sets-steal-after=1s,skip-count=255"),
+    );
+    let mut worker = still.worker(0);
+    injected.iter().for_each(|llc| still.inject(*llc));
+    idle.iter().for_each(|worker| still.announce(*worker));
+    worker.sight.dry_since = worker.far_now();
+    let stays = worker.sight.final_look(&worker.context, true);
+    let claimed = idle.iter().filter(|worker| !still.is_idle(**worker));
+    (stays, claimed.copied().collect())
+}
+
+#[test]
+fn whoever_may_have_what_is_left_is_woken_behind_each_cache() {
+    assert_eq!(last_look(THREE, "default", &[1], &[3, 5]), (false, vec![3]));
+    assert_eq!(last_look(THREE, "default", &[1, 2], &[3, 5]), (false, vec![3, 5]));
+    // Everybody behind cache 1 is awake: there it waits with the task itself.
+    assert_eq!(last_look(THREE, "default", &[1, 2], &[5]), (true, vec![5]));
+    assert_eq!(last_look(THREE, "default", &[1, 2], &[]), (true, vec![]));
+    // What is its own it goes for, and is a witness for the rest.
+    assert_eq!(last_look(THREE, "default", &[0, 1], &[3, 5]), (true, vec![]));
+    // With no policy to forbid it, it takes all of it.
+    assert_eq!(
+        last_look(THREE, "aggregation=off,numa=off", &[1, 2], &[3, 5]),
+        (true, vec![])
+    );
 }

@@ -1,0 +1,80 @@
+//! For tests: a scheduler whose workers are not started, so that each is what the test says it is.
+
+use std::sync::Arc;
+
+use quadrille_policy::{Config, Plan, Policy, SetId, WorkerId};
+
+use super::queue::local::Local;
+use super::worker::Worker;
+use super::{Parts, Shared};
+use crate::blocking::{Limits, Pool};
+use crate::driver::Driver;
+use crate::sys::thread::Spawner;
+use crate::task::Runnable;
+use crate::task::spawn::{Options, allocate};
+
+/// The scheduler, every worker awake. What is queued when it goes is dropped.
+pub(super) struct Still {
+    pub(super) shared: Arc<Shared>,
+    /// By worker: its deque, until [`Still::worker`] takes it.
+    locals: Vec<Option<Local>>,
+}
+
+impl Still {
+    pub(super) fn new(machine: &str, config: &str) -> Self {
+        let config: Config = config.parse().unwrap();
+        let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
+        let (shared, locals) = Shared::new(Parts {
+            policy: Policy::new(config, plan),
+            pool: Pool::new(Limits::default(), "still", Spawner::default()),
+            driver: Arc::new(Driver::with_spawner(Spawner::default())),
+            spins: false,
+            report: String::new(),
+            name: "still".to_owned(),
+        });
+        let locals = locals.into_iter().map(Some).collect();
+        Self { shared, locals }
+    }
+
+    /// The deque of a worker, once.
+    pub(super) fn local(&mut self, worker: u16) -> Local {
+        self.locals[usize::from(worker)].take().unwrap()
+    }
+
+    /// A worker, once: the calling thread is it.
+    pub(super) fn worker(&mut self, worker: u16) -> Worker {
+        let local = self.local(worker);
+        Worker::new(self.shared.clone(), WorkerId(worker), local, None)
+    }
+
+    /// Makes a worker idle. The first one becomes sentinel.
+    pub(super) fn announce(&self, worker: u16) {
+        let sleepers = &self.shared.sleepers;
+        sleepers.idle.announce(sleepers.seat(usize::from(worker)));
+        sleepers.take_duty(usize::from(worker));
+    }
+
+    /// Whether a worker's idle bit is set.
+    pub(super) fn is_idle(&self, worker: u16) -> bool {
+        let seat = self.shared.sleepers.seat(usize::from(worker));
+        self.shared.sleepers.idle.members(seat.group) & (1 << seat.member) != 0
+    }
+
+    /// A task of `set` that was made by `spawner`, ready.
+    pub(super) fn task(&self, spawner: u16, set: SetId) -> Runnable {
+        let policy = self.shared.new_policy(Some(WorkerId(spawner)), set);
+        allocate(&self.shared, policy, Options::default(), async {}).0
+    }
+
+    /// Puts a task into an injector and tells nobody: its pusher relied on somebody who searched.
+    pub(super) fn inject(&self, llc: u16) {
+        self.shared.injectors[usize::from(llc)].push(self.task(0, SetId::NONE));
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        self.locals.clear();
+        self.shared.never_started(self.shared.worker_count());
+    }
+}
