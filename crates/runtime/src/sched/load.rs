@@ -18,7 +18,7 @@
 use std::cell::Cell;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{IdleFilter, LazyCounter, LazyRule, Nanos, Plan, Policy, Utilisation};
+use quadrille_policy::{IdleFilter, LazyCounter, LazyRule, LlcId, Nanos, Plan, Policy, Utilisation};
 
 use super::Shared;
 use super::context::Context;
@@ -191,15 +191,9 @@ impl Shared {
     /// Samples the utilisation of `llc` if that is due.
     fn sample_load(&self, llc: usize, now: Nanos) {
         self.loads.sample(llc, now, || {
-            let groups = self.llc_groups[llc].iter();
-            let (members, idle) = groups.fold((0, 0), |(members, idle), group| {
-                let bits = self.sleepers.idle.members(*group).count_ones();
-                (members + self.sleepers.group_len(*group), idle + bits)
-            });
-            let busy = members
-                .saturating_sub(idle)
-                .saturating_sub(self.sleepers.searching_behind(llc));
-            (u64::from(busy), u64::from(members.max(1)))
+            let (awake, idle) = self.awake_in_llc(LlcId(u16::try_from(llc).expect("LLCs fit u16")));
+            let busy = awake.saturating_sub(self.sleepers.searching_behind(llc));
+            (u64::from(busy), u64::from((awake + idle).max(1)))
         });
     }
 

@@ -31,7 +31,7 @@ pub(crate) mod worker;
 use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{Nanos, Policy};
+use quadrille_policy::{Nanos, Plan, Policy, WorkerId};
 
 use self::load::Loads;
 use self::park::Sleepers;
@@ -52,6 +52,13 @@ use crate::task::Runnable;
 use crate::task::registry::Registry;
 
 pub(crate) use self::schedule::schedule;
+
+/// Members of a group, by their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Members {
+    group: usize,
+    bits: u64,
+}
 
 /// What others may see of a worker.
 #[derive(Debug)]
@@ -98,8 +105,10 @@ pub(crate) struct Shared {
     /// One a LLC; none while policy 3 is off.
     pub(crate) exports: Box<[CachePadded<ExportQueue>]>,
     pub(crate) sets: Sets,
-    /// By LLC: the groups in it, for rotating searches.
+    /// By LLC: the groups that count for it, for rotating searches.
     llc_groups: Box<[Box<[usize]>]>,
+    /// By LLC: where its workers are. The same groups with all their members, unless a map scatters groups over caches.
+    llc_members: Box<[Box<[Members]>]>,
     pub(crate) sleepers: Sleepers,
     pub(crate) loads: Loads,
     pub(crate) registry: Registry,
@@ -176,6 +185,7 @@ impl Shared {
                 .iter()
                 .map(|llc| llc.groups.iter().map(|g| g.index()).collect())
                 .collect(),
+            llc_members: plan.llcs.iter().map(|llc| members_of(&plan, &llc.workers)).collect(),
             sleepers: Sleepers::new(&plan),
             loads: Loads::new(&policy, &plan),
             batch: stress::batch(policy.config.steal.batch),
@@ -248,6 +258,20 @@ impl Shared {
     pub(crate) fn worker_count(&self) -> usize {
         self.workers.len()
     }
+}
+
+/// By group, where `workers` are.
+fn members_of(plan: &Plan, workers: &[WorkerId]) -> Box<[Members]> {
+    let mut members: Vec<Members> = Vec::new();
+    for worker in workers {
+        let worker = &plan.workers[worker.index()];
+        let (group, bit) = (worker.group.index(), 1 << worker.member);
+        match members.iter_mut().find(|known| known.group == group) {
+            Some(known) => known.bits |= bit,
+            None => members.push(Members { group, bits: bit }),
+        }
+    }
+    members.into()
 }
 
 impl Drop for Shared {

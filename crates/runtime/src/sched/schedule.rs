@@ -10,7 +10,7 @@ use super::context::Context;
 use super::idle::Seat;
 use super::publish;
 use super::queue::group::Entry;
-use super::{Shared, stats::WorkerCounters};
+use super::{Members, Shared, stats::WorkerCounters};
 use crate::current;
 use crate::decisions;
 use crate::lines;
@@ -410,13 +410,32 @@ impl Shared {
         }
     }
 
-    /// Wakes an idle worker behind `llc`. False if there is none.
+    /// Wakes an idle worker behind `llc`, the sentinel last. False if there is none: all who may have what is there are awake.
     pub(super) fn wake_behind(&self, llc: LlcId, by: &Context) -> bool {
-        let seat = self.claim_in_llc(llc, 0, usize::MAX);
+        // The groups that count for the LLC will do, unless they have members elsewhere, or it has workers in others.
+        let groups = self.llc_groups[llc.index()].iter();
+        let whole = groups.map(|group| Members {
+            group: *group,
+            bits: u64::MAX >> (64 - self.sleepers.group_len(*group)),
+        });
+        let seat = if whole.eq(self.llc_members[llc.index()].iter().copied()) {
+            self.claim_in_llc(llc, 0, usize::MAX)
+        } else {
+            self.claim_one_of(llc)
+        };
         seat.is_some_and(|seat| {
             self.wake_claimed(seat, Some(by));
             true
         })
+    }
+
+    /// Claims an idle worker of `llc`, whichever LLC its group counts for.
+    fn claim_one_of(&self, llc: LlcId) -> Option<Seat> {
+        let sentinel = self.sleepers.sentinel_seat();
+        let workers = self.policy.plan.llcs[llc.index()].workers.iter();
+        let mut seats: Vec<Seat> = workers.map(|worker| self.sleepers.seat(worker.index())).collect();
+        seats.sort_by_key(|seat| Some(*seat) == sentinel);
+        seats.into_iter().find(|seat| self.sleepers.idle.claim_seat(*seat))
     }
 
     pub(super) fn claim_in_llc(&self, llc: LlcId, from: usize, looks_max: usize) -> Option<Seat> {

@@ -4,8 +4,8 @@ use quadrille_policy::{
     CouplingView, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
 };
 
-use super::Shared;
 use super::context::Context;
+use super::{Members, Shared};
 use crate::lines;
 use crate::primitives::Ordering;
 
@@ -120,14 +120,16 @@ impl Shared {
         node.llcs.iter().map(|llc| self.idle_in_llc(llc.index())).sum()
     }
 
-    fn awake_in_llc(&self, llc: LlcId) -> (u32, u32) {
+    /// Workers behind a LLC that are awake, and idle ones.
+    pub(super) fn awake_in_llc(&self, llc: LlcId) -> (u32, u32) {
         let workers = self.policy.plan.llcs[llc.index()].workers.len();
         let idle = self.idle_in_llc(llc.index());
         (u32::try_from(workers).unwrap_or(u32::MAX).saturating_sub(idle), idle)
     }
 
     fn idle_in_llc(&self, llc: usize) -> u32 {
-        self.sleepers.idle.caches.of(llc)
+        let idle = |members: &Members| (self.sleepers.idle.members(members.group) & members.bits).count_ones();
+        self.llc_members[llc].iter().map(idle).sum()
     }
 
     /// Share of a LLC's workers that are awake, in 1/1024.

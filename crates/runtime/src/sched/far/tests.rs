@@ -109,14 +109,14 @@ fn what_is_exported_is_dropped_when_the_runtime_stops() {
 /// Three caches of two workers; policy 3 tells a worker that has just run dry to leave what is not exported.
 const THREE: &str = "llc:3 core:2";
 
-/// What worker 0 does as last searcher, with a task in the injectors of these caches and these workers idle: whether it
+/// What a worker does as last searcher, with a task in the injectors of these caches and these workers idle: whether it
 /// stays awake, and who of them is not idle any more.
-fn last_look(machine: &str, config: &str, injected: &[u16], idle: &[u16]) -> (bool, Vec<u16>) {
+fn last_look(machine: &str, config: &str, worker: u16, injected: &[u16], idle: &[u16]) -> (bool, Vec<u16>) {
     let mut still = Still::new(
         machine,
         &format!("{config},groups=on,sets-steal-after=1s,skip-count=255"),
     );
-    let mut worker = still.worker(0);
+    let mut worker = still.worker(worker);
     injected.iter().for_each(|llc| still.inject(*llc));
     idle.iter().for_each(|worker| still.announce(*worker));
     worker.sight.dry_since = worker.far_now();
@@ -127,16 +127,43 @@ fn last_look(machine: &str, config: &str, injected: &[u16], idle: &[u16]) -> (bo
 
 #[test]
 fn whoever_may_have_what_is_left_is_woken_behind_each_cache() {
-    assert_eq!(last_look(THREE, "default", &[1], &[3, 5]), (false, vec![3]));
-    assert_eq!(last_look(THREE, "default", &[1, 2], &[3, 5]), (false, vec![3, 5]));
+    assert_eq!(last_look(THREE, "default", 0, &[1], &[3, 5]), (false, vec![3]));
+    assert_eq!(last_look(THREE, "default", 0, &[1, 2], &[3, 5]), (false, vec![3, 5]));
     // Everybody behind cache 1 is awake: there it waits with the task itself.
-    assert_eq!(last_look(THREE, "default", &[1, 2], &[5]), (true, vec![5]));
-    assert_eq!(last_look(THREE, "default", &[1, 2], &[]), (true, vec![]));
+    assert_eq!(last_look(THREE, "default", 0, &[1, 2], &[5]), (true, vec![5]));
+    assert_eq!(last_look(THREE, "default", 0, &[1, 2], &[]), (true, vec![]));
     // What is its own it goes for, and is a witness for the rest.
-    assert_eq!(last_look(THREE, "default", &[0, 1], &[3, 5]), (true, vec![]));
+    assert_eq!(last_look(THREE, "default", 0, &[0, 1], &[3, 5]), (true, vec![]));
     // With no policy to forbid it, it takes all of it.
     assert_eq!(
-        last_look(THREE, "aggregation=off,numa=off", &[1, 2], &[3, 5]),
+        last_look(THREE, "aggregation=off,numa=off", 0, &[1, 2], &[3, 5]),
         (true, vec![])
     );
+}
+
+#[test]
+fn whoever_may_have_what_is_left_is_woken_where_groups_are_scattered() {
+    // Two workers a cache, and both groups count for the first one.
+    let check = |worker, injected, idle: &[u16], expected| {
+        let config = "default,group-map=0+2/1+3";
+        assert_eq!(last_look("llc:2 core:2", config, worker, &[injected], idle), expected);
+    };
+    check(0, 1, &[3], (false, vec![3]));
+    check(0, 1, &[2, 3], (false, vec![3]));
+    check(0, 1, &[2], (false, vec![2]));
+    // A mate of its group sits behind its own cache, and may have no more than it.
+    check(3, 0, &[2], (true, vec![]));
+    check(2, 0, &[3, 1], (false, vec![1]));
+}
+
+#[test]
+fn load_is_that_of_a_caches_own_workers() {
+    let still = Still::new("llc:2 core:2", "groups=on,group-map=0+2/1+3");
+    let utils = |expected| assert_eq!([0, 1].map(|llc| still.shared.utilisation(llc)), expected);
+    utils([1024, 1024]);
+    still.announce(2);
+    utils([1024, 512]);
+    still.announce(0);
+    still.announce(3);
+    utils([512, 0]);
 }
