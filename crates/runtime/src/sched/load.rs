@@ -5,7 +5,13 @@
 //! 2. When it looks up, and when it becomes dry, it adds what changed to the sums of its cache if [`LazyCounter::due`] says
 //!    so: at most once an interval, and only what is more than 1/64.
 //! 3. Before it parks and when it leaves it adds the rest, whatever that is: nobody would do it later.
-//! 4. Whoever adds something, and the sentinel for every cache, looks whether a sample is due. One of them takes it.
+//! 4. Whoever adds something, and the sentinel for every cache, looks whether a sample is due. One of them has the turn, and
+//!    takes it.
+//!
+//! The sampler reads sum and clock one after the other, and may lose its CPU in between: the sum then covers more time than
+//! the clock says, and an idle cache would look full. So it reads the clock before and after the sum, and if the two are more
+//! than a sixteenth of the time since the last sample apart, it gives the turn back: the next one has a longer time, with the
+//! sum that belongs to it. A sampler that is held up thus makes its sample wrong by a sixteenth at most.
 //!
 //! A task that runs for long tells nothing of itself. So a sample also asks the idle bits: of the workers that are awake, all
 //! but those that search are busy.
@@ -25,6 +31,10 @@ use super::context::Context;
 use super::stats::WorkerCounters;
 use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::clock;
+
+/// In place of the time of the last sample: somebody takes one.
+const TURN: u64 = u64::MAX;
 
 /// One last-level cache.
 #[derive(Debug)]
@@ -43,8 +53,9 @@ struct Sums {
     running: AtomicU64,
     /// Tasks made less tasks gone by its workers, or by other threads; of one cache alone it may be below zero.
     live: AtomicU64,
+    /// When the last sample was taken, or [`TURN`].
     sampled_at: AtomicU64,
-    /// `busy` then.
+    /// `busy` then; belongs to whoever has the turn.
     sampled_busy: AtomicU64,
 }
 
@@ -125,29 +136,45 @@ impl Loads {
             .collect()
     }
 
-    /// Takes a sample of `llc` if one is due. `awake` tells how many of the given number of workers are surely busy.
-    fn sample(&self, llc: usize, now: Nanos, awake: impl FnOnce() -> (u64, u64)) {
-        let LlcLoad { sums, utilisation } = &self.llcs[llc];
-        // Ordering: Relaxed; an estimate, and the exchange leaves one sampler an interval.
+    /// Takes a sample of `llc` if one is due at `now`, which was read from `clock`. `awake` tells how many of the given number
+    /// of workers are surely busy.
+    fn sample(&self, llc: usize, now: Nanos, clock: impl FnOnce() -> Nanos, awake: impl FnOnce() -> (u64, u64)) {
+        let sums = &self.llcs[llc].sums;
+        // Ordering: Relaxed; a hint, the exchange decides.
         let last = sums.sampled_at.load(Ordering::Relaxed);
+        // No time has passed since `TURN`.
         let elapsed = now.since(Nanos(last)).0;
         if elapsed < self.sample.0
             || sums
                 .sampled_at
-                .compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed)
+                // Ordering: Acquire; takes in the notes of who had the turn before (`sampled_at` below).
+                .compare_exchange(last, TURN, Ordering::Acquire, Ordering::Relaxed)
                 .is_err()
         {
             return;
         }
-        // Ordering: Relaxed, here and below; estimates, and the notes are the sampler's own until the next interval.
+        // Ordering: Relaxed; an estimate.
         let busy = sums.busy.load(Ordering::Relaxed);
-        let told = busy.wrapping_sub(sums.sampled_busy.swap(busy, Ordering::Relaxed));
-        if last == 0 {
-            // The beginning of the first interval.
-            return;
+        let was_held_up = clock().since(now).0 > elapsed / 16;
+        let taken_at = if was_held_up { last } else { now.0 };
+        if !was_held_up {
+            // Ordering: Relaxed; the turn is ours.
+            let told = busy.wrapping_sub(sums.sampled_busy.load(Ordering::Relaxed));
+            sums.sampled_busy.store(busy, Ordering::Relaxed);
+            // Else the first interval begins.
+            if last != 0 {
+                self.take_in(llc, told, elapsed, awake());
+            }
         }
-        let (running, workers) = awake();
+        // Ordering: Release; hands the turn on, with our notes.
+        sums.sampled_at.store(taken_at, Ordering::Release);
+    }
+
+    /// Averages a sample: so much busy time was told of in `elapsed`, and so many of the given number of workers are busy.
+    fn take_in(&self, llc: usize, told: u64, elapsed: u64, (running, workers): (u64, u64)) {
+        let utilisation = &self.llcs[llc].utilisation;
         let busy = Nanos(told.max(running.saturating_mul(elapsed)));
+        // Ordering: Relaxed, here and below; an estimate, and the turn is ours.
         let before = utilisation.load(Ordering::Relaxed);
         let mut average = Utilisation::from_bits(before);
         // Intervals without a sample are like this one; sixteen leave 1 % of the past.
@@ -190,7 +217,8 @@ impl Shared {
 
     /// Samples the utilisation of `llc` if that is due.
     fn sample_load(&self, llc: usize, now: Nanos) {
-        self.loads.sample(llc, now, || {
+        let clock = || Nanos(clock::nanos());
+        self.loads.sample(llc, now, clock, || {
             let (awake, idle) = self.awake_in_llc(LlcId(u16::try_from(llc).expect("LLCs fit u16")));
             let busy = awake.saturating_sub(self.sleepers.searching_behind(llc));
             (u64::from(busy), u64::from((awake + idle).max(1)))
@@ -313,9 +341,15 @@ mod tests {
 
     /// Adds `busy` ns to cache 1 and samples it at `now_ms`, with so many of 8 workers surely busy.
     fn sampled(loads: &Loads, busy: u64, now_ms: u64, awake: u64) -> u16 {
+        sampled_late(loads, busy, now_ms, Nanos(0), awake)
+    }
+
+    /// The same by a sampler that read the clock so long before the sum.
+    fn sampled_late(loads: &Loads, busy: u64, now_ms: u64, late: Nanos, awake: u64) -> u16 {
+        let now = Nanos::from_millis(now_ms);
         // Ordering: Relaxed; one thread.
         loads.llcs[1].sums.busy.fetch_add(busy, Ordering::Relaxed);
-        loads.sample(1, Nanos::from_millis(now_ms), || (awake, 8));
+        loads.sample(1, now, || Nanos(now.0 + late.0), || (awake, 8));
         loads.utilisation(1)
     }
 
@@ -346,5 +380,37 @@ mod tests {
         });
         assert_eq!(loads.utilisation(1), 1024);
         assert!(sampled(&loads, 0, 1_000, 0) < 12);
+    }
+    #[test]
+    fn a_sampler_that_is_held_up_leaves_it_to_the_next() {
+        let loads = loads();
+        assert_eq!(sampled(&loads, 0, 1, 0), 0);
+        assert_eq!(sampled(&loads, 0, 2, 0), 0);
+        // All were idle until 3 ms; at 13 ms, when the sum is read, all have been busy for 10 ms.
+        assert_eq!(sampled_late(&loads, 80_000_000, 3, Nanos::from_millis(10), 0), 0);
+        // 10 of 12 ms: what the next one says, eleven times of which leave 4 % of the past.
+        let util = sampled(&loads, 0, 14, 0);
+        assert!((800..=853).contains(&util), "{util}");
+        assert_eq!(
+            sampled_late(&loads, 8_000_000, 15, Nanos::from_micros(63), 0),
+            util,
+            "too late"
+        );
+        assert!(
+            sampled_late(&loads, 0, 15, Nanos::from_micros(62), 0) > util,
+            "hardly late"
+        );
+    }
+
+    #[test]
+    fn one_takes_a_sample_at_a_time() {
+        let loads = loads();
+        assert_eq!(sampled(&loads, 0, 1, 0), 0);
+        let other = || {
+            assert_eq!(sampled(&loads, 0, 90, 8), 0, "not its turn");
+            Nanos::from_millis(2)
+        };
+        loads.sample(1, Nanos::from_millis(2), other, || (4, 8));
+        assert_eq!(loads.utilisation(1), 128);
     }
 }
