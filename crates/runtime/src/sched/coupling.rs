@@ -93,6 +93,8 @@ impl Worker {
         {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let task = unsafe { runnable.meta().policy() }.get();
+            // SAFETY: as above.
+            let last = unsafe { runnable.meta().last_worker() };
             let view = ExportView {
                 set: task.set,
                 preferred: shared.sets.look(task.set).policy.preferred,
@@ -101,10 +103,13 @@ impl Worker {
                 has_idle: shared.sleepers.idle.any_in_llc(llc.index()),
                 least_util: load.least_util,
             };
-            if !shared.policy.exports(&view) || shared.policy.gives_back(&task, thief) {
+            // Once is enough (W5): the next time it would go behind newer ones again.
+            let stayed = last.get().was_exported();
+            if stayed || !shared.policy.exports(&view) || shared.policy.gives_back(&task, thief) {
                 stays = Some(runnable);
                 break;
             }
+            last.set(last.get().exported());
             leaves.push(runnable);
         }
         if !leaves.is_empty() {

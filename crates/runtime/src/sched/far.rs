@@ -4,7 +4,7 @@
 //! Policy 6: little or nothing while few run there. Both only delay: time passes, and what policy 6 leaves is counted.
 //! Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may (W1s).
 
-use quadrille_policy::{LlcId, Nanos};
+use quadrille_policy::{Cause, LlcId, Nanos};
 
 use super::Shared;
 use super::context::Context;
@@ -196,15 +196,18 @@ impl Worker {
         let _woken = others.any(|llc| shared.wake_behind(*llc, context));
     }
 
-    /// At most `limit` of what the own cache has put up for others and nobody came for (W5).
-    pub(super) fn take_back(&self, now: Nanos, limit: usize) -> Option<Runnable> {
+    /// One task that the own cache has put up for others and nobody came for (W5). It has lost its place in a deque, and is to
+    /// be run now.
+    pub(super) fn take_back(&self, now: Nanos) -> Option<Runnable> {
         let policy = &self.context.shared.policy;
         let llc = policy.plan.workers[self.context.id.index()].llc;
         let queue = &self.context.shared.exports[llc.index()];
         if queue.age(now) <= policy.config.wake_groups.rescue_llc {
             return None;
         }
-        self.take_exported(llc, limit)
+        let runnable = self.take_exported(llc, 1)?;
+        self.arrivals.came(&self.context.me().counters, Cause::Steal);
+        Some(runnable)
     }
 }
 

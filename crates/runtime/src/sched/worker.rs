@@ -171,12 +171,16 @@ impl Worker {
         }
         // First the duty: a shared queue that is never empty must not keep us from it.
         // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
-        // Of neither do we take more than we run before we take again: the deque would grow for as long as there is a
-        // backlog, and whatever is woken would wait behind all of it.
+        // Of a backlog we take no more than we run before we take again: the deque would grow for as long as there is one,
+        // and whatever is woken would wait behind all of it.
         let mut found = self.observe(now);
         let limit = (self.interval as usize / 2).clamp(1, self.context.shared.batch);
-        if self.aggregates {
-            found = found.or_else(|| self.take_back(now, limit));
+        if self.aggregates && found.is_none() {
+            found = self.take_back(now);
+            if found.is_some() {
+                // The next one after one of ours (W5): what has lost its place does not wait for the whole deque.
+                self.interval = 1;
+            }
         }
         found = found.or_else(|| self.take_shared(limit));
         if self.aggregates {

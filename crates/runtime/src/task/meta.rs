@@ -72,16 +72,22 @@ pub(crate) struct Meta {
     last_worker: Cell<LastWorker>,
 }
 
-/// The worker that ran a task last; before its first run the one that spawned it, if one did. One word, because it is
-/// compared whenever a task runs.
+/// The worker that ran a task last; before its first run the one that spawned it, if one did. With it, what has become of the
+/// task since: the next run makes a new word of it. One word, because it is compared whenever a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastWorker(u16);
 
 impl LastWorker {
-    /// The bit of a task that has not run yet; there are at most 4096 workers.
+    /// The worker: there are at most 4096.
+    const WORKER: u16 = (1 << 12) - 1;
+    /// There is none.
+    const NOBODY: u16 = 1 << 12;
+    /// It was put up for other caches.
+    const EXPORTED: u16 = 1 << 13;
+    /// It has not run yet.
     const SPAWNED: u16 = 1 << 15;
     /// It has not run yet, and no worker spawned it.
-    pub(crate) const NONE: Self = Self(u16::MAX);
+    pub(crate) const NONE: Self = Self(Self::SPAWNED | Self::NOBODY);
 
     /// It ran on `worker`.
     #[inline]
@@ -95,15 +101,25 @@ impl LastWorker {
         Self(worker.0 | Self::SPAWNED)
     }
 
+    /// The same, and it was put up for other caches since.
+    pub(crate) fn exported(self) -> Self {
+        Self(self.0 | Self::EXPORTED)
+    }
+
     /// Whether it was with another worker than `worker`; false for [`NONE`](Self::NONE).
     #[inline]
     pub(crate) fn is_another(self, worker: WorkerId) -> bool {
-        self.0 & !Self::SPAWNED != worker.0 && self != Self::NONE
+        self.0 & Self::WORKER != worker.0 && self.0 & Self::NOBODY == 0
+    }
+
+    /// Whether it was put up for other caches since it last ran.
+    pub(crate) fn was_exported(self) -> bool {
+        self.0 & Self::EXPORTED != 0
     }
 
     /// The worker, and whether it is the one that spawned the task. Not for [`NONE`](Self::NONE).
     pub(crate) fn worker(self) -> (WorkerId, bool) {
-        (WorkerId(self.0 & !Self::SPAWNED), self.0 & Self::SPAWNED != 0)
+        (WorkerId(self.0 & Self::WORKER), self.0 & Self::SPAWNED != 0)
     }
 }
 

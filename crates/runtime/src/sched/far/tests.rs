@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use quadrille_policy::{Config, LlcId, SetId};
+use quadrille_policy::{Config, LlcId, Nanos, SetId, WorkerId};
 
 use crate::Runtime;
 use crate::sched::Shared;
 use crate::sched::still::Still;
+use crate::sched::worker::Worker;
+use crate::stress::EXPORT_BATCH;
 use crate::task::Runnable;
+use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
 
 /// Two nodes of two caches of two workers, so that some thief is on the same node and some is not.
@@ -166,4 +169,55 @@ fn load_is_that_of_a_caches_own_workers() {
     still.announce(0);
     still.announce(3);
     utils([512, 0]);
+}
+
+/// A worker of the first of two caches that puts up whatever it has, and so much of it.
+fn generous(queued: usize) -> (Still, Worker) {
+    let mut still = Still::new("llc:2 core:2", "adversary=farthest,numa=off");
+    let worker = still.worker(0);
+    (0..queued).for_each(|_| worker.context.local.push(still.task(0, SetId::NONE)));
+    (still, worker)
+}
+
+#[test]
+fn what_nobody_came_for_is_run_next() {
+    let (still, mut worker) = generous(3 * EXPORT_BATCH);
+    let exported = || still.shared.exports[0].len();
+    let now = worker.far_now();
+    assert!(worker.spill(now).is_none(), "nobody is idle");
+    assert_eq!(exported(), 0);
+    still.announce(2);
+    assert!(worker.spill(now).is_none());
+    assert_eq!(exported(), EXPORT_BATCH);
+    assert!(worker.take_back(now).is_none(), "somebody may come");
+    for left in (0..EXPORT_BATCH).rev() {
+        assert!(worker.take_back(Nanos(now.0 + 50_001)).is_some());
+        let queued = (exported(), worker.context.local.len());
+        assert_eq!(queued, (left, 2 * EXPORT_BATCH), "none goes behind newer ones");
+    }
+}
+
+#[test]
+fn what_was_put_up_stays_until_it_has_run() {
+    let (still, mut worker) = generous(2);
+    let exported = || still.shared.exports[0].len();
+    let now = worker.far_now();
+    still.announce(2);
+    assert!(worker.spill(now).is_none());
+    assert_eq!(exported(), 1);
+    // A mate that looks after others has it now.
+    let runnable = worker.take_exported(LlcId(0), 1).unwrap();
+    worker.context.local.pop().unwrap();
+    worker.context.local.push(runnable);
+    worker.context.local.push(still.task(0, SetId::NONE));
+    still.announce(2);
+    let stays = worker.spill(now).unwrap();
+    assert_eq!(exported(), 0);
+    // SAFETY: we hold the runnable (rule 1 of `task`).
+    unsafe { stays.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(0)));
+    worker.context.local.push(stays);
+    worker.context.local.pop().unwrap();
+    worker.context.local.push(still.task(0, SetId::NONE));
+    assert!(worker.spill(now).is_none());
+    assert_eq!(exported(), 1);
 }
