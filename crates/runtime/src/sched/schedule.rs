@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, SetId, TaskPolicy, UnparkView, WorkerId,
+    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Reason, SetId, TaskPolicy, UnparkView, WorkerId,
 };
 
 use super::context::Context;
@@ -87,6 +87,7 @@ impl Context {
         let (placement, reason) = decisions::place_wake(&shared.policy, &view, &mut task, &mut rng);
         self.rng.set(rng);
         cell.set(task);
+        note_reason(&runnable, reason);
         self.me().counters.count_reason(reason, placement);
         shared.note_pull(&view.coupling, placement, &task);
         self.put(runnable, placement);
@@ -219,8 +220,9 @@ impl Shared {
         if self.policy.aggregates() {
             view.coupling = self.set_view(&task);
         }
-        let placement = decisions::place_wake(&self.policy, &view, &mut task, &mut self.foreign_rng()).0;
+        let (placement, reason) = decisions::place_wake(&self.policy, &view, &mut task, &mut self.foreign_rng());
         cell.set(task);
+        note_reason(runnable, reason);
         self.note_pull(&view.coupling, placement, &task);
         placement
     }
@@ -239,7 +241,11 @@ impl Shared {
                         // The claimed worker may have been on its way to other work: its token is then no promise.
                         self.keep_watch(llc, by);
                     }
-                    None => self.publish_group(runnable, fallback.index(), Claim::Member, by),
+                    None => {
+                        // It goes home; whatever reason there was to leave.
+                        note_reason(&runnable, Reason::Other);
+                        self.publish_group(runnable, fallback.index(), Claim::Member, by);
+                    }
                 }
             }
             Placement::Injector { llc } => self.publish_injector(runnable, llc, by),
@@ -477,6 +483,17 @@ impl Shared {
     /// The policy fields of a new task.
     pub(crate) fn new_policy(&self, spawner: Option<WorkerId>, set: SetId) -> TaskPolicy {
         self.policy.new_task(spawner, set)
+    }
+}
+
+/// Notes on a task that is about to be queued whether its move, if it is one, will be a pull.
+#[inline]
+fn note_reason(runnable: &Runnable, reason: Reason) {
+    // SAFETY: we hold the runnable (rule 1 of `task`).
+    let last = unsafe { runnable.meta().last_worker() };
+    let pulled = reason == Reason::Pulled;
+    if last.get().was_pulled() != pulled {
+        last.set(last.get().pulled(pulled));
     }
 }
 

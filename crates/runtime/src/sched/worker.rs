@@ -235,6 +235,7 @@ impl Worker {
         let level = policy.plan.level(from, self.context.id);
         let cause = match self.arrivals.cause(counters, self.streak > 0) {
             Cause::Wake if first_run => Cause::Spawn,
+            Cause::Wake if last.was_pulled() => Cause::Pull,
             cause => cause,
         };
         counters.count_move(cause, level);

@@ -84,6 +84,8 @@ impl LastWorker {
     const NOBODY: u16 = 1 << 12;
     /// It was put up for other caches.
     const EXPORTED: u16 = 1 << 13;
+    /// Another cache fetched it.
+    const PULLED: u16 = 1 << 14;
     /// It has not run yet.
     const SPAWNED: u16 = 1 << 15;
     /// It has not run yet, and no worker spawned it.
@@ -106,6 +108,12 @@ impl LastWorker {
         Self(self.0 | Self::EXPORTED)
     }
 
+    /// The same, and another cache fetches it, or does not after all.
+    pub(crate) fn pulled(self, yes: bool) -> Self {
+        let without = self.0 & !Self::PULLED;
+        Self(if yes { without | Self::PULLED } else { without })
+    }
+
     /// Whether it was with another worker than `worker`; false for [`NONE`](Self::NONE).
     #[inline]
     pub(crate) fn is_another(self, worker: WorkerId) -> bool {
@@ -115,6 +123,11 @@ impl LastWorker {
     /// Whether it was put up for other caches since it last ran.
     pub(crate) fn was_exported(self) -> bool {
         self.0 & Self::EXPORTED != 0
+    }
+
+    /// Whether another cache has fetched it since it last ran.
+    pub(crate) fn was_pulled(self) -> bool {
+        self.0 & Self::PULLED != 0
     }
 
     /// The worker, and whether it is the one that spawned the task. Not for [`NONE`](Self::NONE).
@@ -268,5 +281,31 @@ impl Drop for Meta {
 impl std::fmt::Debug for Meta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Meta").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_worker_is_told_from_what_became_of_the_task() {
+        for worker in [0, 1, 4095].map(WorkerId) {
+            for (last, first_run) in [
+                (LastWorker::ran_on(worker), false),
+                (LastWorker::spawned_by(worker), true),
+            ] {
+                for last in [last, last.exported(), last.pulled(true), last.exported().pulled(true)] {
+                    assert_eq!(last.worker(), (worker, first_run));
+                    assert!(!last.is_another(worker) && last.is_another(WorkerId(worker.0 ^ 1)));
+                }
+                assert!(last.exported().was_exported() && !last.pulled(true).was_exported());
+                assert!(last.pulled(true).was_pulled() && !last.exported().was_pulled());
+                assert_eq!(last.pulled(true).pulled(false), last);
+            }
+            assert!(!LastWorker::NONE.is_another(worker));
+            assert!(!LastWorker::NONE.exported().is_another(worker));
+        }
+        assert!(!LastWorker::NONE.was_exported() && !LastWorker::NONE.was_pulled());
     }
 }

@@ -93,14 +93,26 @@ fn a_client_and_a_server_from_two_roots_end_up_behind_one_cache() {
             let sides = begin_apart(&runtime);
             let places: Vec<usize> = sides.into_iter().map(|side| runtime.block_on(side).unwrap()).collect();
             let caches: Vec<usize> = places.iter().map(|worker| worker / 8).collect();
-            let moves = runtime.metrics().total().set_moves;
+            let total = runtime.metrics().total();
+            let moves = (total.set_moves, pulls(&total));
             if together {
-                assert!(moves > 0, "somebody moved to the other: {places:?}");
+                assert!(moves.0 > 0, "somebody moved to the other: {places:?}");
+                assert!(moves.1 > 0, "and ran there because of that: {places:?}");
             } else {
-                assert_eq!(moves, 0, "nobody moves: {caches:?}");
+                assert_eq!(moves, (0, 0), "nobody moves: {caches:?}");
             }
         });
     }
+}
+
+/// How often a task ran behind another cache because that had fetched it.
+fn pulls(total: &WorkerMetrics) -> u64 {
+    assert_eq!(
+        total.moves_pull_group + total.moves_pull_llc,
+        0,
+        "a pull is from another cache"
+    );
+    total.moves_pull_node + total.moves_pull_machine
 }
 
 /// Two tasks that begin behind different caches of eight, then play; each gives the worker that ran it last. They are those
@@ -132,8 +144,9 @@ fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
 }
 
 /// A token goes round among tasks of one group, most of which live behind one cache and some behind another, until
-/// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker.
-fn ring(config: &str, rounds: usize, stop: impl Fn(&Runtime) -> bool) -> u64 {
+/// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker, and how often
+/// it was pulled and ran there.
+fn ring(config: &str, rounds: usize, stop: impl Fn(&WorkerMetrics) -> bool) -> (u64, u64) {
     // Nobody is a waker of few, so that the ring does not heal by its single wakes.
     let runtime = runtime("node:1 llc:2 core:8", &format!("{PATIENT},sets-wide=0,{config}"));
     let (begun, gate, group) = (Count::default(), Gate::default(), TaskGroup::new());
@@ -155,7 +168,7 @@ fn ring(config: &str, rounds: usize, stop: impl Fn(&Runtime) -> bool) -> u64 {
     eventually("every worker is held up", || begun.get() == 16);
     gate.open();
     if rounds == usize::MAX {
-        eventually("somebody moved", || stop(&runtime));
+        eventually("somebody moved", || stop(&runtime.metrics().total()));
         done.open();
     }
     for task in tasks {
@@ -163,7 +176,7 @@ fn ring(config: &str, rounds: usize, stop: impl Fn(&Runtime) -> bool) -> u64 {
     }
     let total = runtime.metrics().total();
     assert_eq!(total.rescued_by_timeout, 0);
-    total.set_moves
+    (total.set_moves, pulls(&total))
 }
 
 /// Where the token is, and who waits for it.
@@ -210,11 +223,11 @@ impl Round {
 #[test]
 fn a_set_is_pulled_to_the_cache_where_most_of_it_runs() {
     watched("pulled", || {
-        let moves = ring("seed=1", usize::MAX, |runtime| runtime.metrics().total().set_moves > 0);
-        assert!(moves > 0);
-        assert_eq!(ring("aggregation=off", 1_000, |_| true), 0);
+        let (moves, pulled) = ring("seed=1", usize::MAX, |total| pulls(total) > 0);
+        assert!(moves > 0 && pulled > 0, "{moves} {pulled}");
+        assert_eq!(ring("aggregation=off", 1_000, |_| true), (0, 0));
         // A cache that is too small for it, and data that fit none, are reasons not to.
-        assert_eq!(ring("max-set=100", 1_000, |_| true), 0);
+        assert_eq!(ring("max-set=100", 1_000, |_| true), (0, 0));
     });
 }
 
