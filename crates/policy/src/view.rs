@@ -70,9 +70,9 @@ pub struct RemoteStealView {
     pub node: quadrille_topology::NodeId,
     /// The other cache.
     pub llc: quadrille_topology::LlcId,
-    /// How long the thief has found nothing nearer.
+    /// How long the thief has found nothing nearer: since it last had a task, asleep or searching.
     pub dry_for: Nanos,
-    /// How often in a row it was told to leave something.
+    /// How often in a row it was told to leave something, since it last had a task or slept.
     pub skips: u8,
     /// Workers awake there (on the other node, or behind the other cache).
     pub running: u32,

@@ -17,9 +17,12 @@ use crate::task::Runnable;
 /// How long a worker has been without work, by which the policies allow it more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
-    /// When it ran out of work.
+    /// When it ran out of work. It is without work while it sleeps, too: what there was near it then was done by others, and
+    /// whoever wakes it for what waits behind another cache has found nobody nearer. To make it wait again would leave what is
+    /// put up for sleepers until its own workers take it back.
     pub(super) dry_since: Nanos,
-    /// How often in a row policy 6 told it to leave something.
+    /// How often in a row policy 6 told it to leave something. Sleep ends the row: what was left before has been handed over,
+    /// and what there is now is something else.
     pub(super) skips: u8,
 }
 

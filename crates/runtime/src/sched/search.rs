@@ -237,6 +237,7 @@ impl Worker {
         let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
         if awake.slept {
             self.context.me().counters.parks.add(1);
+            self.sight.skips = 0;
         }
         if awake.lost_wakeup {
             self.context.me().counters.rescued_by_timeout.add(1);

@@ -221,3 +221,34 @@ fn what_was_put_up_stays_until_it_has_run() {
     assert!(worker.spill(now).is_none());
     assert_eq!(exported(), 1);
 }
+
+#[test]
+fn sleep_ends_a_row_of_skips_and_counts_as_time_without_work() {
+    let mut still = Still::new("node:2 llc:1 core:2", "groups=on");
+    let mut worker = still.worker(0);
+    let since = worker.far_now();
+    let shared = still.shared.clone();
+    let asleep = |worker: &mut Worker, wake: &(dyn Fn() + Sync)| {
+        worker.sight.skips = 5;
+        worker.sight.dry_since = since;
+        shared.sleepers.start_search(0);
+        std::thread::scope(|scope| {
+            scope.spawn(wake);
+            let awake = worker.sleep();
+            if awake.claimed {
+                shared.sleepers.stop_search(0);
+            }
+            awake.slept
+        })
+    };
+    let wake = || {
+        eventually("it is idle", || shared.sleepers.idle.bits() == 1);
+        assert!(shared.wake_any(LlcId(0), None));
+    };
+    assert!(asleep(&mut worker, &wake));
+    assert_eq!((worker.sight.skips, worker.sight.dry_since), (0, since));
+    // It stays awake for something: it goes on where it was.
+    still.inject(0);
+    assert!(!asleep(&mut worker, &|| ()));
+    assert_eq!((worker.sight.skips, worker.sight.dry_since), (5, since));
+}
