@@ -252,3 +252,27 @@ fn sleep_ends_a_row_of_skips_and_counts_as_time_without_work() {
     assert!(!asleep(&mut worker, &|| ()));
     assert_eq!((worker.sight.skips, worker.sight.dry_since), (5, since));
 }
+
+#[test]
+fn what_would_be_given_back_is_not_put_up() {
+    // Every task but those of a small set may leave for another node; for another cache of the node those may, too.
+    for (machine, stays, left) in [
+        ("node:2 llc:1 core:2", true, 1),
+        ("node:1 llc:2 core:2", false, EXPORT_BATCH.min(4)),
+    ] {
+        let mut still = Still::new(machine, "adversary=farthest");
+        let mut worker = still.worker(0);
+        let (loose, packed) = (SetId::declared(1), SetId::declared(2).packed());
+        for set in [loose, packed, loose, packed, loose, packed, loose, packed] {
+            worker.context.local.push(still.task(0, set));
+        }
+        still.announce(2);
+        let kept = worker.spill(worker.far_now());
+        assert_eq!(kept.is_some(), stays, "{machine}");
+        assert_eq!(still.shared.exports[0].len(), left, "{machine}");
+        if let Some(kept) = kept {
+            // SAFETY: we hold the runnable (rule 1 of `task`).
+            assert!(unsafe { kept.meta().policy() }.get().set.is_packed(), "and it runs now");
+        }
+    }
+}
