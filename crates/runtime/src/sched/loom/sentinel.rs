@@ -7,6 +7,7 @@ use quadrille_policy::Plan;
 
 use super::{Machine, check, one_group};
 use crate::sched::idle::Seat;
+use crate::sched::publish;
 
 fn seat(worker: usize) -> Seat {
     Seat {
@@ -127,5 +128,27 @@ fn o_duty_is_passed_on() {
         // Whoever looked while the sentinel was on its way out is found by a waker: it sees that nobody watches.
         assert_eq!(before, machine.sleepers.has_sentinel());
         assert!(machine.sleepers.take_duty(1));
+    });
+}
+
+/// The last searcher goes to work, and somebody who still saw it search wakes nobody. What the searcher looks at before it has
+/// fenced may show it nothing; afterwards it finds that nobody watches, and the task.
+#[test]
+fn o_last_searcher_names_a_successor() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 1);
+        machine.sleepers.idle.announce(seat(1));
+        machine.sleepers.start_search();
+        let pusher = machine.clone();
+        let thread = spawn(move || {
+            let item = pusher.arena.item(0);
+            publish::to_anyone(|| pusher.injector.push(item), &pusher.sleepers, |_, _| true)
+        });
+        assert!(machine.sleepers.stop_search());
+        let found = machine.sleepers.is_unwatched() && !machine.injector.is_empty();
+        let owes_a_wake = thread.join().unwrap();
+        assert!(found || owes_a_wake, "neither sees the other");
+        machine.injector.drain().for_each(|item| machine.finish(item));
     });
 }
