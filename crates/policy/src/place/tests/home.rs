@@ -1,0 +1,175 @@
+//! Wakes that stay with their waker or find somebody idle at home.
+
+use super::*;
+
+#[test]
+fn small_machines_have_no_groups() {
+    let inside = WakeView {
+        waker: Some(WorkerId(0)),
+        ..VIEW
+    };
+    for machine in [ONE, PAIR, "l2:4"] {
+        check(machine, "default", 0, inside, "slot");
+        check(
+            machine,
+            "default",
+            0,
+            WakeView {
+                slot_empty: false,
+                ..inside
+            },
+            "slot",
+        );
+        check(
+            machine,
+            "default",
+            0,
+            WakeView {
+                yielded: true,
+                ..inside
+            },
+            "deque",
+        );
+        check(machine, "default", 0, WakeView { waker: None, ..inside }, "injector 0");
+    }
+    // The same on a large one with the policy off.
+    check(NODES, "baseline", 13, VIEW, "slot");
+    check(NODES, "baseline", 13, WakeView { waker: None, ..VIEW }, "injector 0");
+    check(PAIR, "groups=on", 1, inside, "group 0");
+}
+
+#[test]
+fn a_wake_by_the_home_worker_stays_with_it() {
+    check(NODES, "default", 9, VIEW, "slot");
+    let full = WakeView {
+        slot_empty: false,
+        ..VIEW
+    };
+    check(NODES, "default", 9, full, "deque");
+    check(
+        NODES,
+        "default",
+        9,
+        WakeView {
+            llc_has_idle: true,
+            ..full
+        },
+        "deque",
+    );
+    // With a mate idle, a second task is worth handing over.
+    check(
+        NODES,
+        "default",
+        9,
+        WakeView {
+            home_idle: GroupMask(0b0100),
+            ..full
+        },
+        "group 2 (worker 10)",
+    );
+    check(
+        NODES,
+        "default",
+        9,
+        WakeView {
+            home_idle: GroupMask(0b0100),
+            ..VIEW
+        },
+        "slot",
+    );
+    check(NODES, "default", 30, WakeView { yielded: true, ..VIEW }, "deque");
+}
+
+#[test]
+fn an_idle_home_is_claimed_the_home_worker_first() {
+    for waker in [Some(WorkerId(9)), None] {
+        for util in [0, 900] {
+            let view = WakeView {
+                waker,
+                llc_util: util,
+                llc_has_idle: true,
+                ..VIEW
+            };
+            let idle = |mask| WakeView {
+                home_idle: GroupMask(mask),
+                ..view
+            };
+            check(NODES, "default", 13, idle(0b0010), "group 3 (worker 13)");
+            check(NODES, "default", 13, idle(0b1111), "group 3 (worker 13)");
+            check(NODES, "default", 13, idle(0b1100), "group 3 (worker 14)");
+            check(NODES, "default", 13, idle(0b1000), "group 3 (worker 15)");
+        }
+    }
+    // A bit without a member: the mechanism looks for itself.
+    check(
+        NODES,
+        "default",
+        13,
+        WakeView {
+            home_idle: GroupMask(1 << 40),
+            ..VIEW
+        },
+        "group 3",
+    );
+}
+
+#[test]
+fn an_idle_core_goes_before_an_idle_sibling() {
+    let idle = |mask| WakeView {
+        waker: Some(WorkerId(7)),
+        home_idle: GroupMask(mask),
+        ..VIEW
+    };
+    check(SIBLINGS, "default", 0, idle(0b1110), "group 0 (worker 2)");
+    check(SIBLINGS, "default", 0, idle(0b1010), "group 0");
+    check(SIBLINGS, "default", 1, idle(0b1010), "group 0 (worker 1)");
+}
+
+#[test]
+fn a_handover_takes_the_wakers_place_in_the_same_cache() {
+    let policy = policy(NODES, "default");
+    let ask = |home_worker, view: WakeView| {
+        let mut task = task(&policy, home_worker);
+        drawn(policy.place_handover(&view, &mut task, &mut Rng::new(1)))
+    };
+    assert_eq!(ask(13, VIEW), "slot");
+    assert_eq!(
+        ask(
+            13,
+            WakeView {
+                home_idle: GroupMask(0b10),
+                ..VIEW
+            }
+        ),
+        "slot"
+    );
+    assert_eq!(
+        ask(
+            13,
+            WakeView {
+                slot_empty: false,
+                ..VIEW
+            }
+        ),
+        "group 3"
+    );
+    assert_eq!(ask(13, WakeView { yielded: true, ..VIEW }), "deque");
+    assert_eq!(ask(13, WakeView { waker: None, ..VIEW }), "group 3");
+    assert_eq!(ask(0, VIEW), "group 0"); // another cache
+}
+
+#[test]
+fn a_machine_with_holes() {
+    let machine: quadrille_topology::Topology = NODES.parse().unwrap();
+    let part = machine.restrict(&"1-2,12-15,30".parse().unwrap());
+    let plan = Plan::compile(&part, &PlanOptions::default()).unwrap();
+    let policy = Policy::new(crate::Config::default(), plan);
+    let mut task = task(&policy, 4);
+    let view = WakeView {
+        waker: Some(WorkerId(6)),
+        home_idle: GroupMask(0b1000),
+        ..VIEW
+    };
+    let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+    assert_eq!(drawn(answer), "group 1 (worker 5)");
+}

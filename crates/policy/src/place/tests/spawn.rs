@@ -1,0 +1,141 @@
+//! Where new tasks begin.
+
+use super::*;
+
+fn check_spawn(machine: &str, config: &str, view: SpawnView, expected: &str) {
+    let policy = policy(machine, config);
+    let mut task = policy.new_task(view.spawner, SetId::NONE);
+    let answer = policy.place_spawn(&view, &mut task, &mut Rng::new(1));
+    assert_eq!(drawn(answer), expected, "{machine}, {config}, {view:?}");
+}
+
+#[test]
+fn spawns_stay_until_another_node_is_much_idler() {
+    let crowded = SpawnView {
+        spawner: Some(WorkerId(0)),
+        node_running: 16,
+        node_idle: 0,
+        most_idle: (NodeId(1), 3),
+        spread: None,
+        preferred: None,
+    };
+    let one_cache = "node:2 llc:1 l2:4 core:4";
+    for machine in [ONE, PAIR, SIBLINGS, "llc:2 core:8"] {
+        check_spawn(machine, "default", crowded, "deque");
+    }
+    check_spawn(one_cache, "default", crowded, "injector 1");
+    check_spawn(one_cache, "numa=off", crowded, "deque");
+    check_spawn(one_cache, "groups=off", crowded, "injector 1");
+    check_spawn(one_cache, "numa-imbalance=3", crowded, "deque");
+    check_spawn(
+        one_cache,
+        "default",
+        SpawnView {
+            node_running: 1,
+            ..crowded
+        },
+        "deque",
+    );
+    check_spawn(
+        one_cache,
+        "default",
+        SpawnView {
+            most_idle: (NodeId(9), 3),
+            ..crowded
+        },
+        "deque",
+    );
+    check_spawn(
+        one_cache,
+        "default",
+        SpawnView {
+            spawner: Some(WorkerId(99)),
+            ..crowded
+        },
+        "deque",
+    );
+}
+
+#[test]
+fn spawns_from_outside_go_where_workers_are_idle() {
+    let view = SpawnView {
+        spawner: None,
+        node_running: 0,
+        node_idle: 0,
+        most_idle: (NodeId(1), 5),
+        spread: None,
+        preferred: None,
+    };
+    check_spawn(PAIR, "default", view, "injector 0");
+    check_spawn("node:2 llc:1 core:16", "default", view, "injector 1");
+    let policy = policy(NODES, "default");
+    let mut rng = Rng::new(1);
+    let mut seen = [0_u32; 4];
+    for most_idle in [5, 0] {
+        for _ in 0..1_000 {
+            let view = SpawnView {
+                most_idle: (NodeId(1), most_idle),
+                ..view
+            };
+            let mut task = policy.new_task(None, SetId::NONE);
+            let Placement::Injector { llc } = policy.place_spawn(&view, &mut task, &mut rng) else {
+                panic!("only injectors");
+            };
+            seen[llc.index()] += 1;
+        }
+    }
+    // Both caches of the idle node, and then every one.
+    assert!(seen[0].abs_diff(250) < 60 && seen[1].abs_diff(250) < 60, "{seen:?}");
+    assert!(seen[2].abs_diff(750) < 60 && seen[3].abs_diff(750) < 60, "{seen:?}");
+}
+
+/// Where a task of `set` from outside or, if `spawner`, from worker 0 begins.
+fn spawned(config: &str, set: SetId, spawner: Option<u16>, spread: Option<u32>, preferred: Option<u16>) -> String {
+    let policy = policy(NODES, config);
+    let view = SpawnView {
+        spawner: spawner.map(WorkerId),
+        node_running: 16,
+        node_idle: 0,
+        most_idle: (NodeId(1), 16),
+        spread,
+        preferred: preferred.map(LlcId),
+    };
+    let mut task = policy.new_task(view.spawner, set);
+    drawn(policy.place_spawn(&view, &mut task, &mut Rng::new(1)))
+}
+
+#[test]
+fn spread_tasks_get_a_cache_each_then_other_groups_of_them() {
+    let set = SetId::declared(1).spread();
+    let begin = |turn| spawned("default", set, Some(0), Some(turn), None);
+    let expected = [
+        "idle in llc 0 or group 0",
+        "idle in llc 2 or group 4",
+        "idle in llc 1 or group 2",
+        "idle in llc 3 or group 6",
+        "idle in llc 0 or group 1",
+        "idle in llc 2 or group 5",
+    ];
+    for (turn, place) in (0..).zip(expected) {
+        assert_eq!(begin(turn), place, "turn {turn}");
+    }
+    assert_eq!(spawned("default", set, None, Some(3), None), "idle in llc 3 or group 6");
+    assert_eq!(
+        spawned("aggregation=off,numa=off", set, Some(0), Some(1), None),
+        "deque"
+    );
+}
+
+#[test]
+fn few_that_belong_together_begin_on_one_node() {
+    let set = SetId::declared(6);
+    assert_eq!(spawned("default", set.packed(), Some(0), None, None), "deque");
+    assert!(spawned("default", set, Some(0), None, None).starts_with("injector "));
+}
+
+#[test]
+fn what_belongs_together_begins_in_one_cache_from_outside_too() {
+    let set = SetId::declared(6);
+    assert_eq!(spawned("default", set, None, None, None), "injector 2");
+    assert_eq!(spawned("default", set, None, None, Some(1)), "injector 1");
+}
