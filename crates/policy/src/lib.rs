@@ -56,6 +56,7 @@ mod adversary;
 mod aggregation;
 mod cause;
 mod config;
+mod counters;
 mod gate;
 mod haul;
 mod idle_filter;
