@@ -23,25 +23,67 @@ pub(crate) enum Event {
     Timer(TaskId),
 }
 
-/// Bits of a key below the sequence number: one says timer, the others whose.
+/// Bits of an entry below the sequence number: one says timer, the others whose.
 const WHOM_BITS: u32 = 28;
 const TIMER: u64 = 1 << (WHOM_BITS - 1);
 
-/// Events to come. A key is `time << 64 | sequence << 28 | timer? << 27 | whom`, so that comparing keys is comparing
-/// (time, sequence).
+/// So many ns from now on have a list each: nearly all events lie there.
+const NEAR: usize = 4096;
+
+/// The end of a list.
+const NIL: u32 = u32::MAX;
+
+/// An event in a list: `sequence << 28 | timer? << 27 | whom`.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    what: u64,
+    next: u32,
+}
+
+/// The events of one time, in the order in which they were entered.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+/// Events to come.
 ///
-/// Whoever is popped nearly always enters its next event at once. So the popped one stays in place until then, and is
-/// replaced: one walk through the heap instead of two.
-#[derive(Debug, Default)]
+/// Those of the next [`NEAR`] ns are in a list for each time, with a bit for each list that is not empty and a bit for each word of
+/// such bits. Later ones are in a heap, and move to their lists as soon as these are near, before anything else could be
+/// entered there: so a list is in the order of the sequence numbers.
+#[derive(Debug)]
 pub(crate) struct EventQueue {
-    heap: BinaryHeap<Reverse<u128>>,
+    lists: Box<[List]>,
+    bits: [u64; NEAR / 64],
+    words: u64,
+    entries: Vec<Entry>,
+    /// The first entry that is free; further ones follow.
+    free: u32,
+    /// `time << 64 | entry`.
+    far: BinaryHeap<Reverse<u128>>,
+    /// The time of the last event that was popped: nothing comes before it.
+    now: u64,
     sequence: u64,
-    /// The top has been popped.
-    has_hole: bool,
+}
+
+impl Default for EventQueue {
+    fn default() -> Self {
+        Self {
+            lists: vec![List { head: NIL, tail: NIL }; NEAR].into(),
+            bits: [0; NEAR / 64],
+            words: 0,
+            entries: Vec::new(),
+            free: NIL,
+            far: BinaryHeap::new(),
+            now: 0,
+            sequence: 0,
+        }
+    }
 }
 
 impl EventQueue {
-    /// Enters an event for `worker` and returns its ticket.
+    /// Enters an event for `worker` and returns its ticket. `at` is not before what was popped last.
     pub(crate) fn push_worker(&mut self, at: Nanos, worker: u16) -> u64 {
         self.push(at, u64::from(worker))
     }
@@ -53,15 +95,13 @@ impl EventQueue {
     }
 
     fn push(&mut self, at: Nanos, whom: u64) -> u64 {
+        debug_assert!(at.0 >= self.now, "{at} is before {}", Nanos(self.now));
         self.sequence += 1;
-        let low = self.sequence << WHOM_BITS | whom;
-        let key = Reverse(u128::from(at.0) << 64 | u128::from(low));
-        if std::mem::take(&mut self.has_hole)
-            && let Some(mut top) = self.heap.peek_mut()
-        {
-            *top = key;
+        let what = self.sequence << WHOM_BITS | whom;
+        if at.0 - self.now < NEAR as u64 {
+            self.append(at.0, what);
         } else {
-            self.heap.push(key);
+            self.far.push(Reverse(u128::from(at.0) << 64 | u128::from(what)));
         }
         self.sequence
     }
@@ -69,35 +109,104 @@ impl EventQueue {
     /// Whether `at` comes before every event, so that whoever goes on then need not enter an event for it.
     #[inline]
     pub(crate) fn is_before_all(&self, at: Nanos) -> bool {
-        // The least of a binary heap is its first element, and the least of the others one of the two that follow.
-        let least = if self.has_hole { 1..3 } else { 0..1 };
-        let mut first = self.heap.as_slice().iter().take(least.end).skip(least.start);
-        first.all(|Reverse(key)| u128::from(at.0) < key >> 64)
+        self.first().is_none_or(|first| at.0 < first)
     }
 
     /// The next event and its time.
     pub(crate) fn pop(&mut self) -> Option<(Nanos, Event)> {
-        if self.has_hole {
-            self.heap.pop();
+        let at = self.first()?;
+        self.now = at;
+        while let Some(&Reverse(key)) = self.far.peek()
+            && (key >> 64) - u128::from(at) < NEAR as u128
+        {
+            self.far.pop();
+            self.append(
+                u64::try_from(key >> 64).unwrap_or(u64::MAX),
+                u64::try_from(key & u128::from(u64::MAX)).unwrap_or_default(),
+            );
         }
-        let Some(&Reverse(key)) = self.heap.peek() else {
-            self.has_hole = false;
-            return None;
-        };
-        self.has_hole = true;
-        let low = u64::try_from(key & u128::from(u64::MAX)).unwrap_or_default();
-        let at = Nanos(u64::try_from(key >> 64).unwrap_or(u64::MAX));
-        let whom = low & (TIMER - 1);
-        let event = if low & TIMER == 0 {
+        let what = self.take(at);
+        let whom = what & (TIMER - 1);
+        let event = if what & TIMER == 0 {
             Event::Worker {
                 worker: u16::try_from(whom).unwrap_or(u16::MAX),
-                ticket: low >> WHOM_BITS,
+                ticket: what >> WHOM_BITS,
             }
         } else {
             Event::Timer(TaskId(u32::try_from(whom).unwrap_or(u32::MAX)))
         };
-        Some((at, event))
+        Some((Nanos(at), event))
     }
+
+    /// When the next event is.
+    #[inline]
+    fn first(&self) -> Option<u64> {
+        if self.words == 0 {
+            let Reverse(key) = self.far.peek()?;
+            return u64::try_from(key >> 64).ok();
+        }
+        let start = place(self.now);
+        let (word, bit) = (start / 64, start % 64);
+        let here = self.bits[word] >> bit << bit;
+        // Else the next word after it that has a bit, around to this one, whose lower bits are the latest.
+        let (word, bits) = if here != 0 {
+            (word, here)
+        } else {
+            let turn = u32::try_from(word).unwrap_or(0) + 1;
+            let steps = self.words.rotate_right(turn).trailing_zeros();
+            let word = (turn + steps) as usize % (NEAR / 64);
+            (word, self.bits[word])
+        };
+        let place = word * 64 + bits.trailing_zeros() as usize;
+        Some(self.now + (place.wrapping_sub(start) % NEAR) as u64)
+    }
+
+    /// Puts an entry at the end of the list of `at`, which is near.
+    fn append(&mut self, at: u64, what: u64) {
+        let entry = Entry { what, next: NIL };
+        let index = self.free;
+        let index = if let Some(free) = self.entries.get_mut(index as usize) {
+            self.free = free.next;
+            *free = entry;
+            index
+        } else {
+            self.entries.push(entry);
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 events at a time")
+        };
+        let place = place(at);
+        let list = &mut self.lists[place];
+        if list.head == NIL {
+            list.head = index;
+            self.bits[place / 64] |= 1 << (place % 64);
+            self.words |= 1 << (place / 64);
+        } else {
+            self.entries[list.tail as usize].next = index;
+        }
+        list.tail = index;
+    }
+
+    /// Takes the first entry of the list of `at`, which is not empty.
+    fn take(&mut self, at: u64) -> u64 {
+        let place = place(at);
+        let list = &mut self.lists[place];
+        let index = list.head;
+        let entry = &mut self.entries[index as usize];
+        let what = entry.what;
+        list.head = std::mem::replace(&mut entry.next, self.free);
+        self.free = index;
+        if list.head == NIL {
+            self.bits[place / 64] &= !(1 << (place % 64));
+            if self.bits[place / 64] == 0 {
+                self.words &= !(1 << (place / 64));
+            }
+        }
+        what
+    }
+}
+
+/// The list of a time that is near.
+fn place(at: u64) -> usize {
+    usize::try_from(at % NEAR as u64).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -110,9 +219,15 @@ mod tests {
         let mut rng = quadrille_policy::Rng::new(5);
         let (mut queue, mut list) = (EventQueue::default(), Vec::new());
         let mut now = 0;
-        for _ in 0..1_000 {
+        for _ in 0..3_000 {
             for _ in 0..rng.below(3) {
-                let (at, worker) = (now + u64::from(rng.below(50)), u16::try_from(rng.below(9)).unwrap());
+                // Mostly near, some at the same time; a few so far that they pass through the heap.
+                let ahead = if rng.below(4) == 0 {
+                    rng.below(3 * 4096)
+                } else {
+                    rng.below(50)
+                };
+                let (at, worker) = (now + u64::from(ahead), u16::try_from(rng.below(9)).unwrap());
                 list.push((at, queue.push_worker(Nanos(at), worker), worker));
             }
             list.sort_unstable();
