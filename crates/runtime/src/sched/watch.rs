@@ -145,10 +145,13 @@ impl Worker {
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         self.rounds.llc = index + 1;
         let limit = self.room().min(self.context.shared.batch);
+        // The own injector is served at each look up, in proportion.
+        let others = llc != policy.plan.workers[self.context.id.index()].llc;
+        let injected = || if others { self.take_injector(llc, limit) } else { None };
         // The injector, which may never be empty, last.
         self.take_exported(llc, limit)
             .or_else(|| self.take_overdue(llc, policy.config.wake_groups.rescue_any))
-            .or_else(|| self.take_injector(llc, limit))
+            .or_else(injected)
     }
 
     /// How many tasks more we come to before an observer looks again, at least one. Were more taken over, those that have

@@ -129,6 +129,10 @@ fn foreign_wakes_are_counted() {
         let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(gate.pass())).collect();
         eventually("all wait", || gate.waiting() == 100);
         assert_eq!(runtime.metrics().pending_tasks, 100);
+        // A task that is woken before its poll has ended is queued by its worker.
+        eventually("all workers sleep", || {
+            runtime.metrics().idle_workers as usize == runtime.metrics().workers.len()
+        });
         let before = runtime.metrics().foreign_wakes;
         gate.open();
         for task in tasks {

@@ -112,8 +112,9 @@ impl Shipped {
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         let limit = world.policy.config.wake_groups.rescue_any;
         let room = self.room(world, worker).min(BATCH);
-        self.take_injector(world, worker, llc, room, t)
-            .or_else(|| self.take_overdue(world, worker, llc, limit, t))
+        let own = llc == world.space.llc(worker);
+        let injected = if own { None } else { self.take_injector(world, worker, llc, room, t) };
+        injected.or_else(|| self.take_overdue(world, worker, llc, limit, t))
     }
 
     /// How many tasks more a worker comes to before an observer looks again, at least one.
