@@ -28,11 +28,13 @@
 
 #![forbid(unsafe_code)]
 
+mod busy;
 mod channel;
 mod cost;
 mod engine;
 mod histogram;
 mod kernel;
+mod kin;
 mod line;
 mod machine;
 mod memory;
@@ -56,6 +58,6 @@ pub use quadrille_policy::{Config, Nanos};
 pub use scheduler::Model;
 pub use simulation::{Simulation, SimulationError};
 pub use workload::{
-    ChannelId, ChannelSpec, Context, Hackbench, MemoryId, MemorySpec, NewTask, OldSchbench, Rpc, Schbench, Setup,
+    ChannelId, ChannelSpec, Context, Hackbench, Kin, MemoryId, MemorySpec, NewTask, OldSchbench, Rpc, Schbench, Setup,
     Sharing, Step, Stream, Table, TaskId, Touch, Transport, Workload, parse_workload,
 };

@@ -1,18 +1,19 @@
 //! What all models have in common: tasks and their steps, time, counters.
 
-use quadrille_policy::{Cause, Nanos, Policy, Rng, SetId, TaskPolicy, WorkerId};
+use quadrille_policy::{Cause, Nanos, Policy, Rng, TaskPolicy, WorkerId};
 use quadrille_topology::{Distance, Topology};
 
 use crate::channel::{Channel, Operation};
 use crate::cost::Cost;
 use crate::engine::EventQueue;
 use crate::histogram::Histogram;
+use crate::kin::Families;
 use crate::line::When;
 use crate::memory::{Access, Channels, Memory};
 use crate::metrics::Counters;
 use crate::space::Space;
 use crate::trace::{Trace, What};
-use crate::workload::{ChannelId, Context, NewTask, Setup, Step, TaskId, Touch, Workload};
+use crate::workload::{ChannelId, Context, Kin, NewTask, Setup, Step, TaskId, Touch, Workload};
 
 /// What a last-level cache of unknown size holds, bytes.
 const LLC_BYTES: u64 = 32 << 20;
@@ -21,6 +22,9 @@ const LLC_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) policy: TaskPolicy,
+    /// Its number in a set that is spread.
+    pub(crate) turn: Option<u32>,
+    kin: Kin,
     pub(crate) last_worker: Option<WorkerId>,
     spawner: Option<WorkerId>,
     came: Cause,
@@ -120,6 +124,7 @@ pub(crate) struct World {
     memories: Vec<Memory>,
     memory_channels: Vec<Channels>,
     llc_bytes: Vec<u64>,
+    families: Families,
     rng: Rng,
 }
 
@@ -149,6 +154,7 @@ impl World {
             live: 0,
             channels: Vec::new(),
             memories: Vec::new(),
+            families: Families::default(),
             rng: Rng::new(seed),
             policy,
         }
@@ -169,14 +175,13 @@ impl World {
     fn new_task(&mut self, new: NewTask, by: Option<WorkerId>) -> TaskId {
         let id = TaskId(u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks"));
         self.live += 1;
+        let spawner = by.and_then(|by| self.running(by));
+        let spawner = spawner.map(|task| self.tasks[task.index()].policy.set);
+        let (set, turn) = self.families.born(new.kin, id, spawner, &self.policy);
         self.tasks.push(Task {
-            policy: self.policy.new_task(
-                by,
-                match new.set {
-                    0 => SetId::NONE,
-                    set => SetId::declared(u64::from(set)),
-                },
-            ),
+            policy: self.policy.new_task(by, set),
+            turn,
+            kin: new.kin,
             last_worker: None,
             spawner: by,
             came: Cause::Wake,
@@ -299,7 +304,10 @@ impl World {
             End::Blocks => What::Block,
             End::Exits => What::Exit,
         };
-        self.live -= u64::from(end == End::Exits);
+        if end == End::Exits {
+            self.live -= 1;
+            self.families.died(self.tasks[task.index()].kin);
+        }
         self.trace.note(now, worker.0, what, Some(task));
         self.workers[worker.index()].running = None;
         self.busy[self.space.core(worker).index()] -= 1;

@@ -1,7 +1,8 @@
 //! What is counted: how busy a last-level cache is, and the load of the task group that all CPUs add to.
 
-use quadrille_policy::{LazyCounter, LazyRule, Nanos, Policy, Utilisation, WorkerId};
+use quadrille_policy::{LazyCounter, LazyRule, Nanos, Policy, WorkerId};
 
+use crate::busy::BusyTime;
 use crate::line::Counter;
 use crate::world::World;
 
@@ -10,55 +11,25 @@ const SAMPLE: Nanos = Nanos::from_millis(1);
 
 /// How busy the CPUs of a cache are.
 #[derive(Debug)]
-pub(super) struct CacheLoad {
-    cpus: u64,
-    busy: u64,
-    /// Busy time of all CPUs together since the last sample.
-    time: Nanos,
-    changed: Nanos,
-    sampled: Nanos,
-    utilisation: Utilisation,
-}
+pub(super) struct CacheLoad(BusyTime);
 
 impl CacheLoad {
     pub(super) fn new(cpus: usize) -> Self {
-        Self {
-            cpus: cpus as u64,
-            busy: 0,
-            time: Nanos(0),
-            changed: Nanos(0),
-            sampled: Nanos(0),
-            utilisation: Utilisation::default(),
-        }
+        Self(BusyTime::new(cpus))
     }
 
     /// A CPU, which `counted` or not as busy, is busy or not from `now` on.
     pub(super) fn busy(&mut self, now: Nanos, counted: &mut bool, busy: bool) {
-        if *counted != busy {
-            self.pass(now);
-            *counted = busy;
-            self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
-        }
-    }
-
-    fn pass(&mut self, now: Nanos) {
-        self.time.0 += self.busy * now.since(self.changed).0;
-        self.changed = self.changed.max(now);
+        self.0.busy(now, counted, busy);
     }
 
     /// How many CPUs a search may look at: none above 85 %, falling with the square of utilisation (`SIS_UTIL`,
     /// 20220612163428.849378-1-yu.c.chen@intel.com).
     pub(super) fn depth(&mut self, now: Nanos) -> u64 {
-        let passed = now.since(self.sampled);
-        if passed >= SAMPLE {
-            self.pass(now);
-            self.utilisation.sample(self.time, Nanos(passed.0 * self.cpus));
-            self.sampled = now;
-            self.time = Nanos(0);
-        }
-        let util = u64::from(self.utilisation.get());
+        self.0.sample(now, SAMPLE, 1);
+        let util = u64::from(self.0.utilisation());
         let busy = util * util * 117 * 117 / (10_000 * 1024);
-        self.cpus * 1024_u64.saturating_sub(busy) / 1024
+        self.0.workers() * 1024_u64.saturating_sub(busy) / 1024
     }
 }
 

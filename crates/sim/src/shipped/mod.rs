@@ -11,9 +11,13 @@
 //!   a worker does not linger before it announces itself idle.
 //! - There are no threads beside the workers: timers and first spawns come from outside at no cost.
 
+mod coupling;
+mod far;
 mod group;
+mod load;
 mod place;
 mod search;
+mod sets;
 mod sleep;
 mod theft;
 mod view;
@@ -23,9 +27,13 @@ use std::collections::VecDeque;
 
 use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, ProbeRate, Profit, Rng, WorkerId};
 
+use self::coupling::Coupled;
+use self::far::Exports;
 use self::group::{Group, Injector};
+use self::sets::Sets;
 use self::sleep::Sleepers;
 use self::watch::Rounds;
+use crate::busy::BusyTime;
 use crate::line::Line;
 use crate::scheduler::{Next, Scheduler, Why};
 use crate::workload::TaskId;
@@ -74,8 +82,9 @@ struct Worker {
     clock: Nanos,
     unparked_at: Nanos,
     gates: Gates,
-    /// Since when it has found nothing on its own node.
+    /// Since when it has found nothing, and how often in a row policy 6 told it to leave something.
     dry_since: Option<Nanos>,
+    skips: u8,
     rng: Rng,
     rounds: Rounds,
     profit: Profit,
@@ -83,6 +92,9 @@ struct Worker {
     /// Until when its deque is left to it, because stealing from it does not pay.
     spared_until: Nanos,
     load: LazyCounter,
+    /// Whether its cache counts it as busy.
+    is_busy: bool,
+    coupled: Coupled,
 }
 
 impl Worker {
@@ -97,7 +109,13 @@ impl Worker {
 pub(crate) struct Shipped {
     workers: Vec<Worker>,
     groups: Vec<Group>,
+    /// By last-level cache.
     injectors: Vec<Injector>,
+    exports: Vec<Exports>,
+    loads: Vec<BusyTime>,
+    sets: Sets,
+    /// Whether policy 3 is on.
+    aggregates: bool,
     sleepers: Sleepers,
     /// Measured cost of waking a parked worker, moving average.
     wake_cost: Nanos,
@@ -128,17 +146,24 @@ impl Shipped {
             unparked_at: Nanos(0),
             gates: policy.new_gates(),
             dry_since: None,
+            skips: 0,
             rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             rounds: Rounds::new(id, plan),
             profit: Profit::default(),
             probes: ProbeRate::default(),
             spared_until: Nanos(0),
             load: LazyCounter::default(),
+            is_busy: false,
+            coupled: Coupled::default(),
         };
         Self {
             workers: (0..plan.workers.len()).map(worker).collect(),
             groups: plan.groups.iter().map(|_| Group::default()).collect(),
             injectors: plan.llcs.iter().map(|_| Injector::default()).collect(),
+            exports: plan.llcs.iter().map(|_| Exports::default()).collect(),
+            loads: plan.llcs.iter().map(|llc| BusyTime::new(llc.workers.len())).collect(),
+            sets: Sets::new(plan.llcs.len()),
+            aggregates: policy.aggregates(),
             sleepers: Sleepers::new(policy),
             wake_cost: Nanos(10_000),
             rule: policy.lazy_rule(),
@@ -170,7 +195,8 @@ impl Shipped {
     /// Between tasks, every interval: read the clock, offer surplus, serve the shared queues.
     fn look_up(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let me = &mut self.workers[worker.index()];
-        let run = t.since(me.clock).0 / u64::from(me.interval);
+        let elapsed = t.since(me.clock);
+        let run = elapsed.0 / u64::from(me.interval);
         me.clock = *t;
         let old = me.average_run.0;
         let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
@@ -179,13 +205,28 @@ impl Shipped {
         me.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
         me.countdown = me.interval;
         let limit = (me.interval as usize / 2).clamp(1, BATCH);
-        if !me.deque.is_empty() {
+        let has_more = !me.deque.is_empty();
+        self.sample_load(world, world.space.llc(worker).index(), *t);
+        if has_more {
             self.offer(world, worker, t);
         }
-        let found = self
-            .observe(world, worker, t)
-            .or_else(|| self.take_shared(world, worker, limit, t));
+        let aggregates = self.aggregates;
+        if aggregates {
+            self.settle(world, worker, elapsed, t);
+        }
+        let mut found = self.observe(world, worker, t);
+        if aggregates {
+            found = found.or_else(|| self.take_back(world, worker, limit, t));
+        }
+        found = found.or_else(|| self.take_shared(world, worker, limit, t));
+        if aggregates {
+            found = found.or_else(|| self.spill(world, worker, t));
+        }
         if found.is_some() {
+            // Slow tasks are looked up from one by one: then one of the deque's goes in between.
+            let me = &mut self.workers[worker.index()];
+            me.interval = me.interval.max(2);
+            me.countdown = me.interval;
             self.name_successor(world, worker, t);
         }
         found
@@ -206,6 +247,9 @@ impl Shipped {
         }
         if world.policy.groups_on() {
             world.policy.ran(&mut state.policy, worker);
+        }
+        if self.aggregates {
+            self.enter_set(world, worker, task, &mut t);
         }
         t.0 += world.cost.poll + self.count(world, worker, 1, t).0;
         Next::Run { task, at: t }

@@ -16,7 +16,7 @@ impl Shipped {
             return self.wake_foreign(world, task, t);
         };
         if world.policy.groups_on() {
-            let placement = self.asked(world, task, by, yielded, *t);
+            let placement = self.asked(world, task, by, yielded, t);
             return self.put(world, task, worker, placement, t);
         }
         world.counters(worker).wakes_self += 1;
@@ -31,7 +31,7 @@ impl Shipped {
 
     fn wake_foreign(&mut self, world: &mut World, task: TaskId, t: &mut Nanos) {
         let placement = if world.policy.groups_on() {
-            self.asked(world, task, None, false, *t)
+            self.asked(world, task, None, false, t)
         } else {
             Placement::Injector { llc: LlcId(0) }
         };
@@ -39,15 +39,26 @@ impl Shipped {
     }
 
     /// The policy's answer for a task that was woken.
-    fn asked(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, yielded: bool, t: Nanos) -> Placement {
+    fn asked(
+        &mut self,
+        world: &mut World,
+        task: TaskId,
+        by: Option<WorkerId>,
+        yielded: bool,
+        t: &mut Nanos,
+    ) -> Placement {
         let home = world.tasks[task.index()].policy.home.index().min(self.groups.len() - 1);
-        let view = self.wake_view(world, by, home, yielded, t);
+        let mut view = self.wake_view(world, by, home, yielded, *t);
+        if self.aggregates && !yielded {
+            view.coupling = self.coupling_view(world, task, by, t);
+        }
         let rng = match by {
             Some(by) => &mut self.workers[by.index()].rng,
             None => &mut self.rng,
         };
-        let task = &mut world.tasks[task.index()].policy;
-        let (placement, reason) = world.policy.place_wake_because(&view, task, rng);
+        let state = &mut world.tasks[task.index()].policy;
+        let (placement, reason) = world.policy.place_wake_because(&view, state, rng);
+        self.note_pull(&view.coupling, placement, state);
         if let Some(by) = by {
             world.counters(by).count_reason(reason, placement);
         }
@@ -57,7 +68,7 @@ impl Shipped {
     /// Queues a new task.
     pub(super) fn spawn(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, t: &mut Nanos) {
         let placement = if world.policy.groups_on() {
-            let view = self.spawn_view(world, by);
+            let view = self.spawn_view(world, task, by);
             let rng = match by {
                 Some(by) => &mut self.workers[by.index()].rng,
                 None => &mut self.rng,
@@ -131,7 +142,14 @@ impl Shipped {
         }
     }
 
-    fn publish(&mut self, world: &mut World, task: TaskId, placement: Placement, by: Option<WorkerId>, t: &mut Nanos) {
+    pub(super) fn publish(
+        &mut self,
+        world: &mut World,
+        task: TaskId,
+        placement: Placement,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) {
         match placement {
             Placement::Group { group, claim } => self.publish_group(world, task, group.index(), claim, by, t),
             Placement::IdleInLlc { llc, fallback } => match self.search_in_llc(world, llc, by, t) {
@@ -151,6 +169,12 @@ impl Shipped {
     /// Tells the policy that a wake placed the task with the worker in `seat`.
     fn note_move(&self, world: &mut World, task: TaskId, seat: Seat, by: Option<WorkerId>, now: Nanos) {
         let worker = world.policy.plan.groups[seat.group].members[usize::from(seat.member)];
+        let home = world.tasks[task.index()].policy.home;
+        let home = world.policy.plan.groups.get(home.index()).map(|group| group.llc);
+        if let Some(by) = by {
+            let changes_cache = home != Some(world.space.llc(worker));
+            world.counters(by).set_moves += u64::from(changes_cache);
+        }
         world.policy.moved(&mut world.tasks[task.index()].policy, worker, now);
         if let Some(by) = by {
             world.counters(by).wakes_found += 1;
@@ -164,6 +188,20 @@ impl Shipped {
             world.counters(by).wakes_injector += 1;
         }
         self.injectors[index].push(world, task, by, t);
+        let queued = self.injectors[index].len();
+        self.announce_to_anyone(world, queued, llc, by, t);
+    }
+
+    /// Something was put into a queue that anyone may drain and that has so many tasks now: wakes somebody, near `llc` first,
+    /// if that is owed or pays.
+    pub(super) fn announce_to_anyone(
+        &mut self,
+        world: &mut World,
+        queued: usize,
+        llc: LlcId,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) {
         if let Some(by) = by {
             t.0 += self.sleepers.read_shared(world, by).0;
         }
@@ -173,7 +211,7 @@ impl Shipped {
             searching: 0,
             sentinel: self.sleepers.has_sentinel(),
             running: workers.saturating_sub(idle),
-            queued: len(self.injectors[index].len()),
+            queued: len(queued),
             average_run: self.average_run(),
             wake_cost: self.wake_cost,
         };
@@ -296,7 +334,7 @@ impl Shipped {
         let Some(worker) = by else {
             return self.claim_in_llc(world, llc, 0, None, t);
         };
-        let util = self.utilisation(world, llc.index());
+        let util = self.utilisation(llc.index());
         let me = &mut self.workers[worker.index()];
         let how = world.policy.search(&mut me.probes, util, me.clock);
         let mut probed = None;
@@ -335,7 +373,7 @@ impl Shipped {
         met
     }
 
-    fn claim_in_llc(
+    pub(super) fn claim_in_llc(
         &mut self,
         world: &mut World,
         llc: LlcId,

@@ -64,15 +64,15 @@ impl Shipped {
             return Some(task);
         }
         let home = world.policy.plan.workers[worker.index()].llc;
-        let limits = (
-            world.policy.config.wake_groups.rescue_llc,
-            world.policy.config.wake_groups.rescue_any,
-        );
+        let overdue = world.policy.config.wake_groups.rescue_llc;
         let near = self
             .steal_in(world, worker, home, BATCH, rescue, t)
-            .or_else(|| self.take_overdue(world, worker, home, limits.0, t));
+            .or_else(|| self.take_overdue(world, worker, home, overdue, t));
         if near.is_some() {
             return near;
+        }
+        if let Some(task) = self.search_exports(world, worker, rescue, t) {
+            return Some(task);
         }
         let on_node = world.policy.plan.llcs[home.index()].others_on_node;
         for i in 0..world.policy.plan.llcs[home.index()].others.len() {
@@ -82,13 +82,7 @@ impl Shipped {
             if !rescue && !me.gates.attempt(level, &mut me.rng) {
                 continue;
             }
-            let found = self
-                .take_injector(world, worker, llc, BATCH, t)
-                .or_else(|| self.take_overdue(world, worker, llc, limits.1, t))
-                .or_else(|| {
-                    let most = self.allowed(world, worker, llc, level, rescue, *t);
-                    self.steal_in(world, worker, llc, most, rescue, t)
-                });
+            let found = self.search_far(world, worker, llc, rescue, t);
             self.workers[worker.index()].gates.record(level, found.is_some());
             if found.is_some() {
                 return found;
@@ -97,20 +91,9 @@ impl Shipped {
         if rescue { self.rescue(world, worker, t) } else { None }
     }
 
-    /// How many tasks may be stolen from a cache: what policy 6 allows across nodes.
-    fn allowed(&self, world: &World, thief: WorkerId, llc: LlcId, level: Level, rescue: bool, t: Nanos) -> usize {
-        if level != Level::Machine || rescue {
-            return BATCH;
-        }
-        let node = world.policy.plan.llcs[llc.index()].node;
-        let view = self.remote_view(world, thief, node, t);
-        let allowed = world.policy.steal_remote(&view);
-        usize::try_from(allowed).unwrap_or(BATCH).min(BATCH)
-    }
-
     /// Steals from the workers of one cache, from a random one on: half of what the first one has that has something, at
     /// most `most`.
-    fn steal_in(
+    pub(super) fn steal_in(
         &mut self,
         world: &mut World,
         thief: WorkerId,
@@ -201,26 +184,8 @@ impl Shipped {
     pub(super) fn anything_shared(&mut self, world: &World, worker: WorkerId, t: &mut Nanos) -> bool {
         let group = world.policy.plan.workers[worker.index()].group.index();
         t.0 += world.cost.search_step * self.injectors.len() as u64;
-        self.groups[group].look(world, worker, t) || self.injectors.iter().any(|injector| !injector.is_empty())
-    }
-
-    /// Whether there is anything that a worker must not, or need not, sleep beside.
-    pub(super) fn final_look(&mut self, world: &World, worker: WorkerId, everything: bool, t: &mut Nanos) -> bool {
-        if self.anything_shared(world, worker, t) {
-            return true;
-        }
-        let plan = &world.policy.plan;
-        let (space, cost) = (&world.space, &world.cost);
-        let mut look = |victim: usize| {
-            let other = &mut self.workers[victim];
-            t.0 += cost.search_step + other.line.read(worker, space, cost).0;
-            other.is_worth(*t)
-        };
-        if everything {
-            (0..plan.workers.len()).any(look)
-        } else {
-            let llc = plan.workers[worker.index()].llc;
-            plan.llcs[llc.index()].workers.iter().any(|victim| look(victim.index()))
-        }
+        self.groups[group].look(world, worker, t)
+            || self.injectors.iter().any(|injector| !injector.is_empty())
+            || self.exports.iter().any(|queue| !queue.is_empty())
     }
 }

@@ -243,13 +243,14 @@ impl Sleepers {
 impl Shipped {
     /// Out of work: looks at the queues that it shares, then searches.
     pub(super) fn dry(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
+        let mut t = t;
         self.judge_theft(world, worker, t);
-        let mut at = t;
-        if let Some(task) = self.take_near(world, worker, &mut at) {
-            world.counters(worker).overhead_ns += at.since(t).0;
-            return self.run(world, worker, task, at);
+        self.run_dry(world, worker, &mut t);
+        if let Some(task) = self.take_near(world, worker, &mut t) {
+            return self.run(world, worker, task, t);
         }
-        self.search_from(world, worker, false, false, at)
+        self.note_busy(world, worker, false, t);
+        self.search_from(world, worker, false, false, t)
     }
 
     /// What is looked at before a worker counts itself among the searchers.
@@ -260,7 +261,8 @@ impl Shipped {
         let me = &mut self.workers[worker.index()];
         me.clock = *t;
         me.countdown = me.interval;
-        if !me.deque.is_empty() {
+        self.note_busy(world, worker, true, *t);
+        if !self.workers[worker.index()].deque.is_empty() {
             self.offer(world, worker, t);
         }
         self.name_successor(world, worker, t);
@@ -294,10 +296,14 @@ impl Shipped {
     /// The search has found something: stops searching, wakes others for what else there is.
     pub(super) fn found(&mut self, world: &mut World, worker: WorkerId, task: TaskId, rescue: bool, t: Nanos) -> Next {
         let mut t = t;
+        self.note_busy(world, worker, true, t);
         let last = self.sleepers.stop_search(world, worker, &mut t);
         world.counters(worker).rescues += u64::from(rescue);
         if !self.workers[worker.index()].deque.is_empty() || (last && self.anything_shared(world, worker, &mut t)) {
             self.offer(world, worker, &mut t);
+        }
+        if last {
+            self.pass_on(world, worker, &mut t);
         }
         self.name_successor(world, worker, &mut t);
         self.run(world, worker, task, t)
@@ -342,6 +348,7 @@ impl Shipped {
     /// The sentinel's interval has ended.
     pub(super) fn sentinel_look(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
         world.counters(worker).sentinel_looks += 1;
+        self.sample_loads(world, t);
         let interval = world.policy.config.sentinel_interval;
         match self.look(world, worker, t) {
             Look::Stuck => {

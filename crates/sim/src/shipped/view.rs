@@ -1,8 +1,12 @@
 //! What the policy is told: the simulated machine as it is now, in the fields that the runtime fills.
 
-use quadrille_policy::{CouplingView, GroupMask, Nanos, NodeId, RemoteStealView, SpawnView, WakeView, WorkerId};
+use quadrille_policy::{
+    CouplingView, GroupMask, LlcId, Nanos, NodeId, Policy, RemoteStealView, SpawnView, WakeView, WorkerId,
+};
 
 use super::Shipped;
+use super::sleep::Sleepers;
+use crate::workload::TaskId;
 use crate::world::World;
 
 impl Shipped {
@@ -25,78 +29,110 @@ impl Shipped {
             home_idle: GroupMask(self.sleepers.members(home)),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
             home_oldest: self.groups[home].age(now),
-            llc_util: self.utilisation(world, llc),
+            llc_util: self.utilisation(llc),
             llc_has_idle: self.sleepers.idle_in_llc(llc) > 0,
             coupling: CouplingView::default(),
         }
     }
 
     /// For a new task.
-    pub(super) fn spawn_view(&self, world: &World, spawner: Option<WorkerId>) -> SpawnView {
+    pub(super) fn spawn_view(&mut self, world: &World, task: TaskId, spawner: Option<WorkerId>) -> SpawnView {
         let plan = &world.policy.plan;
-        let node = spawner.map_or(0, |worker| plan.workers[worker.index()].node.index());
-        let idle_of = |node: usize| -> u32 {
-            let llcs = plan.nodes[node].llcs.iter();
-            llcs.map(|llc| self.sleepers.idle_in_llc(llc.index())).sum()
-        };
-        let idle = idle_of(node);
-        let most = (0..plan.nodes.len())
-            .map(|node| (node, idle_of(node)))
-            .max_by_key(|(_, idle)| *idle)
-            .unwrap_or((node, idle));
-        SpawnView {
+        let node = spawner.map_or(NodeId(0), |worker| plan.workers[worker.index()].node);
+        let (running, idle) = self.awake_on_node(world, node);
+        let nodes = (0..plan.nodes.len()).map(|node| NodeId(u16::try_from(node).unwrap_or(0)));
+        let most = nodes
+            .map(|node| (node, self.awake_on_node(world, node).1))
+            .max_by_key(|(_, idle)| *idle);
+        let mut view = SpawnView {
             spawner,
-            node_running: len(plan.nodes[node].workers.len()).saturating_sub(idle),
+            node_running: running,
             node_idle: idle,
-            most_idle: (NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
+            most_idle: most.unwrap_or((node, idle)),
             spread: None,
             preferred: None,
+        };
+        if self.aggregates {
+            let state = &world.tasks[task.index()];
+            let set = state.policy.set;
+            let known = self.sets.look(set).policy;
+            view.preferred = known.preferred;
+            if known.spread || set.is_spread() {
+                let any = || match spawner {
+                    Some(by) => self.workers[by.index()].rng.below(u32::MAX),
+                    None => set.number(),
+                };
+                view.spread = Some(state.turn.unwrap_or_else(any));
+            }
         }
+        view
     }
 
-    /// For a thief that looks at another node.
-    pub(super) fn remote_view(&self, world: &World, thief: WorkerId, node: NodeId, t: Nanos) -> RemoteStealView {
-        let plan = &world.policy.plan.nodes[node.index()];
-        let idle: u32 = plan.llcs.iter().map(|llc| self.sleepers.idle_in_llc(llc.index())).sum();
-        let queued = plan
-            .workers
-            .iter()
-            .map(|worker| self.workers[worker.index()].deque.len());
-        let groups = plan
-            .llcs
-            .iter()
-            .flat_map(|llc| &world.policy.plan.llcs[llc.index()].groups);
-        let here = world.policy.plan.workers[thief.index()].node;
-        let near = world.policy.plan.nodes[here.index()].llcs.iter();
+    /// For a thief behind `own` that looks at the queues behind `llc`, having found nothing for so long.
+    pub(super) fn steal_view(
+        &self,
+        world: &World,
+        own: LlcId,
+        llc: LlcId,
+        dry_for: Nanos,
+        skips: u8,
+        now: Nanos,
+    ) -> RemoteStealView {
+        let plan = &world.policy.plan;
+        let (here, there) = (&plan.llcs[own.index()], &plan.llcs[llc.index()]);
+        let ((running, idle), (_, idle_here), workers) = if plan.nodes.len() > 1 {
+            let workers = &plan.nodes[there.node.index()].workers;
+            let counts = (
+                self.awake_on_node(world, there.node),
+                self.awake_on_node(world, here.node),
+            );
+            (counts.0, counts.1, workers)
+        } else {
+            let counts = (self.awake_in_llc(world, llc), self.awake_in_llc(world, own));
+            (counts.0, counts.1, &there.workers)
+        };
+        let in_deques: usize = workers.iter().map(|w| self.workers[w.index()].deque.len()).sum();
+        let exports = &self.exports[llc.index()];
+        let in_queues = self.injectors[llc.index()].len() + exports.len();
         RemoteStealView {
-            node,
-            llc: plan.llcs.first().copied().unwrap_or_default(),
-            skips: 0,
+            node: there.node,
+            llc,
+            dry_for,
+            skips,
+            running,
             idle,
-            idle_here: near.map(|llc| self.sleepers.idle_in_llc(llc.index())).sum(),
-            dry_for: self.workers[thief.index()]
-                .dry_since
-                .map_or(Nanos(0), |since| t.since(since)),
-            running: len(plan.workers.len()).saturating_sub(idle),
-            queued: len(queued.sum()),
-            oldest: groups
-                .map(|group| self.groups[group.index()].age(t))
-                .max()
-                .unwrap_or_default(),
+            idle_here,
+            queued: len(in_deques + in_queues),
+            oldest: exports.age(now),
         }
     }
 
-    /// Share of a last-level cache's workers that are awake, in 1/1024.
-    pub(super) fn utilisation(&self, world: &World, llc: usize) -> u16 {
-        let workers = len(world.policy.plan.llcs[llc].workers.len());
-        let awake = workers.saturating_sub(self.sleepers.idle_in_llc(llc));
-        u16::try_from(awake * 1024 / workers.max(1)).unwrap_or(1024)
+    /// Workers of a node that are awake, and idle ones.
+    pub(super) fn awake_on_node(&self, world: &World, node: NodeId) -> (u32, u32) {
+        let plan = &world.policy.plan.nodes[node.index()];
+        let idle = plan.llcs.iter().map(|llc| self.sleepers.idle_in_llc(llc.index())).sum();
+        (len(plan.workers.len()).saturating_sub(idle), idle)
+    }
+
+    fn awake_in_llc(&self, world: &World, llc: LlcId) -> (u32, u32) {
+        let workers = len(world.policy.plan.llcs[llc.index()].workers.len());
+        let idle = self.sleepers.idle_in_llc(llc.index());
+        (workers.saturating_sub(idle), idle)
     }
 
     /// Average run of a task as the workers last published it; the longest of the first few.
     pub(super) fn average_run(&self) -> Nanos {
         let first = self.workers.iter().take(4);
         first.map(|worker| worker.average_run).max().unwrap_or_default()
+    }
+}
+
+impl Sleepers {
+    /// Share of a last-level cache's workers that are awake, in 1/1024.
+    pub(super) fn awake_share(&self, policy: &Policy, llc: usize) -> u16 {
+        let workers = len(policy.plan.llcs[llc].workers.len());
+        let awake = workers.saturating_sub(self.idle_in_llc(llc));
+        u16::try_from(awake * 1024 / workers.max(1)).unwrap_or(1024)
     }
 }
 

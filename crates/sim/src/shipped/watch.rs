@@ -69,7 +69,8 @@ impl Shipped {
         rounds.last = now;
         let recent = interval <= 2 * world.policy.config.sentinel_interval.0;
         let mut active = false;
-        let mut reason = self.injectors.iter().any(|injector| !injector.is_empty());
+        let mut reason = self.injectors.iter().any(|injector| !injector.is_empty())
+            || self.exports.iter().any(|queue| !queue.is_empty());
         for other in 0..self.workers.len() {
             let (advanced, stuck) = self.look_at(world, observer, other);
             let queued = self.workers[other].deque.len() as u64;
@@ -113,8 +114,13 @@ impl Shipped {
         let limit = world.policy.config.wake_groups.rescue_any;
         let room = self.room(world, worker).min(BATCH);
         let own = llc == world.space.llc(worker);
-        let injected = if own { None } else { self.take_injector(world, worker, llc, room, t) };
-        injected.or_else(|| self.take_overdue(world, worker, llc, limit, t))
+        let found = self
+            .take_exported(world, worker, llc, room, t)
+            .or_else(|| self.take_overdue(world, worker, llc, limit, t));
+        if own {
+            return found;
+        }
+        found.or_else(|| self.take_injector(world, worker, llc, room, t))
     }
 
     /// How many tasks more a worker comes to before an observer looks again, at least one.
@@ -180,7 +186,8 @@ impl Shipped {
             .any(|other| !other.deque.is_empty() || other.slot.is_some());
         let queued = left
             || self.groups.iter().any(|group| !group.is_empty())
-            || self.injectors.iter().any(|injector| !injector.is_empty());
+            || self.injectors.iter().any(|injector| !injector.is_empty())
+            || self.exports.iter().any(|queue| !queue.is_empty());
         if queued {
             self.keep_watch(world, world.space.llc(worker), Some(worker), t);
         }

@@ -136,8 +136,23 @@ pub struct Touch {
 /// A task to be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewTask {
-    /// Coupling set: tasks that share data; 0 is none.
-    pub set: u32,
+    /// Which tasks it shares data with. Default: those that it descends from.
+    pub kin: Kin,
+}
+
+/// Which tasks a new one is said to share data with: its coupling set (policy 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kin {
+    /// The set of the task that makes it. A first task has one of its own, for all that descend from it.
+    #[default]
+    Inherited,
+    /// The program of this number: as if one task had made all of it. Nothing is declared; the set is like a process is to
+    /// the kernel.
+    Program(u32),
+    /// The set of this number, declared as `quadrille::TaskGroup` does.
+    Declared(u32),
+    /// The same, declared to want a last-level cache each.
+    Spread(u32),
 }
 
 /// What carries the messages of a channel.

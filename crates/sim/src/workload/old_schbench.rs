@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use quadrille_policy::Nanos;
 
-use super::{Context, NewTask, Setup, Step, TaskId, Workload, text};
+use super::{Context, Kin, NewTask, Setup, Step, TaskId, Workload, text};
 
-/// The coupling set of all tasks: they are one program.
-const SET: u32 = 1;
+/// All tasks are one program.
+const PROGRAM: Kin = Kin::Program(1);
 
 /// Messengers with workers. A worker computes, puts itself on its messenger's list, wakes it and waits. The messenger
 /// sleeps for `sleep` and up to a quarter more, takes one time stamp and wakes its whole list. Samples are the times from
@@ -128,7 +128,7 @@ impl Workload for OldSchbench {
 
     fn start(&mut self, setup: &mut Setup<'_>) {
         for _ in 0..self.messengers + self.workers {
-            setup.task(NewTask { set: SET });
+            setup.task(NewTask { kin: PROGRAM });
         }
         self.state = State {
             messengers: vec![Messenger::default(); self.messengers as usize],

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use quadrille_policy::Nanos;
 
-use super::{ChannelId, ChannelSpec, Context, NewTask, Setup, Step, TaskId, Transport, Workload, text};
+use super::{ChannelId, ChannelSpec, Context, Kin, NewTask, Setup, Step, TaskId, Transport, Workload, text};
 
-/// The coupling set of all clients; they are one program.
-const CLIENTS: u32 = 1;
-/// The coupling set of all servers.
-const SERVERS: u32 = 2;
+/// All clients are one program.
+const CLIENTS: Kin = Kin::Program(1);
+/// All servers are another.
+const SERVERS: Kin = Kin::Program(2);
 
 /// `pairs` clients, each with a server of its own: the client sends a request and waits for the answer. Units of work are
 /// transactions, samples their times.
@@ -160,8 +160,8 @@ impl Workload for Rpc {
                 setup.channel(spec);
                 setup.channel(spec);
             }
-            setup.task(NewTask { set: CLIENTS });
-            setup.task(NewTask { set: SERVERS });
+            setup.task(NewTask { kin: CLIENTS });
+            setup.task(NewTask { kin: SERVERS });
         }
         self.state.tasks = vec![Progress::default(); 2 * self.pairs as usize];
     }

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use quadrille_policy::Nanos;
 
-use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
+use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
-/// The coupling set of all tasks: they are one program.
-const SET: u32 = 1;
+/// All tasks are one program.
+const PROGRAM: Kin = Kin::Program(1);
 
 /// One messenger and many workers. A worker posts and waits, and the messenger answers at once. Then the request begins:
 /// the worker sleeps, goes through its memory and computes. Samples are times of requests, units of work are requests; the
@@ -115,9 +115,9 @@ impl Workload for Schbench {
         if self.workers == 0 {
             self.workers = u32::try_from(setup.workers()).unwrap_or(u32::MAX);
         }
-        setup.task(NewTask { set: SET });
+        setup.task(NewTask { kin: PROGRAM });
         for _ in 0..self.workers {
-            setup.task(NewTask { set: SET });
+            setup.task(NewTask { kin: PROGRAM });
             setup.memory(MemorySpec {
                 bytes: u64::from(self.footprint.max(1)) << 10,
             });

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
+use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
 /// One task makes the others. Half of them read a field of one struct, half increment another, `rounds` times each; the
 /// struct is one cache line. The time of the whole is [`Report::time`](crate::Report::time). Units of work are accesses.
@@ -15,7 +15,7 @@ pub struct Sharing {
     pub tasks: u32,
     /// Rounds of each. Default 20,000; the program's 1e9 take no other turn.
     pub rounds: u32,
-    /// Whether they are declared to share data: one coupling set. Default no.
+    /// Whether they are declared to share data, as `quadrille::TaskGroup` does. Default no.
     pub declared: bool,
     state: State,
 }
@@ -44,7 +44,11 @@ impl Default for Sharing {
 impl Sharing {
     fn new_task(&self) -> NewTask {
         NewTask {
-            set: u32::from(self.declared),
+            kin: if self.declared {
+                Kin::Declared(1)
+            } else {
+                Kin::Inherited
+            },
         }
     }
 }

@@ -5,9 +5,6 @@ use std::str::FromStr;
 
 use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
-/// The coupling set of all tasks: they are one program, although they share nothing.
-const SET: u32 = 1;
-
 /// Tasks that copy, scale, add or triad arrays of their own, without end. One task makes the others, as a program would.
 /// Units of work are KiB moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +56,7 @@ impl Workload for Stream {
         if self.tasks == 0 {
             self.tasks = u32::try_from(setup.workers()).unwrap_or(u32::MAX);
         }
-        setup.task(NewTask { set: SET });
+        setup.task(NewTask::default());
         for _ in 0..self.tasks * self.arrays() {
             setup.memory(MemorySpec {
                 bytes: u64::from(self.array) << 20,
@@ -77,7 +74,7 @@ impl Workload for Stream {
                 return Step::Exit;
             }
             self.state.spawned += 1;
-            return Step::Spawn(NewTask { set: SET });
+            return Step::Spawn(NewTask::default());
         }
         let arrays = self.arrays();
         let streamer = task.0 - 1;

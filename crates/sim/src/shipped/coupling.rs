@@ -1,0 +1,150 @@
+//! Coupling sets as the scheduler sees them: who runs which, what is told of them, what a wake wants to know.
+
+use quadrille_policy::{
+    CouplingView, GroupId, Ledger, LlcId, LlcView, Nanos, Placement, Share, TaskPolicy, Wakees, WorkerId,
+};
+
+use super::Shipped;
+use super::sets::Known;
+use crate::kin;
+use crate::workload::TaskId;
+use crate::world::World;
+
+/// What a worker keeps for policy 3.
+#[derive(Debug, Default)]
+pub(super) struct Coupled {
+    ledger: Ledger,
+    /// When the ledger was told last.
+    told: Nanos,
+    pub(super) load: Load,
+    wakees: Wakees,
+}
+
+/// How busy the worker's cache is and the least busy one of the others, as of some time ago.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Load {
+    pub(super) at: Nanos,
+    pub(super) util: u16,
+    pub(super) least_util: u16,
+    /// `None`: no other has an idle worker who may take our tasks.
+    pub(super) least: Option<LlcId>,
+}
+
+impl Shipped {
+    /// Notes which task is about to run, and so which set.
+    #[inline]
+    pub(super) fn enter_set(&mut self, world: &mut World, worker: WorkerId, task: TaskId, t: &mut Nanos) {
+        let set = world.tasks[task.index()].policy.set;
+        let ledger = &mut self.workers[worker.index()].coupled.ledger;
+        if let Some(evicted) = ledger.charge(set, kin::name(task)) {
+            self.tell(world, worker, evicted, t);
+        }
+    }
+
+    /// Divides the time since the last look among those who ran, and tells of them once an epoch.
+    pub(super) fn settle(&mut self, world: &mut World, worker: WorkerId, elapsed: Nanos, t: &mut Nanos) {
+        let Coupled { ledger, told, .. } = &mut self.workers[worker.index()].coupled;
+        ledger.settle(elapsed);
+        if t.since(*told) < world.policy.config.aggregation.epoch {
+            return;
+        }
+        *told = *t;
+        for share in ledger.take() {
+            self.tell(world, worker, share, t);
+        }
+    }
+
+    /// There is nothing left to do: notes since when, and who has run until now.
+    pub(super) fn run_dry(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
+        let me = &mut self.workers[worker.index()];
+        (me.dry_since, me.skips) = (Some(*t), 0);
+        if self.aggregates {
+            let elapsed = t.since(me.clock);
+            me.clock = *t;
+            self.settle(world, worker, elapsed, t);
+        }
+    }
+
+    /// Tells others of a set that this worker ran; at the end of the set's epoch, asks what it prefers.
+    fn tell(&mut self, world: &mut World, worker: WorkerId, share: Share, t: &mut Nanos) {
+        let ttl = world.policy.config.aggregation.ttl;
+        let (told, books) = self.sets.add(share, world.space.llc(worker), *t, ttl);
+        t.0 += books.write(world.when(*t), worker, &world.space, &world.cost).0;
+        if !told.is_due {
+            return;
+        }
+        let Self { sets, sleepers, .. } = self;
+        let util = |llc: LlcId| sleepers.awake_share(&world.policy, llc.index());
+        if sets.end_epoch(&world.policy, share.number, told, *t, util)
+            && let Some(head) = sets.head(share.number)
+        {
+            t.0 += head.write(world.when(*t), worker, &world.space, &world.cost).0;
+        }
+    }
+
+    /// What a wake wants to know of the task and its set; notes who wakes whom, if a worker does.
+    pub(super) fn coupling_view(
+        &mut self,
+        world: &mut World,
+        task: TaskId,
+        by: Option<WorkerId>,
+        t: &mut Nanos,
+    ) -> CouplingView {
+        let state = world.tasks[task.index()].policy;
+        let Some(by) = by else {
+            return self.set_view(world, &state);
+        };
+        if let Some(head) = self.sets.head(state.set.number()) {
+            t.0 += head.read(by, &world.space, &world.cost).0;
+        }
+        let mut view = self.set_view(world, &state);
+        if let Some(preferred) = view.preferred {
+            t.0 += self.sleepers.read_llc(world, preferred.llc.index(), by).0;
+        }
+        let waker = world.running(by).map_or(0, kin::name);
+        let me = &mut self.workers[by.index()];
+        view.wakees = me.coupled.wakees.note(waker, kin::name(task), me.clock);
+        if world.policy.couple(&mut world.tasks[task.index()].policy, by) {
+            view.waker = Some(self.llc_view(world, world.space.llc(by), state.home));
+        }
+        view
+    }
+
+    fn set_view(&self, world: &World, task: &TaskPolicy) -> CouplingView {
+        let Known { policy, pulls } = self.sets.look(task.set);
+        let home = world.policy.plan.groups.get(task.home.index()).map(|group| group.llc);
+        let preferred = policy.preferred.filter(|llc| Some(*llc) != home);
+        CouplingView {
+            preferred: preferred.map(|llc| self.llc_view(world, llc, task.home)),
+            pulls: pulls > 0,
+            ..CouplingView::default()
+        }
+    }
+
+    /// Of a cache that a task at `home` might move to.
+    fn llc_view(&self, world: &World, llc: LlcId, home: GroupId) -> LlcView {
+        let plan = &world.policy.plan;
+        let node = plan.llcs[llc.index()].node;
+        let leaves_node = plan.groups.get(home.index()).is_some_and(|home| home.node != node);
+        LlcView {
+            llc,
+            util: self.sleepers.awake_share(&world.policy, llc.index()),
+            has_idle: self.sleepers.idle_in_llc(llc.index()) > 0,
+            node_running: if leaves_node {
+                self.awake_on_node(world, node).0
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Tells the set that a task follows its preference: one less does in this epoch.
+    pub(super) fn note_pull(&mut self, coupling: &CouplingView, placement: Placement, task: &TaskPolicy) {
+        if coupling.pulls
+            && let Placement::IdleInLlc { llc, .. } = placement
+            && coupling.preferred.is_some_and(|preferred| preferred.llc == llc)
+        {
+            self.sets.take_pull(task.set);
+        }
+    }
+}
