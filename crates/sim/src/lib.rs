@@ -58,6 +58,6 @@ pub use quadrille_policy::{Config, Nanos};
 pub use scheduler::Model;
 pub use simulation::{Simulation, SimulationError};
 pub use workload::{
-    ChannelId, ChannelSpec, Context, Hackbench, Kin, MemoryId, MemorySpec, NewTask, OldSchbench, Rpc, Schbench, Setup,
-    Sharing, Step, Stream, Table, TaskId, Touch, Transport, Workload, parse_workload,
+    ChannelId, ChannelSpec, Context, Hackbench, Kin, Kinship, MemoryId, MemorySpec, NewTask, OldSchbench, Rpc,
+    Schbench, Setup, Sharing, Step, Stream, Table, TaskId, Touch, Transport, Workload, parse_workload,
 };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{ChannelId, ChannelSpec, Context, NewTask, Setup, Step, TaskId, Transport, Workload};
+use super::{ChannelId, ChannelSpec, Context, Kin, NewTask, Setup, Step, TaskId, Transport, Workload};
 
 /// Groups of `fds` senders and `fds` receivers. Each receiver has one channel, and a sender writes one message to each
 /// of its group in turn, `loops` times.
@@ -29,7 +29,23 @@ pub struct Hackbench {
     pub via: Transport,
     /// Messages that a channel holds; 0: as many as fit into 64 KiB. Default 0.
     pub capacity: u32,
+    /// Who is whose kin. Default one program.
+    pub kinship: Kinship,
     state: State,
+}
+
+/// Which of the tasks are one coupling set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kinship {
+    /// All: they are threads of one program.
+    #[default]
+    Program,
+    /// None: every task is a program, as those that hackbench makes without `--threads`.
+    Alone,
+    /// Those of a group, each declared as a set.
+    Groups,
+    /// All, declared as one set.
+    Declared,
 }
 
 /// Where the senders and receivers are.
@@ -48,6 +64,7 @@ impl Default for Hackbench {
             bytes: 100,
             via: Transport::Channel,
             capacity: 0,
+            kinship: Kinship::Program,
             state: State::default(),
         }
     }
@@ -62,6 +79,15 @@ impl Hackbench {
     #[must_use]
     pub fn tasks(&self) -> u64 {
         2 * u64::from(self.groups) * u64::from(self.fds)
+    }
+
+    fn kin(&self, group: u32) -> Kin {
+        match self.kinship {
+            Kinship::Program => Kin::Program(1),
+            Kinship::Alone => Kin::Inherited,
+            Kinship::Groups => Kin::Declared(group + 1),
+            Kinship::Declared => Kin::Declared(1),
+        }
     }
 
     /// Channel `i` belongs to receiver `i` of all.
@@ -91,8 +117,10 @@ impl Workload for Hackbench {
         for _ in 0..self.groups * self.fds {
             setup.channel(spec);
         }
-        for _ in 0..self.tasks() {
-            setup.task(NewTask::default());
+        for group in 0..self.groups {
+            for _ in 0..2 * self.fds {
+                setup.task(NewTask { kin: self.kin(group) });
+            }
         }
         self.state.counts = vec![0; usize::try_from(self.tasks()).unwrap_or_default()];
     }
@@ -123,7 +151,8 @@ impl Workload for Hackbench {
 impl FromStr for Hackbench {
     type Err = String;
 
-    /// `name=value,…` with `g` (groups), `f` (fds), `l` (loops), `s` (bytes), `c` (capacity), `via` (channel or pipe).
+    /// `name=value,…` with `g` (groups), `f` (fds), `l` (loops), `s` (bytes), `c` (capacity), `sets` (program,
+    /// none, groups or declared), `via` (channel or pipe).
     fn from_str(text: &str) -> Result<Self, String> {
         let mut hackbench = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -142,10 +171,19 @@ impl FromStr for Hackbench {
                 "l" => hackbench.loops = u64::from(number(0)?),
                 "s" => hackbench.bytes = number(1)?,
                 "c" => hackbench.capacity = number(0)?,
+                "sets" if value == "program" => hackbench.kinship = Kinship::Program,
+                "sets" if value == "none" => hackbench.kinship = Kinship::Alone,
+                "sets" if value == "groups" => hackbench.kinship = Kinship::Groups,
+                "sets" if value == "declared" => hackbench.kinship = Kinship::Declared,
+                "sets" => {
+                    return Err(format!(
+                        "hackbench sets={value}: expected program, none, groups or declared"
+                    ));
+                }
                 "via" if value == "channel" => hackbench.via = Transport::Channel,
                 "via" if value == "pipe" => hackbench.via = Transport::Pipe,
                 "via" => return Err(format!("hackbench via={value}: expected channel or pipe")),
-                _ => return Err(format!("hackbench `{name}`: expected g, f, l, s, c or via")),
+                _ => return Err(format!("hackbench `{name}`: expected g, f, l, s, c, sets or via")),
             }
         }
         if hackbench.tasks() > 1 << 20 {
@@ -166,6 +204,12 @@ impl fmt::Display for Hackbench {
         if self.capacity != 0 {
             write!(f, ",c={}", self.capacity)?;
         }
+        match self.kinship {
+            Kinship::Program => {}
+            Kinship::Alone => f.write_str(",sets=none")?,
+            Kinship::Groups => f.write_str(",sets=groups")?,
+            Kinship::Declared => f.write_str(",sets=declared")?,
+        }
         match self.via {
             Transport::Channel => f.write_str(",via=channel"),
             Transport::Pipe => f.write_str(",via=pipe"),
@@ -183,6 +227,9 @@ mod tests {
             "g=10,f=20,l=0,s=100,via=channel",
             "g=1,f=2,l=3,s=4,via=pipe",
             "g=1,f=2,l=3,s=4,c=5,via=channel",
+            "g=1,f=2,l=3,s=4,sets=none,via=channel",
+            "g=1,f=2,l=3,s=4,sets=groups,via=channel",
+            "g=1,f=2,l=3,s=4,sets=declared,via=channel",
         ] {
             assert_eq!(text.parse::<Hackbench>().unwrap().to_string(), text);
         }
@@ -195,7 +242,8 @@ mod tests {
             ("g=0", "from 1 on"),
             ("l=-1", "from 0 on"),
             ("via=fifo", "channel or pipe"),
-            ("x=1", "g, f, l, s, c or via"),
+            ("sets=two", "none, groups or declared"),
+            ("x=1", "g, f, l, s, c, sets or via"),
             ("g=100000,f=100", "1048576 tasks"),
         ] {
             let message = text.parse::<Hackbench>().unwrap_err();

@@ -57,7 +57,7 @@ use std::fmt;
 
 use quadrille_policy::{Nanos, Rng, WorkerId};
 
-pub use self::hackbench::Hackbench;
+pub use self::hackbench::{Hackbench, Kinship};
 pub use self::old_schbench::OldSchbench;
 pub use self::rpc::{Rpc, Table};
 pub use self::schbench::Schbench;
