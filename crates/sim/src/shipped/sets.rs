@@ -8,6 +8,9 @@ use quadrille_policy::{LlcId, Nanos, Policy, PullView, SetId, SetPolicy, SetView
 use crate::kin::ROOTS;
 use crate::line::Line;
 
+/// What is added to simulated times, which begin at zero: no set has run shortly before. About 18 minutes.
+const UPTIME: u64 = 1 << 40;
+
 /// What a wake or a spawn wants to know of a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
@@ -83,6 +86,7 @@ impl Sets {
 
     /// Adds what a worker behind `llc` tells of a set; the line of its books is the teller's to write.
     pub(super) fn add(&mut self, share: Share, llc: LlcId, now: Nanos, ttl: Nanos) -> (Told, &mut Line) {
+        let now = Nanos(now.0 + UPTIME);
         let llcs = self.llcs;
         let (table, index) = self.place(share.number);
         if table.len() <= index {
@@ -120,6 +124,7 @@ impl Sets {
         now: Nanos,
         util: impl Fn(LlcId) -> u16,
     ) -> bool {
+        let now = Nanos(now.0 + UPTIME);
         let config = &policy.config.aggregation;
         let Some(set) = self.find_mut(number) else {
             return false;
@@ -194,7 +199,7 @@ mod tests {
             ns: MS,
             polls: 100,
         };
-        let now = Nanos(1_000 * MS + ms * MS);
+        let now = Nanos(ms * MS);
         let (told, _) = sets.add(share, LlcId(llc), now, TTL);
         if told.is_due {
             sets.end_epoch(policy, set.number(), told, now, |_| 0);

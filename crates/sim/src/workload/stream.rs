@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
 /// Tasks that copy, scale, add or triad arrays of their own, without end. One task makes the others, as a program would.
-/// Units of work are KiB moved.
+/// After each pass they meet at a barrier, as the threads of an OpenMP loop do. Units of work are KiB moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Tasks; 0: one a hardware thread. Default 0.
@@ -15,14 +15,27 @@ pub struct Stream {
     pub reads: u32,
     /// Size of an array, MiB. Default 256: four times the last-level cache or more.
     pub array: u32,
+    /// What a task moves in a pass, MiB; 0: it goes on without meeting the others. Default 0.
+    pub pass: u32,
     state: State,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     spawned: u32,
-    /// By task, without the first: steps done.
-    steps: Vec<u32>,
+    /// By task, without the first.
+    streamers: Vec<Streamer>,
+    /// Those that wait at the barrier, and those that are still to be woken since the last one has arrived.
+    waiting: Vec<TaskId>,
+    waking: Vec<TaskId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Streamer {
+    /// Accesses done.
+    steps: u32,
+    /// Of these in this pass.
+    in_pass: u32,
 }
 
 /// Bytes of an access. Long enough for few events, short enough for tasks to share a node's channels fairly.
@@ -36,6 +49,7 @@ impl Default for Stream {
             tasks: 0,
             reads: 1,
             array: 256,
+            pass: 0,
             state: State::default(),
         }
     }
@@ -64,7 +78,8 @@ impl Workload for Stream {
         }
         self.state = State {
             spawned: 0,
-            steps: vec![0; self.tasks as usize],
+            streamers: vec![Streamer::default(); self.tasks as usize],
+            ..State::default()
         };
     }
 
@@ -78,12 +93,29 @@ impl Workload for Stream {
         }
         let arrays = self.arrays();
         let streamer = task.0 - 1;
-        let Some(steps) = self.state.steps.get_mut(streamer as usize) else {
+        let streamers = self.state.streamers.len();
+        let Some(state) = self.state.streamers.get_mut(streamer as usize) else {
             return Step::Exit;
         };
-        context.done(u64::from(if *steps == 0 { 0 } else { CHUNK_KIB }));
-        let array = *steps % arrays;
-        *steps = steps.wrapping_add(1).max(1);
+        if self.pass > 0 && state.in_pass == self.pass * (1024 / CHUNK_KIB) {
+            state.in_pass = 0;
+            self.state.waiting.push(task);
+            if self.state.waiting.len() < streamers {
+                return Step::Wait;
+            }
+            // The last to arrive wakes the others, who help it.
+            self.state.waking = std::mem::take(&mut self.state.waiting);
+            self.state.waking.pop();
+        }
+        if state.in_pass == 0
+            && let Some(other) = self.state.waking.pop()
+        {
+            return Step::Wake(other);
+        }
+        let array = state.steps % arrays;
+        context.done(u64::from(if state.steps == 0 { 0 } else { CHUNK_KIB }));
+        state.steps = state.steps.wrapping_add(1).max(1);
+        state.in_pass += 1;
         Step::Touch(Touch {
             memory: MemoryId(streamer * arrays + array),
             bytes: u64::from(CHUNK_KIB) << 10,
@@ -99,14 +131,15 @@ impl Workload for Stream {
 impl FromStr for Stream {
     type Err = String;
 
-    /// `name=value,…` with `t` (tasks), `reads` (arrays that are read) and `array` (MiB).
+    /// `name=value,…` with `t` (tasks), `reads` (arrays that are read), `array` and `pass` (MiB).
     fn from_str(text: &str) -> Result<Self, String> {
         let mut made = Self::default();
-        text::read("stream", text, "t, reads or array", |name, value| {
+        text::read("stream", text, "t, reads, array or pass", |name, value| {
             match name {
                 "t" => made.tasks = value,
                 "reads" => made.reads = value,
                 "array" => made.array = value,
+                "pass" => made.pass = value,
                 _ => return false,
             }
             true
@@ -120,9 +153,13 @@ impl FromStr for Stream {
 impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            tasks, reads, array, ..
+            tasks,
+            reads,
+            array,
+            pass,
+            ..
         } = self;
-        write!(f, "t={tasks},reads={reads},array={array}")
+        write!(f, "t={tasks},reads={reads},array={array},pass={pass}")
     }
 }
 
@@ -156,7 +193,7 @@ mod tests {
 
     #[test]
     fn texts_round_trip() {
-        let text = "t=3,reads=2,array=64";
+        let text = "t=3,reads=2,array=64,pass=8";
         assert_eq!(text.parse::<Stream>().unwrap().to_string(), text);
         assert!("reads=0".parse::<Stream>().is_err());
     }
