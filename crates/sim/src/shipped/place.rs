@@ -347,7 +347,9 @@ impl Shipped {
                     .claim_in_group(world, seat.group, Some(seat.member), None, by, t)
             });
         }
-        if probed.is_some() || how == Search::Probe {
+        // Who sends a task to another cache on purpose wants somebody there, not one of two.
+        let on_purpose = self.aggregates && world.space.llc(worker) != llc;
+        if probed.is_some() || (how == Search::Probe && !on_purpose) {
             return probed;
         }
         let from = self.index_in_llc(world, worker) + 1;
@@ -388,15 +390,17 @@ impl Shipped {
             return None;
         }
         let avoid = self.sleepers.sentinel_seat();
-        let groups = world.policy.plan.llcs[llc.index()].groups.len();
-        (0..groups).find_map(|step| {
-            let group = world.policy.plan.llcs[llc.index()].groups[(from + step) % groups].index();
-            if self.sleepers.members(group) == 0 {
-                return None;
-            }
-            let avoid = avoid.filter(|seat| seat.group == group);
-            self.sleepers.claim_in_group(world, group, None, avoid, by, t)
-        })
+        let groups = &world.policy.plan.llcs[llc.index()].groups;
+        let rotated = || {
+            let from = from % groups.len();
+            groups[from..].iter().chain(&groups[..from]).map(|group| group.index())
+        };
+        // One on a core that is idle as a whole, if there is one.
+        let group = rotated()
+            .find(|group| self.sleepers.has_idle_core(*group))
+            .or_else(|| rotated().find(|group| self.sleepers.members(*group) != 0))?;
+        let avoid = avoid.filter(|seat| seat.group == group);
+        self.sleepers.claim_in_group(world, group, None, avoid, by, t)
     }
 
     fn index_in_llc(&self, world: &World, worker: WorkerId) -> usize {

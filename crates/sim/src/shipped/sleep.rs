@@ -1,6 +1,6 @@
 //! How a worker goes to sleep and is woken.
 
-use quadrille_policy::{LlcId, Nanos, Policy, WorkerId};
+use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, Policy, WorkerId};
 
 use super::watch::Look;
 use super::{BATCH, Phase, Shipped};
@@ -43,6 +43,8 @@ pub(super) struct Sleepers {
     /// By worker, and by group its cache.
     seats: Vec<Seat>,
     llc_of: Vec<LlcId>,
+    /// By group: the members of each core; empty if no core of the machine has two workers.
+    cores: Vec<Vec<u64>>,
 }
 
 impl Sleepers {
@@ -61,6 +63,7 @@ impl Sleepers {
             recent: None,
             seats: plan.workers.iter().map(seat).collect(),
             llc_of: plan.groups.iter().map(|group| group.llc).collect(),
+            cores: cores(plan),
         }
     }
 
@@ -98,6 +101,12 @@ impl Sleepers {
 
     pub(super) fn members(&self, group: usize) -> u64 {
         self.groups[group].0
+    }
+
+    /// Whether a core of the group is idle as a whole; no, if no core of the machine has two workers.
+    pub(super) fn has_idle_core(&self, group: usize) -> bool {
+        let idle = self.groups[group].0;
+        self.cores[group].iter().any(|core| idle & core == *core)
     }
 
     pub(super) fn idle_in_llc(&self, llc: usize) -> u32 {
@@ -198,7 +207,8 @@ impl Sleepers {
         }
     }
 
-    /// Claims one idle member of `group`: `prefer` if it is idle, any other but `avoid` else, `avoid` last.
+    /// Claims one idle member of `group`: `prefer` if it is idle, one of a core that is idle as a whole else, any other but
+    /// `avoid` else, `avoid` last.
     pub(super) fn claim_in_group(
         &mut self,
         world: &World,
@@ -211,7 +221,11 @@ impl Sleepers {
         let idle = self.groups[group].0;
         let others = idle & !avoid.map_or(0, |seat| 1 << seat.member);
         let preferred = prefer.filter(|member| idle & (1 << member) != 0);
-        let lowest = if others == 0 { idle } else { others }.trailing_zeros();
+        let whole = self.cores[group].iter().filter(|core| idle & **core == **core);
+        let on_idle_core = whole.map(|core| others & core).find(|bits| *bits != 0);
+        let lowest = on_idle_core
+            .unwrap_or(if others == 0 { idle } else { others })
+            .trailing_zeros();
         let member = preferred.or_else(|| u8::try_from(lowest).ok().filter(|_| idle != 0))?;
         let seat = Seat { group, member };
         self.clear(world, seat, by, t);
@@ -238,6 +252,17 @@ impl Sleepers {
             self.sentinel = None;
         }
     }
+}
+
+fn cores(plan: &Plan) -> Vec<Vec<u64>> {
+    let smt = plan.workers.iter().any(|worker| worker.siblings.0.count_ones() > 1);
+    let cores_of = |group: &GroupPlan| {
+        let members = group.members.iter().filter(|_| smt);
+        let mut cores: Vec<u64> = members.map(|worker| plan.workers[worker.index()].siblings.0).collect();
+        cores.dedup();
+        cores
+    };
+    plan.groups.iter().map(cores_of).collect()
 }
 
 impl Shipped {
