@@ -25,12 +25,20 @@ const L: Figure = Figure {
         counts: "%",
         scale: Scale::AsIs,
     }],
-    asked: &[Asked {
-        text: "a gain at each",
-        of: "gain",
-        against: Against::Published("gain"),
-        rule: Rule::SameSign { zero: 1.0, slack: 5.0 },
-    }],
+    asked: &[
+        Asked {
+            text: "a gain at each, if the group is declared",
+            of: "gain, declared",
+            against: Against::Published("gain"),
+            rule: Rule::SameSign { zero: 1.0, slack: 5.0 },
+        },
+        Asked {
+            text: "a gain at each, if it is a program that declares nothing",
+            of: "gain, undeclared",
+            against: Against::Published("gain"),
+            rule: Rule::SameSign { zero: 1.0, slack: 5.0 },
+        },
+    ],
 };
 
 const M: Figure = Figure {
