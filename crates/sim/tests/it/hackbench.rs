@@ -65,6 +65,23 @@ fn every_message_arrives_under_every_policy() {
 }
 
 #[test]
+fn every_message_arrives_whoever_is_whose_kin() {
+    for sets in ["program", "none", "groups", "declared"] {
+        let hackbench = format!("g=6,f=5,l=60,sets={sets}");
+        for config in [
+            "default",
+            "aggregation=off",
+            "sets-guards=false,spread-wakes=0,epoch=1ms",
+            "sets-steal-after=1s,numa=off",
+            "numa-steal-after=1s,gates=off",
+        ] {
+            check("node:2 llc:2 l2:4 pu:2", config, Model::Shipped, &hackbench);
+            check("llc:3 l2:4", config, Model::Shipped, &hackbench);
+        }
+    }
+}
+
+#[test]
 fn every_message_arrives_in_the_kernel() {
     let kernel = Model::KernelFaithful { scattered: None };
     for machine in [

@@ -3,6 +3,7 @@
 mod determinism;
 mod hackbench;
 mod replay;
+mod sets;
 
 use quadrille_sim::{Config, Cost, Machine, Model, Nanos, Report, Simulation, Workload};
 
