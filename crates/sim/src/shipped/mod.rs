@@ -1,15 +1,19 @@
 //! The runtime's mechanism in simulated time: what `quadrille`'s scheduler does around the policies' answers.
 //!
 //! It follows the life of a wake-up as the runtime's `sched/README.md` tells it: where a task goes ([`place`]), what the
-//! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Some things
-//! are simpler than in the runtime:
+//! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Coupling sets
+//! are told of, and asked about, as there ([`coupling`], with the books in [`sets`]); what is put up for other caches, and what
+//! is taken from behind them, is in [`far`]. Some things are simpler than in the runtime:
 //!
 //! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races that
 //!   the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
 //! - Tasks do not move while somebody looks: a steal always succeeds.
-//! - The utilisation of a cache is the share of its workers that are awake, where the runtime averages their busy time; and
-//!   a worker does not linger before it announces itself idle.
-//! - There are no threads beside the workers: timers and first spawns come from outside at no cost.
+//! - The busy time of a cache is exact when a sample is taken, where the runtime's workers publish theirs a little late; and a
+//!   worker does not linger before it announces itself idle.
+//! - Sets have dense numbers and a place each, where the runtime remembers 256 and takes two of one number for one; what is
+//!   told of a set, and taken from its pulls, is never lost to somebody else.
+//! - There are no threads beside the workers: timers and first spawns come from outside at no cost. A first task that is
+//!   [`Kin::Program`](crate::Kin) is in the set of a root that does not run.
 
 mod coupling;
 mod far;
