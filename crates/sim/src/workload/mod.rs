@@ -359,7 +359,7 @@ mod tests {
             "schbench:t=3,sleep=4,compute=5,footprint=6",
             "old-schbench:m=3,t=4,spin=5,sleep=6",
             "rpc:pairs=7,think=1,work=2,table=2,pipe=1",
-            "stream:t=3,reads=2,array=64,pass=8",
+            "stream:t=3,reads=2,array=64,pass=8,spread=1",
             "sharing:t=3,rounds=4,declared=1",
         ] {
             assert_eq!(parse_workload(text).unwrap().name(), text);

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Context, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
+use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
-/// Tasks that copy, scale, add or triad arrays of their own, without end. One task makes the others, as a program would.
-/// After each pass they meet at a barrier, as the threads of an OpenMP loop do. Units of work are KiB moved.
+/// Tasks that copy, scale, add or triad arrays of their own, without end; they are one program. After each pass they meet at
+/// a barrier, as the threads of an OpenMP loop do. Units of work are KiB moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Tasks; 0: one a hardware thread. Default 0.
@@ -17,13 +17,14 @@ pub struct Stream {
     pub array: u32,
     /// What a task moves in a pass, MiB; 0: it goes on without meeting the others. Default 0.
     pub pass: u32,
+    /// Whether they are declared to want a cache each. Default no.
+    pub spread: bool,
     state: State,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
-    spawned: u32,
-    /// By task, without the first.
+    /// By task.
     streamers: Vec<Streamer>,
     /// Those that wait at the barrier, and those that are still to be woken since the last one has arrived.
     waiting: Vec<TaskId>,
@@ -41,8 +42,6 @@ struct Streamer {
 /// Bytes of an access. Long enough for few events, short enough for tasks to share a node's channels fairly.
 const CHUNK_KIB: u32 = 64;
 
-const MAIN: TaskId = TaskId(0);
-
 impl Default for Stream {
     fn default() -> Self {
         Self {
@@ -50,6 +49,7 @@ impl Default for Stream {
             reads: 1,
             array: 256,
             pass: 0,
+            spread: false,
             state: State::default(),
         }
     }
@@ -70,31 +70,25 @@ impl Workload for Stream {
         if self.tasks == 0 {
             self.tasks = u32::try_from(setup.workers()).unwrap_or(u32::MAX);
         }
-        setup.task(NewTask::default());
+        let kin = if self.spread { Kin::Spread(1) } else { Kin::Program(1) };
+        for _ in 0..self.tasks {
+            setup.task(NewTask { kin });
+        }
         for _ in 0..self.tasks * self.arrays() {
             setup.memory(MemorySpec {
                 bytes: u64::from(self.array) << 20,
             });
         }
         self.state = State {
-            spawned: 0,
             streamers: vec![Streamer::default(); self.tasks as usize],
             ..State::default()
         };
     }
 
     fn step(&mut self, task: TaskId, context: &mut Context<'_>) -> Step {
-        if task == MAIN {
-            if self.state.spawned == self.tasks {
-                return Step::Exit;
-            }
-            self.state.spawned += 1;
-            return Step::Spawn(NewTask::default());
-        }
         let arrays = self.arrays();
-        let streamer = task.0 - 1;
         let streamers = self.state.streamers.len();
-        let Some(state) = self.state.streamers.get_mut(streamer as usize) else {
+        let Some(state) = self.state.streamers.get_mut(task.index()) else {
             return Step::Exit;
         };
         if self.pass > 0 && state.in_pass == self.pass * (1024 / CHUNK_KIB) {
@@ -117,7 +111,7 @@ impl Workload for Stream {
         state.steps = state.steps.wrapping_add(1).max(1);
         state.in_pass += 1;
         Step::Touch(Touch {
-            memory: MemoryId(streamer * arrays + array),
+            memory: MemoryId(task.0 * arrays + array),
             bytes: u64::from(CHUNK_KIB) << 10,
             write: array == arrays - 1,
         })
@@ -131,19 +125,26 @@ impl Workload for Stream {
 impl FromStr for Stream {
     type Err = String;
 
-    /// `name=value,…` with `t` (tasks), `reads` (arrays that are read), `array` and `pass` (MiB).
+    /// `name=value,…` with `t` (tasks), `reads` (arrays that are read), `array` and `pass` (MiB),
+    /// `spread` (0 or 1).
     fn from_str(text: &str) -> Result<Self, String> {
         let mut made = Self::default();
-        text::read("stream", text, "t, reads, array or pass", |name, value| {
-            match name {
-                "t" => made.tasks = value,
-                "reads" => made.reads = value,
-                "array" => made.array = value,
-                "pass" => made.pass = value,
-                _ => return false,
-            }
-            true
-        })?;
+        text::read(
+            "stream",
+            text,
+            "t, reads, array, pass or spread (0 or 1)",
+            |name, value| {
+                match name {
+                    "t" => made.tasks = value,
+                    "reads" => made.reads = value,
+                    "array" => made.array = value,
+                    "pass" => made.pass = value,
+                    "spread" if value <= 1 => made.spread = value == 1,
+                    _ => return false,
+                }
+                true
+            },
+        )?;
         text::at_least("stream", "reads", made.reads, 1)?;
         text::at_least("stream", "array", made.array, 1)?;
         Ok(made)
@@ -159,7 +160,8 @@ impl fmt::Display for Stream {
             pass,
             ..
         } = self;
-        write!(f, "t={tasks},reads={reads},array={array},pass={pass}")
+        let spread = u8::from(self.spread);
+        write!(f, "t={tasks},reads={reads},array={array},pass={pass},spread={spread}")
     }
 }
 
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn texts_round_trip() {
-        let text = "t=3,reads=2,array=64,pass=8";
+        let text = "t=3,reads=2,array=64,pass=8,spread=1";
         assert_eq!(text.parse::<Stream>().unwrap().to_string(), text);
         assert!("reads=0".parse::<Stream>().is_err());
     }
