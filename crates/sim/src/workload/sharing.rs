@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use quadrille_policy::Nanos;
+
 use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
 /// One task makes the others. Half of them read a field of one struct, half increment another, `rounds` times each; the
@@ -22,12 +24,15 @@ pub struct Sharing {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
+    has_begun: bool,
     spawned: u32,
     /// By task, without the first: accesses done.
     accesses: Vec<u32>,
 }
 
 const MAIN: TaskId = TaskId(0);
+/// What the first task does before it makes the others: meanwhile all other workers have gone to sleep.
+const PROLOGUE: Nanos = Nanos::from_micros(100);
 const LINE: MemoryId = MemoryId(0);
 
 impl Default for Sharing {
@@ -62,8 +67,8 @@ impl Workload for Sharing {
         setup.memory(MemorySpec { bytes: 8 });
         setup.task(self.new_task());
         self.state = State {
-            spawned: 0,
             accesses: vec![0; self.tasks as usize],
+            ..State::default()
         };
     }
 
@@ -71,6 +76,9 @@ impl Workload for Sharing {
         if task == MAIN {
             if self.state.spawned == self.tasks {
                 return Step::Exit;
+            }
+            if !std::mem::replace(&mut self.state.has_begun, true) {
+                return Step::Compute(PROLOGUE);
             }
             self.state.spawned += 1;
             return Step::Spawn(self.new_task());
@@ -129,7 +137,7 @@ impl fmt::Display for Sharing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Cost, Machine, Model, Nanos, Simulation};
+    use crate::{Config, Cost, Machine, Model, Simulation};
 
     #[test]
     fn it_ends_after_all_accesses() {
