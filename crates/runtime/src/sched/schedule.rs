@@ -363,7 +363,7 @@ impl Shared {
             sentinel: self.sleepers.has_sentinel(),
             running: awake,
             queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
-            average_run: self.average_run(),
+            average_run: self.average_run_of(&self.policy.plan.groups[group].members),
             wake_cost: self.wake_cost(),
         };
         self.pays(&view, by)

@@ -1,11 +1,12 @@
 //! What the policy is told: counts and masks as they are now, perhaps stale.
 
+use crossbeam_utils::CachePadded;
 use quadrille_policy::{
     CouplingView, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
 };
 
 use super::context::Context;
-use super::{Members, Shared};
+use super::{Members, Shared, WorkerShared};
 use crate::lines;
 use crate::primitives::Ordering;
 
@@ -141,15 +142,21 @@ impl Shared {
 
     /// Average run of a task as the workers last published it; the longest of the first few.
     pub(super) fn average_run(&self) -> Nanos {
-        // Ordering: Relaxed; estimates.
-        Nanos(
-            self.workers
-                .iter()
-                .take(4)
-                .inspect(|worker| lines::touch(&worker.average_run))
-                .map(|worker| worker.average_run.load(Ordering::Relaxed))
-                .max()
-                .unwrap_or(0),
-        )
+        longest_run(self.workers.iter().take(4))
     }
+
+    /// The same of the first two of a group's members, which most groups have no more of: those of other groups may run much
+    /// longer tasks, or much shorter ones.
+    pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
+        let few = members.iter().take(2);
+        longest_run(few.map(|worker| &self.workers[worker.index()]))
+    }
+}
+
+fn longest_run<'a>(workers: impl Iterator<Item = &'a CachePadded<WorkerShared>>) -> Nanos {
+    // Ordering: Relaxed; estimates.
+    let runs = workers
+        .inspect(|worker| lines::touch(&worker.average_run))
+        .map(|worker| worker.average_run.load(Ordering::Relaxed));
+    Nanos(runs.max().unwrap_or(0))
 }

@@ -281,7 +281,7 @@ impl Shipped {
             sentinel: self.sleepers.has_sentinel(),
             running: awake,
             queued: len(self.groups[group].len()).max(1),
-            average_run: self.average_run(),
+            average_run: self.average_run_of(&world.policy.plan.groups[group].members),
             wake_cost: self.wake_cost,
         };
         pays(world, &view, by)

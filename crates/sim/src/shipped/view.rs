@@ -125,6 +125,15 @@ impl Shipped {
         let first = self.workers.iter().take(4);
         first.map(|worker| worker.average_run).max().unwrap_or_default()
     }
+
+    /// The same of the first two of a group's members.
+    pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
+        let first = members.iter().take(2);
+        first
+            .map(|worker| self.workers[worker.index()].average_run)
+            .max()
+            .unwrap_or_default()
+    }
 }
 
 impl Sleepers {
