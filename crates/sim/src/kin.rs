@@ -26,18 +26,24 @@ pub(crate) struct Families {
     declared: BTreeMap<u32, Numbered>,
     programs: BTreeMap<u32, Numbered>,
     numbers: u32,
+    /// By task: how it was made, and its number in a set that is spread. Not with the task, which is looked at all the time.
+    births: Vec<(Kin, Option<u32>)>,
 }
 
 impl Families {
-    /// The set of the new task `id`, whose spawner is of the set `spawner`, if a task has spawned it; and for a set that is
-    /// spread, how many of its tasks were before this one.
-    pub(crate) fn born(
-        &mut self,
-        kin: Kin,
-        id: TaskId,
-        spawner: Option<SetId>,
-        policy: &Policy,
-    ) -> (SetId, Option<u32>) {
+    /// The set of the new task `id`, the next one; of the set `spawner` is who has spawned it, if a task has.
+    pub(crate) fn born(&mut self, kin: Kin, id: TaskId, spawner: Option<SetId>, policy: &Policy) -> SetId {
+        let (set, turn) = self.enter(kin, id, spawner, policy);
+        self.births.push((kin, turn));
+        set
+    }
+
+    /// How many tasks of a set that is spread were before this one.
+    pub(crate) fn turn(&self, id: TaskId) -> Option<u32> {
+        self.births[id.index()].1
+    }
+
+    fn enter(&mut self, kin: Kin, id: TaskId, spawner: Option<SetId>, policy: &Policy) -> (SetId, Option<u32>) {
         match kin {
             Kin::Inherited => (spawner.map_or(root(id), SetId::inherited), None),
             Kin::Program(set) => {
@@ -62,9 +68,9 @@ impl Families {
         }
     }
 
-    /// A task of this kin has ended.
-    pub(crate) fn died(&mut self, kin: Kin) {
-        if let Kin::Declared(set) | Kin::Spread(set) = kin
+    /// A task has ended.
+    pub(crate) fn died(&mut self, id: TaskId) {
+        if let Kin::Declared(set) | Kin::Spread(set) = self.births[id.index()].0
             && let Some(family) = self.declared.get_mut(&set)
         {
             family.living -= 1;
@@ -108,7 +114,7 @@ mod tests {
     #[test]
     fn numbers_are_dense_and_sets_of_one_number_are_one() {
         let (policy, mut families) = (policy(), Families::default());
-        let mut born = |kin, id, spawner| families.born(kin, TaskId(id), spawner, &policy).0;
+        let mut born = |kin, id, spawner| families.born(kin, TaskId(id), spawner, &policy);
         let program = born(Kin::Program(900), 0, None);
         assert_eq!((program.number(), program.is_declared()), (1, false));
         assert_eq!(born(Kin::Program(900), 1, None), program);
@@ -124,17 +130,20 @@ mod tests {
     fn the_first_few_of_a_declared_set_are_packed() {
         let (policy, mut families) = (policy(), Families::default());
         let small = policy.config.numa.small_set;
-        let packed = |families: &mut Families| families.born(Kin::Declared(1), TaskId(0), None, &policy).0.is_packed();
-        assert!((0..small).all(|_| packed(&mut families)) && !packed(&mut families));
-        (0..2).for_each(|_| families.died(Kin::Declared(1)));
-        assert!(packed(&mut families));
+        let packed =
+            |families: &mut Families, id| families.born(Kin::Declared(1), TaskId(id), None, &policy).is_packed();
+        assert!((0..small).all(|id| packed(&mut families, id)) && !packed(&mut families, small));
+        (0..2).for_each(|id| families.died(TaskId(id)));
+        assert!(packed(&mut families, small + 1));
     }
 
     #[test]
     fn spread_tasks_take_turns() {
         let (policy, mut families) = (policy(), Families::default());
-        let turns = [0, 1, 2].map(|id| families.born(Kin::Spread(1), TaskId(id), None, &policy));
-        assert_eq!(turns.map(|(_, turn)| turn), [Some(0), Some(1), Some(2)]);
-        assert!(turns.iter().all(|(set, _)| set.is_spread() && !set.is_packed()));
+        for id in 0..3 {
+            let set = families.born(Kin::Spread(1), TaskId(id), None, &policy);
+            assert!(set.is_spread() && !set.is_packed());
+            assert_eq!(families.turn(TaskId(id)), Some(id));
+        }
     }
 }

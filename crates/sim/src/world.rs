@@ -13,7 +13,7 @@ use crate::memory::{Access, Channels, Memory};
 use crate::metrics::Counters;
 use crate::space::Space;
 use crate::trace::{Trace, What};
-use crate::workload::{ChannelId, Context, Kin, NewTask, Setup, Step, TaskId, Touch, Workload};
+use crate::workload::{ChannelId, Context, NewTask, Setup, Step, TaskId, Touch, Workload};
 
 /// What a last-level cache of unknown size holds, bytes.
 const LLC_BYTES: u64 = 32 << 20;
@@ -22,9 +22,6 @@ const LLC_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) policy: TaskPolicy,
-    /// Its number in a set that is spread.
-    pub(crate) turn: Option<u32>,
-    kin: Kin,
     pub(crate) last_worker: Option<WorkerId>,
     spawner: Option<WorkerId>,
     came: Cause,
@@ -124,7 +121,7 @@ pub(crate) struct World {
     memories: Vec<Memory>,
     memory_channels: Vec<Channels>,
     llc_bytes: Vec<u64>,
-    families: Families,
+    pub(crate) families: Families,
     rng: Rng,
 }
 
@@ -177,11 +174,9 @@ impl World {
         self.live += 1;
         let spawner = by.and_then(|by| self.running(by));
         let spawner = spawner.map(|task| self.tasks[task.index()].policy.set);
-        let (set, turn) = self.families.born(new.kin, id, spawner, &self.policy);
+        let set = self.families.born(new.kin, id, spawner, &self.policy);
         self.tasks.push(Task {
             policy: self.policy.new_task(by, set),
-            turn,
-            kin: new.kin,
             last_worker: None,
             spawner: by,
             came: Cause::Wake,
@@ -306,7 +301,7 @@ impl World {
         };
         if end == End::Exits {
             self.live -= 1;
-            self.families.died(self.tasks[task.index()].kin);
+            self.families.died(task);
         }
         self.trace.note(now, worker.0, what, Some(task));
         self.workers[worker.index()].running = None;

@@ -53,8 +53,7 @@ impl Shipped {
             preferred: None,
         };
         if self.aggregates {
-            let state = &world.tasks[task.index()];
-            let set = state.policy.set;
+            let set = world.tasks[task.index()].policy.set;
             let known = self.sets.look(set).policy;
             view.preferred = known.preferred;
             if known.spread || set.is_spread() {
@@ -62,7 +61,7 @@ impl Shipped {
                     Some(by) => self.workers[by.index()].rng.below(u32::MAX),
                     None => set.number(),
                 };
-                view.spread = Some(state.turn.unwrap_or_else(any));
+                view.spread = Some(world.families.turn(task).unwrap_or_else(any));
             }
         }
         view
