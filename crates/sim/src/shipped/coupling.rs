@@ -34,6 +34,9 @@ impl Shipped {
     /// Notes which task is about to run, and so which set.
     #[inline]
     pub(super) fn enter_set(&mut self, world: &mut World, worker: WorkerId, task: TaskId, t: &mut Nanos) {
+        if let Some(put_up) = self.put_up.get_mut(task.index()) {
+            *put_up = false;
+        }
         let set = world.tasks[task.index()].policy.set;
         let ledger = &mut self.workers[worker.index()].coupled.ledger;
         if let Some(evicted) = ledger.charge(set, kin::name(task)) {

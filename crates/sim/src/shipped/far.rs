@@ -80,10 +80,16 @@ impl Shipped {
                 least_util: load.least_util,
             };
             t.0 += world.cost.local_queue;
-            if !world.policy.exports(&view) || world.policy.gives_back(state, thief) {
+            // Once is enough: the next time it would go behind newer ones again.
+            let stayed = self.put_up.get(task.index()) == Some(&true);
+            if stayed || !world.policy.exports(&view) || world.policy.gives_back(state, thief) {
                 stays = Some(task);
                 break;
             }
+            if self.put_up.len() <= task.index() {
+                self.put_up.resize(world.tasks.len(), false);
+            }
+            self.put_up[task.index()] = true;
             leaves.push(task);
         }
         if !leaves.is_empty() {
@@ -310,19 +316,16 @@ impl Shipped {
         Some(first)
     }
 
-    /// At most `limit` of what the own cache has put up for others and nobody came for.
-    pub(super) fn take_back(
-        &mut self,
-        world: &mut World,
-        worker: WorkerId,
-        limit: usize,
-        t: &mut Nanos,
-    ) -> Option<TaskId> {
+    /// One task that the own cache has put up for others and nobody came for. It has lost its place in a deque, and is to be
+    /// run now.
+    pub(super) fn take_back(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let llc = world.space.llc(worker);
         if self.exports[llc.index()].age(*t) <= world.policy.config.wake_groups.rescue_llc {
             return None;
         }
-        self.take_exported(world, worker, llc, limit, t)
+        let task = self.take_exported(world, worker, llc, 1, t)?;
+        world.came(task, Cause::Steal);
+        Some(task)
     }
 
     /// The last searcher goes to work. Another may have gone to sleep beside what it was told to leave, because this one
@@ -360,22 +363,25 @@ impl Shipped {
         let own = world.space.llc(worker);
         let free = !self.aggregates && !world.policy.active().numa;
         t.0 += world.cost.search_step * self.injectors.len() as u64;
-        (0..self.injectors.len()).any(|index| {
+        let mut not_ours = Vec::new();
+        for index in 0..self.injectors.len() {
             let llc = LlcId(u16::try_from(index).unwrap_or(0));
-            let injected = !self.injectors[index].is_empty();
             let exported = !self.exports[index].is_empty();
-            let in_deques = (last || llc == own) && self.worth_stealing(world, llc, worker, t);
-            if !(injected || exported || in_deques) {
-                return false;
+            let waits = !self.injectors[index].is_empty()
+                || exported
+                || (last || llc == own) && self.worth_stealing(world, llc, worker, t);
+            if !waits {
+                continue;
             }
-            if free || llc == own {
+            let anything = || exported || world.policy.takes_anything(self.dry_for(worker, *t));
+            if free || llc == own || anything() && self.allowed(world, worker, llc, *t) != Some(0) {
                 return true;
             }
-            let anything = exported || world.policy.takes_anything(self.dry_for(worker, *t));
-            let allowed = anything && self.allowed(world, worker, llc, *t) != Some(0);
-            // The last one hands over what it may not have.
-            allowed || last && !self.wake_behind(world, llc, worker, t)
-        })
+            not_ours.push(llc);
+        }
+        // The last one hands over what it may not have, behind each of them; where nobody is idle, it stays.
+        let handed_over = |llc: LlcId| self.wake_behind(world, llc, worker, t);
+        last && not_ours.into_iter().map(handed_over).filter(|woken| !woken).count() > 0
     }
 
     /// Whether a deque behind `llc` has something that thieves may want.

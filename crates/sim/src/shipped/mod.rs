@@ -118,6 +118,8 @@ pub(crate) struct Shipped {
     exports: Vec<Exports>,
     loads: Vec<BusyTime>,
     sets: Sets,
+    /// By task: whether it has been put up for other caches since it last ran.
+    put_up: Vec<bool>,
     /// Whether policy 3 is on.
     aggregates: bool,
     sleepers: Sleepers,
@@ -167,6 +169,7 @@ impl Shipped {
             exports: plan.llcs.iter().map(|_| Exports::default()).collect(),
             loads: plan.llcs.iter().map(|llc| BusyTime::new(llc.workers.len())).collect(),
             sets: Sets::new(plan.llcs.len()),
+            put_up: Vec::new(),
             aggregates: policy.aggregates(),
             sleepers: Sleepers::new(policy),
             wake_cost: Nanos(10_000),
@@ -219,8 +222,12 @@ impl Shipped {
             self.settle(world, worker, elapsed, t);
         }
         let mut found = self.observe(world, worker, t);
-        if aggregates {
-            found = found.or_else(|| self.take_back(world, worker, limit, t));
+        if aggregates && found.is_none() {
+            found = self.take_back(world, worker, t);
+            if found.is_some() {
+                // The next one after one of the deque's: what has lost its place does not wait for all of it.
+                self.workers[worker.index()].interval = 1;
+            }
         }
         found = found.or_else(|| self.take_shared(world, worker, limit, t));
         if aggregates {

@@ -1,6 +1,6 @@
 //! Ready, placed, published, notified.
 
-use quadrille_policy::{Claim, LlcId, Nanos, Placement, Search, UnparkView, WorkerId};
+use quadrille_policy::{Cause, Claim, LlcId, Nanos, Placement, Reason, Search, UnparkView, WorkerId};
 
 use super::Shipped;
 use super::group::Entry;
@@ -59,6 +59,9 @@ impl Shipped {
         let state = &mut world.tasks[task.index()].policy;
         let (placement, reason) = world.policy.place_wake_because(&view, state, rng);
         self.note_pull(&view.coupling, placement, state);
+        if reason == Reason::Pulled {
+            world.came(task, Cause::Pull);
+        }
         if let Some(by) = by {
             world.counters(by).count_reason(reason, placement);
         }
@@ -159,7 +162,11 @@ impl Shipped {
                     self.wake_claimed(world, seat, by, t);
                     self.keep_watch(world, llc, by, t);
                 }
-                None => self.publish_group(world, task, fallback.index(), Claim::Member, by, t),
+                None => {
+                    // It goes home; whatever reason there was to leave.
+                    world.came(task, Cause::Wake);
+                    self.publish_group(world, task, fallback.index(), Claim::Member, by, t);
+                }
             },
             Placement::Injector { llc } => self.publish_injector(world, task, llc, by, t),
             Placement::Slot | Placement::Deque => self.publish_injector(world, task, LlcId(0), by, t),

@@ -347,6 +347,7 @@ impl Shipped {
             return self.search_from(world, worker, false, false, t);
         }
         world.trace.note(now, worker.0, What::Sleep, None);
+        self.workers[worker.index()].skips = 0;
         let counters = world.counters(worker);
         counters.parks += 1;
         counters.overhead_ns += t.since(now).0;
