@@ -95,8 +95,7 @@ pub(super) fn n(lab: &Lab) -> Result<Simulated, LabError> {
             "aggregation=on against off; without guards: sets-guards=false,spread-wakes=0",
         )],
         "sixteen workers and two messengers are more than a cache has threads, so the loss begins there, in some of the runs. \
-         With guards nothing is gathered, but thieves still leave other caches alone for 20 us: first tasks are spread less \
-         well, and with more workers than threads they wait that much longer",
+         With guards nothing is gathered, but thieves still leave other caches alone for 20 us: first tasks are spread less well",
     ))
 }
 
