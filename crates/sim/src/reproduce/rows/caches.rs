@@ -11,13 +11,13 @@ const ON: &str = "aggregation=on";
 /// Whatever the size of the set, the load of its cache, and what its tasks seem to be.
 const UNGUARDED: &str = "aggregation=on,sets-guards=false,spread-wakes=0";
 
-/// What the policy gains for each of these workloads.
-fn gain(bench: &Bench<'_>, name: &str, texts: impl Iterator<Item = String>) -> Result<Curve, LabError> {
-    let pair = |text: String| {
+/// What the policy gains for each of these workloads, on their benches.
+fn gain<'a>(name: &str, runs: impl Iterator<Item = (Bench<'a>, String)>) -> Result<Curve, LabError> {
+    let pair = |(bench, text): (Bench<'_>, String)| {
         let workload: Hackbench = workload(&text)?;
         Ok([bench.run(&workload, OFF)?, bench.run(&workload, ON)?])
     };
-    let pairs: Vec<[Steady; 2]> = texts.map(pair).collect::<Result<_, LabError>>()?;
+    let pairs: Vec<[Steady; 2]> = runs.map(pair).collect::<Result<_, LabError>>()?;
     Ok(gains(name, &pairs))
 }
 
@@ -29,11 +29,11 @@ pub(super) fn l(lab: &Lab) -> Result<Simulated, LabError> {
         millis: 60,
         seeds: 5,
     };
-    let texts = |sets: &'static str| (1..=6).map(move |fds| format!("g=1,f={fds},c=64,sets={sets}"));
+    let runs = |sets: &'static str| (1..=6).map(move |fds| (bench, format!("g=1,f={fds},c=64,sets={sets}")));
     Ok(Simulated::new(
         vec![
-            gain(&bench, "gain, declared", texts("declared"))?,
-            gain(&bench, "gain, undeclared", texts("program"))?,
+            gain("gain, declared", runs("declared"))?,
+            gain("gain, undeclared", runs("program"))?,
         ],
         vec![bench.condition(
             "hackbench:g=1,c=64",
@@ -46,24 +46,33 @@ pub(super) fn l(lab: &Lab) -> Result<Simulated, LabError> {
 }
 
 pub(super) fn m(lab: &Lab) -> Result<Simulated, LabError> {
-    let bench = Bench {
+    let heavy = Bench {
         lab,
         machine: "node:2 l2:30 pu:2 llc-size:62914560 l2-size:2097152",
         model: Model::Shipped,
         millis: 40,
         seeds: 3,
     };
-    let texts =
-        |sets: &'static str| [1, 3, 5, 7, 12, 16].map(move |groups| format!("g={groups},f=20,c=64,sets={sets}"));
+    // With few groups a run is one of several kinds.
+    let light = Bench { seeds: 12, ..heavy };
+    let runs = |sets: &'static str| {
+        let bench = move |groups: u32| if groups <= 3 { light } else { heavy };
+        let text = move |groups: u32| format!("g={groups},f=20,c=64,sets={sets}");
+        [1, 3, 5, 7, 12, 16]
+            .map(|groups| (bench(groups), text(groups)))
+            .into_iter()
+    };
+    let configs =
+        "aggregation=on against off; sets=program (one program, as published), sets=groups (a task group for each)";
     Ok(Simulated::new(
         vec![
-            gain(&bench, "gain", texts("program").into_iter())?,
-            gain(&bench, "gain, groups declared", texts("groups").into_iter())?,
+            gain("gain", runs("program"))?,
+            gain("gain, groups declared", runs("groups"))?,
         ],
-        vec![bench.condition(
-            "hackbench:f=20,c=64",
-            "aggregation=on against off; sets=program (one program, as published), sets=groups (a task group for each)",
-        )],
+        vec![
+            light.condition("hackbench:f=20,c=64 of 1 and 3 groups", configs),
+            heavy.condition("of 5 groups and more", "the same"),
+        ],
         "with one group the gain is that of the runs in which all of it comes together, and small in the others",
     ))
 }
