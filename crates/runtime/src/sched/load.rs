@@ -381,6 +381,7 @@ mod tests {
         assert_eq!(loads.utilisation(1), 1024);
         assert!(sampled(&loads, 0, 1_000, 0) < 12);
     }
+
     #[test]
     fn a_sampler_that_is_held_up_leaves_it_to_the_next() {
         let loads = loads();

@@ -162,6 +162,8 @@ pub(crate) struct Sleepers {
     /// By group: the number of its members.
     group_lens: Box<[u32]>,
     seats: Box<[Seat]>,
+    /// By worker: its cache.
+    llcs: Box<[usize]>,
     /// By cache: workers that search, and claimed ones that will. One count for all would be written by every search.
     searching: Box<[CachePadded<AtomicU32>]>,
     /// The sentinel's worker plus one; zero: none.
@@ -189,6 +191,7 @@ impl Sleepers {
                     member: w.member,
                 })
                 .collect(),
+            llcs: plan.workers.iter().map(|worker| worker.llc.index()).collect(),
             searching: plan.llcs.iter().map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
             sentinel: CachePadded::new(AtomicU32::new(0)),
             recent: CachePadded::new(AtomicU32::new(0)),
@@ -239,7 +242,13 @@ impl Sleepers {
 
     /// Where `worker` counts as a searcher.
     fn searchers(&self, worker: usize) -> &AtomicU32 {
-        &self.searching[self.idle.llc_of(self.seats[worker].group)]
+        &self.searching[self.llcs[worker]]
+    }
+
+    /// For a claimer that has posted its token: whether it may have hidden somebody for a moment who has gone to sleep
+    /// meanwhile beside no sentinel (K, O), so that it has to look after him.
+    pub(crate) fn may_have_hidden_one(&self) -> bool {
+        self.searching.len() > 1 && self.is_unwatched() && self.idle.caches.any()
     }
 
     /// Whether some parked worker is the sentinel.

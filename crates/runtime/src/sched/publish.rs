@@ -42,7 +42,7 @@ pub(crate) fn rescue_from_group<T: Linked>(
     if queue.is_empty() {
         return (None, None);
     }
-    let item = queue.pop(0, now_ns, drop);
+    let item = queue.pop(0, || now_ns, drop);
     let rest = !queue.is_empty();
     (
         item,

@@ -469,6 +469,10 @@ impl Shared {
             }
             None => self.foreign.count_unpark(),
         }
+        if self.sleepers.may_have_hidden_one() {
+            let llc = self.sleepers.idle.llc_of(seat.group);
+            self.keep_watch(LlcId(u16::try_from(llc).expect("LLCs fit u16")), by);
+        }
     }
 
     pub(super) fn group_of(&self, worker: WorkerId) -> usize {

@@ -31,10 +31,17 @@ impl Worker {
         let plan = &context.shared.policy.plan.workers[context.id.index()];
         let counters = &context.me().counters;
         let group = &context.shared.groups[plan.group.index()];
+        // In turn (W5): either may never be empty.
+        self.injector_first = !self.injector_first;
+        if self.injector_first
+            && let Some(runnable) = self.take_injector(plan.llc, limit)
+        {
+            self.arrivals.came(counters, Cause::Wake);
+            return Some(runnable);
+        }
+        let batch = context.shared.group_batch.min(limit - 1);
         if !group.is_empty()
-            && let Some(runnable) = group.pop(context.shared.group_batch.min(limit - 1), context.now.get().0, |more| {
-                context.local.push(more)
-            })
+            && let Some(runnable) = group.pop(batch, clock::nanos, |more| context.local.push(more))
         {
             counters.group_pops.add(1);
             self.arrivals.came(counters, Cause::Wake);

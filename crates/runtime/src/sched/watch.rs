@@ -145,7 +145,7 @@ impl Worker {
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         self.rounds.llc = index + 1;
         let limit = self.room().min(self.context.shared.batch);
-        // The own injector is served at each look up, in proportion.
+        // The own injector is served at every second look up, in proportion.
         let others = llc != policy.plan.workers[self.context.id.index()].llc;
         let injected = || if others { self.take_injector(llc, limit) } else { None };
         // The injector, which may never be empty, last.
@@ -241,6 +241,7 @@ mod tests {
     use super::*;
     use crate::Runtime;
     use crate::sched::queue::local::Local;
+    use crate::sched::still::Still;
     use crate::task::spawn::{Options, allocate};
 
     /// How many of 1000 tasks of a stuck worker one takes over that has `queued` tasks which run for `run` on average.
@@ -265,6 +266,29 @@ mod tests {
         stuck.slot.replace(task());
         assert!(worker.take_over(&stuck).is_some());
         1001 - others.len() - usize::from(!stuck.slot.is_empty())
+    }
+
+    /// A group's queue that is never empty does not keep a worker from its injector, nor the other way round.
+    #[test]
+    fn group_and_injector_take_turns() {
+        let mut still = Still::new("core:1", "groups=on");
+        let mut worker = still.worker(0);
+        let groups = &still.shared.groups;
+        (0..100).for_each(|_| {
+            groups[0].push(still.task(0, SetId::NONE), true, || 0);
+            still.inject(0);
+        });
+        let counters = || {
+            let counters = &still.shared.workers[0].counters;
+            (counters.group_pops.get(), counters.injector_pops.get())
+        };
+        for turn in 1..=40 {
+            let found = worker.take_shared(1);
+            assert!(found.is_some());
+            let (group, injector) = counters();
+            assert_eq!(group + injector, turn);
+            assert!(group.abs_diff(injector) <= 1, "{group} and {injector}");
+        }
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub(crate) struct Worker {
     pub(super) aggregates: bool,
     pub(super) coupled: Coupled,
     pub(super) sight: Sight,
+    /// Whether its injector comes before its group's queue when it next looks at what it shares.
+    pub(super) injector_first: bool,
 }
 
 impl Worker {
@@ -71,6 +73,7 @@ impl Worker {
             aggregates: shared.policy.aggregates(),
             coupled: Coupled::default(),
             sight: Sight::default(),
+            injector_first: false,
             context: Context {
                 id,
                 local,
@@ -94,6 +97,8 @@ impl Worker {
         // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves `context`;
         // - not aliased by a `&mut`: tasks run in `execute` alone, which takes `&self`; cells are what they write.
         let entered = unsafe { &*context }.enter();
+        // Until it is dry for the first time: what it finds next to itself before that is work, too.
+        self.context.load.begins(&self.context.shared, self.context.now.get());
         while let Some(runnable) = self.next() {
             self.enter_set(&runnable);
             self.execute(runnable);
@@ -179,7 +184,7 @@ impl Worker {
             found = self.take_back(now);
             if found.is_some() {
                 // The next one after one of ours (W5): what has lost its place does not wait for the whole deque.
-                self.interval = 1;
+                self.interval = 2;
             }
         }
         found = found.or_else(|| self.take_shared(limit));
@@ -254,12 +259,8 @@ impl Worker {
         if self.context.shared.sleepers.is_stopping() {
             return None;
         }
-        // A worker that always finds something here never looks up: so the duty comes first here too.
-        let found = self
-            .observe(self.context.now.get())
-            .or_else(|| self.take_shared(self.context.shared.batch))?;
-        self.context.now.set(Nanos(clock::nanos()));
-        self.countdown = self.interval;
+        // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
+        let found = self.take_shared(self.context.shared.batch)?;
         if self.context.local.len() > 0 {
             self.context.offer();
         }

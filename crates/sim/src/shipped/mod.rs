@@ -95,6 +95,8 @@ struct Worker {
     probes: ProbeRate,
     /// Until when its deque is left to it, because stealing from it does not pay.
     spared_until: Nanos,
+    /// Whether its injector comes before its group's queue the next time.
+    injector_first: bool,
     load: LazyCounter,
     /// Whether its cache counts it as busy.
     is_busy: bool,
@@ -158,6 +160,7 @@ impl Shipped {
             profit: Profit::default(),
             probes: ProbeRate::default(),
             spared_until: Nanos(0),
+            injector_first: false,
             load: LazyCounter::default(),
             is_busy: false,
             coupled: Coupled::default(),

@@ -17,6 +17,13 @@ impl Shipped {
     ) -> Option<TaskId> {
         let plan = &world.policy.plan.workers[worker.index()];
         let (group, llc) = (plan.group.index(), plan.llc);
+        let me = &mut self.workers[worker.index()];
+        me.injector_first = !me.injector_first;
+        if me.injector_first
+            && let Some(task) = self.take_injector(world, worker, llc, limit, t)
+        {
+            return Some(task);
+        }
         if self.groups[group].look(world, worker, t) {
             let sink = &mut self.workers[worker.index()].deque;
             if let Some(task) = self.groups[group].pop(world, GROUP_BATCH.min(limit - 1), worker, t, sink) {

@@ -142,7 +142,7 @@ impl Sleepers {
 
     /// `worker` searches, says `by`: itself, or who has claimed it.
     fn start_search(&mut self, world: &World, worker: WorkerId, by: Option<WorkerId>, t: &mut Nanos) {
-        let llc = &mut self.llcs[self.llc_of[self.seats[worker.index()].group].index()];
+        let llc = &mut self.llcs[world.space.llc(worker).index()];
         llc.searching += 1;
         if let Some(by) = by {
             t.0 += llc
@@ -154,7 +154,7 @@ impl Sleepers {
 
     /// True if it was the last searcher of its cache.
     fn stop_search(&mut self, world: &World, by: WorkerId, t: &mut Nanos) -> bool {
-        let llc = &mut self.llcs[self.llc_of[self.seats[by.index()].group].index()];
+        let llc = &mut self.llcs[world.space.llc(by).index()];
         llc.searching -= 1;
         t.0 += llc
             .searching_line
@@ -280,12 +280,7 @@ impl Shipped {
 
     /// What is looked at before a worker counts itself among the searchers.
     fn take_near(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
-        let found = self
-            .observe(world, worker, t)
-            .or_else(|| self.take_shared(world, worker, BATCH, t))?;
-        let me = &mut self.workers[worker.index()];
-        me.clock = *t;
-        me.countdown = me.interval;
+        let found = self.take_shared(world, worker, BATCH, t)?;
         self.note_busy(world, worker, true, *t);
         if !self.workers[worker.index()].deque.is_empty() {
             self.offer(world, worker, t);

@@ -188,7 +188,7 @@ impl Machine {
     fn search(&self) -> bool {
         let found = self
             .group
-            .pop(1, 0, |item| self.finish(item))
+            .pop(1, || 0, |item| self.finish(item))
             .map(|item| self.finish(item))
             .is_some();
         self.injector.drain().map(|item| self.finish(item)).count() > 0 || found

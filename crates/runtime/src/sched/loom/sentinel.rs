@@ -5,8 +5,9 @@ use std::sync::Arc;
 use loom::thread::spawn;
 use quadrille_policy::Plan;
 
-use super::{Machine, check, one_group};
-use crate::sched::idle::Seat;
+use super::{Machine, beside_a_cache, check, one_group};
+use crate::primitives::{Ordering, fence};
+use crate::sched::idle::{Seat, Withdrawn};
 use crate::sched::publish;
 
 fn seat(worker: usize) -> Seat {
@@ -139,16 +140,73 @@ fn o_last_searcher_names_a_successor() {
     check(3, move || {
         let machine = Machine::new(&plan, 1);
         machine.sleepers.idle.announce(seat(1));
-        machine.sleepers.start_search();
+        machine.sleepers.start_search(0);
         let pusher = machine.clone();
         let thread = spawn(move || {
             let item = pusher.arena.item(0);
-            publish::to_anyone(|| pusher.injector.push(item), &pusher.sleepers, |_, _| true)
+            publish::to_anyone(|| pusher.injector.push(item), &pusher.sleepers, (0, &[]), |_, _| true)
         });
-        assert!(machine.sleepers.stop_search());
+        assert!(machine.sleepers.stop_search(0));
         let found = machine.sleepers.is_unwatched() && !machine.injector.is_empty();
         let owes_a_wake = thread.join().unwrap();
         assert!(found || owes_a_wake, "neither sees the other");
         machine.injector.drain().for_each(|item| machine.finish(item));
+    });
+}
+
+/// Two workers of a machine of several caches. The first is idle and the sentinel; its interval ends while a claimer clears its
+/// cache's bit, and it goes to work. The second goes to sleep meanwhile, finds a sentinel, and has nobody to tell of it but
+/// the claimer. `left` says whether somebody learns of it who leaves something in a queue.
+fn hidden(left: impl Fn(&Machine) -> bool + Copy + Send + Sync + 'static) {
+    let plan = beside_a_cache(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 1);
+        machine.sleepers.idle.announce(seat(0));
+        assert!(machine.sleepers.take_duty(0));
+        let (claimer, other) = (machine.clone(), machine.clone());
+        let claimer = spawn(move || {
+            let claims = claimer.sleepers.idle.claim_seat(seat(0));
+            claims && {
+                claimer.sleepers.wake(0);
+                claimer.sleepers.may_have_hidden_one()
+            }
+        });
+        let other = spawn(move || {
+            other.sleepers.idle.announce(seat(1));
+            // As in `Sleepers::sleep`, which would end in a park.
+            fence(Ordering::SeqCst);
+            !other.injector.is_empty() || other.sleepers.take_duty(1)
+        });
+        machine.sleepers.resign(0);
+        if machine.sleepers.idle.withdraw(seat(0)) == Withdrawn::Claimed {
+            machine.sleepers.stop_search(0);
+        }
+        let noticed = left(&machine);
+        let claimer_noticed = claimer.join().unwrap();
+        let other_knows = other.join().unwrap();
+        assert!(
+            noticed || claimer_noticed || other_knows || machine.sleepers.has_sentinel(),
+            "nobody watches, and nobody knows"
+        );
+        machine.injector.drain().for_each(|item| machine.finish(item));
+    });
+}
+
+#[test]
+fn k_who_was_hidden_is_watched() {
+    hidden(|machine| {
+        machine.injector.push(machine.arena.item(0));
+        machine.sleepers.is_unwatched() && machine.sleepers.idle.caches.any()
+    });
+}
+
+#[test]
+fn k_who_was_hidden_from_a_pusher_is_watched() {
+    hidden(|machine| {
+        let _nothing_is_left = machine.sleepers.is_unwatched();
+        let item = machine.arena.item(0);
+        let push = || machine.injector.push(item);
+        let wakes = publish::to_anyone(push, &machine.sleepers, (0, &[]), |_, _| true);
+        wakes || machine.sleepers.idle.caches.any() && !machine.sleepers.has_sentinel()
     });
 }

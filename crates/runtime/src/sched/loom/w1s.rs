@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use loom::thread::spawn;
+use quadrille_policy::{GroupId, LlcId, Plan, WorkerId};
 
-use super::{Machine, beside_a_cache, check, one_group};
+use super::{Bed, Machine, beside_a_cache, check, one_group};
 use crate::sched::idle::Seat;
 use crate::sched::park::{Host, Look, ParkWord};
 use crate::sched::publish;
@@ -166,5 +167,75 @@ fn w1s_last_searcher_hands_over() {
         machine.push_to_anyone(0);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.searching_behind(0), 0);
+    });
+}
+
+/// Two caches of a worker each.
+fn two_caches() -> Plan {
+    let mut plan = one_group(2);
+    let mut group = plan.groups[0].clone();
+    plan.groups[0].members = [WorkerId(0)].into();
+    group.members = [WorkerId(1)].into();
+    group.llc = LlcId(1);
+    plan.groups.push(group);
+    let mut other = plan.llcs[0].clone();
+    other.groups = [GroupId(1)].into();
+    plan.llcs.push(other);
+    plan.workers[1].group = GroupId(1);
+    plan.workers[1].member = 0;
+    plan.workers[1].llc = LlcId(1);
+    plan
+}
+
+/// A worker of two caches, who looks at the injector alone.
+fn work_behind(machine: &Machine, worker: usize) {
+    let mut claimed = false;
+    while !machine.sleepers.is_stopping() {
+        if !claimed {
+            machine.sleepers.start_search(worker);
+        }
+        if machine.injector.drain().map(|item| machine.finish(item)).count() > 0 {
+            machine.sleepers.stop_search(worker);
+            claimed = false;
+            continue;
+        }
+        let awake = machine.sleepers.sleep(worker, &mut Bed(machine));
+        claimed = awake.claimed;
+        if !awake.slept {
+            loom::thread::yield_now();
+        }
+    }
+    if claimed {
+        machine.sleepers.stop_search(worker);
+    }
+}
+
+/// Pushes near cache 0, else behind cache 1; the policy would rather wake nobody.
+fn push_near_the_first(machine: &Machine) {
+    let item = machine.arena.item(0);
+    let near = (0, &[LlcId(1)][..]);
+    if publish::to_anyone(|| machine.injector.push(item), &machine.sleepers, near, |_, _| false) {
+        let idle = &machine.sleepers.idle;
+        let claim = |llc| idle.claim_in_llc(llc, &[llc], 0, None, usize::MAX);
+        if let Some(seat) = claim(0).or_else(|| claim(1)) {
+            machine.sleepers.wake(seat.group);
+        }
+    }
+}
+
+/// Searchers are counted by cache: the only one may be behind the other.
+#[test]
+fn w1s_searchers_of_two_caches() {
+    let plan = two_caches();
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let threads = [0, 1].map(|member| {
+            let worker = machine.clone();
+            spawn(move || work_behind(&worker, member))
+        });
+        push_near_the_first(&machine);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!([0, 1].map(|llc| machine.sleepers.searching_behind(llc)), [0, 0]);
+        assert!(!machine.sleepers.idle.caches.any());
     });
 }

@@ -56,7 +56,7 @@ fn w2_one_runnable_group() {
         let shared = Arc::new((Arena::new(3), GroupQueue::new(OnContention::Mailbox)));
         let pop_all = |queue: &GroupQueue<Item>| {
             let mut got = Vec::new();
-            let first = queue.pop(1, 0, |item| got.push(item.finish()));
+            let first = queue.pop(1, || 0, |item| got.push(item.finish()));
             got.extend(numbers(first));
             got
         };

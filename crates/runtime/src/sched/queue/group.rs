@@ -96,8 +96,8 @@ impl<T: Linked> GroupQueue<T> {
     }
 
     /// Takes the oldest task and hands up to `max` further ones to `sink`; the mailbox is emptied into the FIFO first.
-    /// `None` if there is nothing, or if somebody else is at it.
-    pub(crate) fn pop(&self, max: usize, now_ns: u64, mut sink: impl FnMut(T)) -> Option<T> {
+    /// `None` if there is nothing, or if somebody else is at it. The clock is read if something stays, whose age begins anew.
+    pub(crate) fn pop(&self, max: usize, now_ns: impl FnOnce() -> u64, mut sink: impl FnMut(T)) -> Option<T> {
         if self.is_empty() {
             return None;
         }
@@ -113,8 +113,10 @@ impl<T: Linked> GroupQueue<T> {
             fifo.pop_front().into_iter().for_each(&mut sink);
         }
         self.publish_len(&fifo);
-        // Ordering: Relaxed; a hint.
-        self.since.store(now_ns, Ordering::Relaxed);
+        if !fifo.is_empty() {
+            // Ordering: Relaxed; a hint.
+            self.since.store(now_ns(), Ordering::Relaxed);
+        }
         first
     }
 
@@ -219,7 +221,7 @@ mod tests {
         });
         assert_eq!(queue.push(item(2), true, || 0), Entry::Direct);
         assert_eq!(queue.len(), 2);
-        let left = std::iter::from_fn(|| queue.pop(0, 0, drop)).map(|item| item.0.1);
+        let left = std::iter::from_fn(|| queue.pop(0, || 0, drop)).map(|item| item.0.1);
         (entry, left.collect())
     }
 
@@ -251,7 +253,7 @@ mod tests {
             assert_eq!(queue.push(item(1), false, || 7), Entry::Mailbox);
             drop(held);
             assert_eq!(queue.age(Nanos(9)), Nanos(2));
-            assert!(queue.pop(0, 0, drop).is_some());
+            assert!(queue.pop(0, || 0, drop).is_some());
             assert_eq!(queue.len(), 0);
         }
     }
