@@ -18,8 +18,10 @@ use crate::stress;
 /// Idle workers by cache.
 #[derive(Debug)]
 pub(crate) struct Caches {
-    /// At least the number of idle bits of the cache's groups: raised before one is set, lowered after it is cleared.
-    counts: Box<[CachePadded<AtomicU32>]>,
+    /// At least the number of idle bits of the cache's groups: raised before one is set, lowered after it is cleared. The first
+    /// is at hand, because with one cache every wake-up reads it.
+    first: CachePadded<AtomicU32>,
+    others: Box<[CachePadded<AtomicU32>]>,
     /// A bit a cache whose count is not zero, 64 a word. None where there is one cache: its count says it.
     bits: Box<[CachePadded<AtomicU64>]>,
 }
@@ -28,7 +30,8 @@ impl Caches {
     pub(super) fn new(caches: usize) -> Self {
         let words = if caches > 1 { caches.div_ceil(64) } else { 0 };
         Self {
-            counts: (0..caches).map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
+            first: CachePadded::new(AtomicU32::new(0)),
+            others: (1..caches).map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
             bits: (0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
         }
     }
@@ -36,7 +39,7 @@ impl Caches {
     /// A worker behind `llc` is about to set its idle bit.
     pub(super) fn enter(&self, llc: usize) {
         // Ordering: SeqCst; before the bit, so that a pusher that reads zero after its fence (W1 A) comes before (W1 b).
-        let first = self.counts[llc].fetch_add(1, Ordering::SeqCst) == 0;
+        let first = self.count(llc).fetch_add(1, Ordering::SeqCst) == 0;
         if let Some((word, bit)) = self.bit(llc).filter(|_| first) {
             stress::delay();
             // Ordering: SeqCst; as the count, for who reads the bits instead; and (K a) publishes it to `leave`.
@@ -46,9 +49,9 @@ impl Caches {
 
     /// The idle bit of a worker behind `llc` has been cleared by the caller.
     pub(super) fn leave(&self, llc: usize) {
-        lines::touch(&self.counts[llc]);
+        lines::touch(self.count(llc));
         // Ordering: SeqCst; as in `enter`.
-        let last = self.counts[llc].fetch_sub(1, Ordering::SeqCst) == 1;
+        let last = self.count(llc).fetch_sub(1, Ordering::SeqCst) == 1;
         let Some((word, bit)) = self.bit(llc).filter(|_| last) else {
             return;
         };
@@ -60,17 +63,22 @@ impl Caches {
             word.fetch_and(!bit, Ordering::SeqCst);
             stress::delay();
             // Ordering: Relaxed; after (K b).
-            if self.counts[llc].load(Ordering::Relaxed) == 0 {
+            if self.count(llc).load(Ordering::Relaxed) == 0 {
                 return;
             }
             // Ordering: SeqCst; as (K a); and its acquire shows us the count of who cleared the bit before us.
             word.fetch_or(bit, Ordering::SeqCst);
             stress::delay();
             // Ordering: Relaxed; after the bit.
-            if self.counts[llc].load(Ordering::Relaxed) != 0 {
+            if self.count(llc).load(Ordering::Relaxed) != 0 {
                 return;
             }
         }
+    }
+
+    #[inline]
+    fn count(&self, llc: usize) -> &AtomicU32 {
+        if llc == 0 { &self.first } else { &self.others[llc - 1] }
     }
 
     fn bit(&self, llc: usize) -> Option<(&AtomicU64, u64)> {
@@ -82,7 +90,9 @@ impl Caches {
     #[inline]
     pub(crate) fn any(&self) -> bool {
         if self.bits.is_empty() {
-            return self.of(0) != 0;
+            lines::touch(&self.first);
+            // Ordering: Relaxed; as in `of`.
+            return self.first.load(Ordering::Relaxed) != 0;
         }
         self.bits.iter().any(|word| {
             lines::touch(word);
@@ -105,13 +115,13 @@ impl Caches {
     /// Number of idle workers behind `llc`.
     #[inline]
     pub(crate) fn of(&self, llc: usize) -> u32 {
-        lines::touch(&self.counts[llc]);
+        lines::touch(self.count(llc));
         // Ordering: Relaxed; a hint, or after the fence (W1 A).
-        self.counts[llc].load(Ordering::Relaxed)
+        self.count(llc).load(Ordering::Relaxed)
     }
 
     /// Number of idle workers.
     pub(crate) fn total(&self) -> u32 {
-        (0..self.counts.len()).map(|llc| self.of(llc)).sum()
+        (0..=self.others.len()).map(|llc| self.of(llc)).sum()
     }
 }
