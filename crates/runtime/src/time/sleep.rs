@@ -180,7 +180,8 @@ mod tests {
         with_driver(|| {
             let (first, first_calls) = telling_waker();
             let (second, second_calls) = telling_waker();
-            let mut short = sleep(Duration::from_millis(3));
+            // Long enough for two polls on a busy machine.
+            let mut short = sleep(Duration::from_millis(100));
             assert!(poll(&mut short, &first).is_pending());
             assert!(poll(&mut short, &second).is_pending());
             drop((first, second));

@@ -6,8 +6,7 @@ use super::queues::{channels, times};
 use crate::reproduce::curve::Curve;
 use crate::{Model, OldSchbench};
 
-/// A sixth of the published machine, in caches of the same size. On all of it the searching workers take turns at the
-/// line of their count, and no bit says idle for long.
+/// A sixth of the published machine, in caches of the same size: on all of it no bit says idle for long.
 fn sixth_of_an_epyc(lab: &Lab) -> Bench<'_> {
     Bench {
         lab,

@@ -78,8 +78,7 @@ pub(super) fn a(lab: &Lab) -> Result<Simulated, LabError> {
             kernel.condition("hackbench:g=32,f=20,via=pipe", "group=N,filter=on,lazy=off"),
             shipped.condition("hackbench:g=32,f=20,c=64", "group=N,groups=on,contention=spin"),
         ],
-        "the shipped model holds a group's lock for two pointers, not for load tracking, so large groups cost little; with groups \
-         of one or two there are more queues to search, and searching workers take turns at the line of their count",
+        "the shipped model holds a group's lock for two pointers, not for load tracking, so large groups cost little",
     ))
 }
 
@@ -265,9 +264,8 @@ pub(super) fn s(lab: &Lab) -> Result<Simulated, LabError> {
     Ok(Simulated::new(
         vec![gains("gain", &pairs)],
         vec![bench.condition(REQUESTS, "group=16,contention=spin (one queue an LLC) against group=l2")],
-        "the contrary of the published loss: with two workers a group there are eight times as many queues to search, and on 256 \
-         workers searching, with its one shared count, costs more than a lock of sixteen; the kernel lost in balancing, \
-         which this model has not",
+        "with two workers a group there are eight times as many queues to search, which costs more than a lock of sixteen where \
+         most are busy; the kernel lost in balancing, which this model has not",
     ))
 }
 
