@@ -154,15 +154,10 @@ impl Worker {
             .or_else(injected)
     }
 
-    /// How many tasks more we come to before an observer looks again, at least one. Were more taken over, those that have
-    /// waited longest would go behind all that we have, and from one worker whose CPU is taken away to the next.
+    /// How many tasks more we come to before an observer looks again.
     fn room(&self) -> usize {
-        let run = self.context.average_run.get().0.max(1);
-        let tasks = self.context.shared.policy.config.sentinel_interval.0 / run;
-        usize::try_from(tasks)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(self.context.local.len())
-            .max(1)
+        let interval = self.context.shared.policy.config.sentinel_interval;
+        self.pace.room(interval, self.context.local.len())
     }
 
     fn take_from_stuck(&mut self) -> Option<Runnable> {
@@ -236,29 +231,18 @@ impl Worker {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use quadrille_policy::{SetId, WorkerId};
+    use quadrille_policy::SetId;
 
     use super::*;
-    use crate::Runtime;
     use crate::sched::queue::local::Local;
     use crate::sched::still::Still;
-    use crate::task::spawn::{Options, allocate};
 
     /// How many of 1000 tasks of a stuck worker one takes over that has `queued` tasks which run for `run` on average.
     fn taken_over(run: Nanos, queued: usize) -> usize {
-        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
-        let shared = &runtime.handle().shared;
-        let task = || {
-            allocate(
-                shared,
-                shared.new_policy(None, SetId::NONE),
-                Options::default(),
-                async {},
-            )
-            .0
-        };
-        let worker = Worker::new(shared.clone(), WorkerId(0), Local::new(), None);
-        worker.context.average_run.set(run);
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        let task = || still.task(0, SetId::NONE);
+        worker.pace.looks_up(run, 61);
         (0..queued).for_each(|_| worker.context.local.push(task()));
         let others = Local::new();
         (0..1000).for_each(|_| others.push(task()));

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, ProbeRate, Profit, Rng, SetId, Wakees, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, ProbeRate, Profit, Rng, SetId, Wakees, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -23,9 +23,6 @@ use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::LastWorker;
 
-/// A worker looks up from its deque at least this often, ns: the bound of W5 on the shared queues it may drain.
-const LOOK_UP_NS: u64 = 100_000;
-
 /// A worker, on its own thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -33,10 +30,8 @@ pub(crate) struct Worker {
     pub(super) gates: Gates,
     pub(super) rounds: Rounds,
     pub(super) arrivals: Arrivals,
-    /// Tasks until the next look up.
-    countdown: u32,
-    /// Tasks between two looks up: `LOOK_UP_NS` by the average run, at most `Config::global_interval`.
-    interval: u32,
+    /// When it looks up from its deque, and how much it takes then: the bound of W5 on the shared queues it may drain.
+    pub(super) pace: Pace,
     /// Tasks out of the slot in a row.
     streak: u32,
     slot_polls_max: u32,
@@ -63,8 +58,7 @@ impl Worker {
             gates: shared.policy.new_gates(),
             rounds: Rounds::new(id.index(), shared.worker_count(), shared.groups.len()),
             arrivals: Arrivals::default(),
-            countdown: 2,
-            interval: 1,
+            pace: Pace::default(),
             streak: 0,
             slot_polls_max: config.slot_polls_max,
             budget: config.budget,
@@ -111,8 +105,7 @@ impl Worker {
     /// The next task to run, wherever it is; `None` once the runtime stops.
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
-        self.countdown -= 1;
-        if self.countdown == 0
+        if self.pace.is_due()
             && let Some(runnable) = self.look_up()?
         {
             return Some(runnable);
@@ -152,16 +145,13 @@ impl Worker {
         }
         let now = Nanos(clock::nanos());
         let elapsed = now.since(context.now.get());
-        let run = elapsed.0 / u64::from(self.interval);
         context.now.set(now);
-        let old = context.average_run.get().0;
-        let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
-        context.average_run.set(Nanos(average));
+        self.pace
+            .looks_up(elapsed, context.shared.policy.config.global_interval);
+        let average = self.pace.average_run();
+        context.average_run.set(average);
         // Ordering: Relaxed; an estimate for others.
-        context.me().average_run.store(average, Ordering::Relaxed);
-        let most = u64::from(context.shared.policy.config.global_interval);
-        self.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
-        self.countdown = self.interval;
+        context.me().average_run.store(average.0, Ordering::Relaxed);
         self.context
             .load
             .goes_on(&context.shared, self.llc(), &context.me().counters, now);
@@ -176,26 +166,21 @@ impl Worker {
         }
         // First the duty: a shared queue that is never empty must not keep us from it.
         // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
-        // Of a backlog we take no more than we run before we take again: the deque would grow for as long as there is one,
-        // and whatever is woken would wait behind all of it.
         let mut found = self.observe(now);
-        let limit = (self.interval as usize / 2).clamp(1, self.context.shared.batch);
+        let mut again = false;
         if self.aggregates && found.is_none() {
             found = self.take_back(now);
-            if found.is_some() {
-                // The next one after one of ours (W5): what has lost its place does not wait for the whole deque.
-                self.interval = 2;
-            }
+            again = found.is_some();
         }
-        found = found.or_else(|| self.take_shared(limit));
+        let share = self.pace.share(self.context.shared.batch);
+        found = found.or_else(|| self.take_shared(share));
         if self.aggregates {
             found = found.or_else(|| self.spill(now));
         }
         if found.is_some() {
-            // Slow tasks are looked up from one by one. Then one of ours goes in between (W5): shared queues that are
-            // never empty would keep us from the deque and the slot for ever, and so would every other worker.
-            self.interval = self.interval.max(2);
-            self.countdown = self.interval;
+            // One of ours goes in between (W5): shared queues that are never empty would keep us from the deque and the slot
+            // for ever, and so would every other worker. What is taken back has lost its place: more of it follows that one.
+            self.pace.found(again);
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.
             self.name_successor();
@@ -270,13 +255,13 @@ impl Worker {
     }
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
-    fn dry(&mut self) -> Option<Runnable> {
-        self.run_dry();
+    pub(super) fn dry(&mut self) -> Option<Runnable> {
         self.judge_theft();
         self.arrivals.deque_is_empty();
         if let Some(runnable) = self.take_near() {
             return Some(runnable);
         }
+        self.run_dry();
         let counters = &self.context.me().counters;
         let now = || Nanos(clock::nanos());
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);
@@ -307,7 +292,7 @@ impl Worker {
                 .or_else(|| self.search(scope))
                 .or_else(|| if self.linger() { self.search(scope) } else { None });
             self.context.now.set(Nanos(clock::nanos()));
-            self.countdown = self.interval;
+            self.pace.restart();
             if let Some(runnable) = found {
                 self.context.load.begins(&self.context.shared, self.context.now.get());
                 let last = self.context.shared.sleepers.stop_search(worker);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use quadrille_policy::{Cause, ExportView, LlcId, Nanos, Placement, WorkerId};
 
 use super::coupling::Load;
-use super::{BATCH, Shipped};
+use super::{Shipped, batch};
 use crate::line::Line;
 use crate::workload::TaskId;
 use crate::world::World;
@@ -167,16 +167,16 @@ impl Shipped {
     /// The same for a search, with the batch as limit; counts what it is told to leave.
     fn allowance(&mut self, world: &World, worker: WorkerId, llc: LlcId, rescue: bool, now: Nanos) -> usize {
         if rescue {
-            return BATCH;
+            return batch(world);
         }
-        let allowed = self.allowed(world, worker, llc, now).unwrap_or(BATCH);
+        let allowed = self.allowed(world, worker, llc, now).unwrap_or(batch(world));
         // To wait for the time to pass is no skip.
         let waits = self.dry_for(worker, now) < world.policy.limits_steals_for();
         if allowed == 0 && !waits {
             let me = &mut self.workers[worker.index()];
             me.skips = me.skips.saturating_add(1);
         }
-        allowed.min(BATCH)
+        allowed.min(batch(world))
     }
 
     /// What is exported, the own cache's first, then the nearest.
@@ -191,7 +191,7 @@ impl Shipped {
             return None;
         }
         let home = world.space.llc(worker);
-        if let Some(task) = self.take_exported(world, worker, home, BATCH, t) {
+        if let Some(task) = self.take_exported(world, worker, home, batch(world), t) {
             return Some(self.taken(world, worker, task, rescue));
         }
         for i in 0..world.policy.plan.llcs[home.index()].others.len() {

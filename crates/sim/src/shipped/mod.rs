@@ -29,7 +29,7 @@ mod watch;
 
 use std::collections::VecDeque;
 
-use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Policy, ProbeRate, Profit, Rng, WorkerId};
+use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Pace, Policy, ProbeRate, Profit, Rng, WorkerId};
 
 use self::coupling::Coupled;
 use self::far::Exports;
@@ -42,15 +42,6 @@ use crate::line::Line;
 use crate::scheduler::{Next, Scheduler, Why};
 use crate::workload::TaskId;
 use crate::world::World;
-
-/// A worker looks up from its deque at least this often, ns.
-const LOOK_UP_NS: u64 = 100_000;
-
-/// At most so many tasks move in one steal or one visit to an injector.
-const BATCH: usize = 128;
-
-/// At most so many tasks move out of a group's queue at once.
-const GROUP_BATCH: usize = 32;
 
 /// What a worker without a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +67,10 @@ struct Worker {
     /// The deque's ends, which thieves read and write.
     line: Line,
     phase: Phase,
-    /// Tasks until the next look up, and between two of them.
-    countdown: u32,
-    interval: u32,
+    /// When it looks up from its deque.
+    pace: Pace,
     /// Tasks out of the slot in a row.
     streak: u32,
-    average_run: Nanos,
     /// Its cached clock.
     clock: Nanos,
     unparked_at: Nanos,
@@ -146,10 +135,8 @@ impl Shipped {
             deque: VecDeque::new(),
             line: Line::default(),
             phase: Phase::Between,
-            countdown: 2,
-            interval: 1,
+            pace: Pace::default(),
             streak: 0,
-            average_run: Nanos(0),
             clock: Nanos(0),
             unparked_at: Nanos(0),
             gates: policy.new_gates(),
@@ -206,15 +193,9 @@ impl Shipped {
     fn look_up(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let me = &mut self.workers[worker.index()];
         let elapsed = t.since(me.clock);
-        let run = elapsed.0 / u64::from(me.interval);
         me.clock = *t;
-        let old = me.average_run.0;
-        let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
-        me.average_run = Nanos(average);
-        let most = u64::from(world.policy.config.global_interval);
-        me.interval = u32::try_from((LOOK_UP_NS / 2 / average).clamp(1, most)).unwrap_or(1);
-        me.countdown = me.interval;
-        let limit = (me.interval as usize / 2).clamp(1, BATCH);
+        me.pace.looks_up(elapsed, world.policy.config.global_interval);
+        let share = me.pace.share(batch(world));
         let has_more = !me.deque.is_empty();
         self.sample_load(world, world.space.llc(worker).index(), *t);
         if has_more {
@@ -225,22 +206,17 @@ impl Shipped {
             self.settle(world, worker, elapsed, t);
         }
         let mut found = self.observe(world, worker, t);
+        let mut again = false;
         if aggregates && found.is_none() {
             found = self.take_back(world, worker, t);
-            if found.is_some() {
-                // The next one after one of the deque's: what has lost its place does not wait for all of it.
-                self.workers[worker.index()].interval = 1;
-            }
+            again = found.is_some();
         }
-        found = found.or_else(|| self.take_shared(world, worker, limit, t));
+        found = found.or_else(|| self.take_shared(world, worker, share, t));
         if aggregates {
             found = found.or_else(|| self.spill(world, worker, t));
         }
         if found.is_some() {
-            // Slow tasks are looked up from one by one: then one of the deque's goes in between.
-            let me = &mut self.workers[worker.index()];
-            me.interval = me.interval.max(2);
-            me.countdown = me.interval;
+            self.workers[worker.index()].pace.found(again);
             self.name_successor(world, worker, t);
         }
         found
@@ -288,14 +264,18 @@ impl Shipped {
     }
 }
 
+/// At most so many tasks move in one steal or one visit to an injector.
+fn batch(world: &World) -> usize {
+    world.policy.config.steal.batch as usize
+}
+
 impl Scheduler for Shipped {
     fn next(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Next {
         let mut t = now;
         match self.workers[worker.index()].phase {
             Phase::Between => {
                 let me = &mut self.workers[worker.index()];
-                me.countdown -= 1;
-                let due = me.countdown == 0;
+                let due = me.pace.is_due();
                 let found = if due { self.look_up(world, worker, &mut t) } else { None };
                 match found.or_else(|| self.next_local(world, worker, &mut t)) {
                     Some(task) => self.run(world, worker, task, t),

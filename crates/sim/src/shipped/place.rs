@@ -135,7 +135,7 @@ impl Shipped {
             sentinel: self.sleepers.has_sentinel(),
             running: 1,
             queued: len(me.deque.len()),
-            average_run: me.average_run,
+            average_run: me.pace.average_run(),
             wake_cost: self.wake_cost,
         };
         if pays(world, &view, Some(by)) {

@@ -2,7 +2,7 @@
 
 use quadrille_policy::{Cause, Level, LlcId, Nanos, WorkerId};
 
-use super::{BATCH, GROUP_BATCH, Shipped};
+use super::{Shipped, batch};
 use crate::workload::TaskId;
 use crate::world::World;
 
@@ -25,8 +25,9 @@ impl Shipped {
             return Some(task);
         }
         if self.groups[group].look(world, worker, t) {
+            let group_batch = world.policy.config.steal.group_batch as usize;
             let sink = &mut self.workers[worker.index()].deque;
-            if let Some(task) = self.groups[group].pop(world, GROUP_BATCH.min(limit - 1), worker, t, sink) {
+            if let Some(task) = self.groups[group].pop(world, group_batch.min(limit - 1), worker, t, sink) {
                 world.counters(worker).group_pops += 1;
                 return Some(task);
             }
@@ -67,13 +68,13 @@ impl Shipped {
         if rescue && let Some(task) = self.take_stuck_slot(worker) {
             return Some(task);
         }
-        if let Some(task) = self.take_shared(world, worker, BATCH, t) {
+        if let Some(task) = self.take_shared(world, worker, batch(world), t) {
             return Some(task);
         }
         let home = world.policy.plan.workers[worker.index()].llc;
         let overdue = world.policy.config.wake_groups.rescue_llc;
         let near = self
-            .steal_in(world, worker, home, BATCH, rescue, t)
+            .steal_in(world, worker, home, batch(world), rescue, t)
             .or_else(|| self.take_overdue(world, worker, home, overdue, t));
         if near.is_some() {
             return near;

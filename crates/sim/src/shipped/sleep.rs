@@ -3,7 +3,7 @@
 use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, Policy, WorkerId};
 
 use super::watch::Look;
-use super::{BATCH, Phase, Shipped};
+use super::{Phase, Shipped, batch};
 use crate::line::Line;
 use crate::scheduler::Next;
 use crate::trace::What;
@@ -270,17 +270,17 @@ impl Shipped {
     pub(super) fn dry(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
         let mut t = t;
         self.judge_theft(world, worker, t);
-        self.run_dry(world, worker, &mut t);
         if let Some(task) = self.take_near(world, worker, &mut t) {
             return self.run(world, worker, task, t);
         }
+        self.run_dry(world, worker, &mut t);
         self.note_busy(world, worker, false, t);
         self.search_from(world, worker, false, false, t)
     }
 
     /// What is looked at before a worker counts itself among the searchers.
     fn take_near(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
-        let found = self.take_shared(world, worker, BATCH, t)?;
+        let found = self.take_shared(world, worker, batch(world), t)?;
         self.note_busy(world, worker, true, *t);
         if !self.workers[worker.index()].deque.is_empty() {
             self.offer(world, worker, t);
@@ -302,7 +302,7 @@ impl Shipped {
             .or_else(|| self.search(world, worker, rescue, &mut t));
         let me = &mut self.workers[worker.index()];
         me.clock = t;
-        me.countdown = me.interval;
+        me.pace.restart();
         me.phase = match found {
             Some(task) => Phase::Found { task, rescue },
             None => Phase::Dry,

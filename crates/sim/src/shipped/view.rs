@@ -122,14 +122,14 @@ impl Shipped {
     /// Average run of a task as the workers last published it; the longest of the first few.
     pub(super) fn average_run(&self) -> Nanos {
         let first = self.workers.iter().take(4);
-        first.map(|worker| worker.average_run).max().unwrap_or_default()
+        first.map(|worker| worker.pace.average_run()).max().unwrap_or_default()
     }
 
     /// The same of the first two of a group's members.
     pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
         let first = members.iter().take(2);
         first
-            .map(|worker| self.workers[worker.index()].average_run)
+            .map(|worker| self.workers[worker.index()].pace.average_run())
             .max()
             .unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use quadrille_policy::{Cause, LlcId, Nanos, Plan, WorkerId};
 
-use super::{BATCH, Shipped};
+use super::{Shipped, batch};
 use crate::workload::TaskId;
 use crate::world::World;
 
@@ -112,7 +112,7 @@ impl Shipped {
         rounds.llc = index + 1;
         let llc = LlcId(u16::try_from(index).expect("LLCs fit u16"));
         let limit = world.policy.config.wake_groups.rescue_any;
-        let room = self.room(world, worker).min(BATCH);
+        let room = self.room(world, worker).min(batch(world));
         let own = llc == world.space.llc(worker);
         let found = self
             .take_exported(world, worker, llc, room, t)
@@ -123,14 +123,10 @@ impl Shipped {
         found.or_else(|| self.take_injector(world, worker, llc, room, t))
     }
 
-    /// How many tasks more a worker comes to before an observer looks again, at least one.
+    /// How many tasks more a worker comes to before an observer looks again.
     fn room(&self, world: &World, worker: WorkerId) -> usize {
         let me = &self.workers[worker.index()];
-        let tasks = world.policy.config.sentinel_interval.0 / me.average_run.0.max(1);
-        usize::try_from(tasks)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(me.deque.len())
-            .max(1)
+        me.pace.room(world.policy.config.sentinel_interval, me.deque.len())
     }
 
     fn take_from_stuck(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
@@ -155,7 +151,7 @@ impl Shipped {
         let room = self.room(world, worker);
         let other = &mut self.workers[stuck];
         t.0 += other.line.write(world.when(*t), worker, &world.space, &world.cost).0;
-        let count = other.deque.len().min(8 * BATCH).min(room);
+        let count = other.deque.len().min(8 * batch(world)).min(room);
         let mut taken: Vec<TaskId> = other.deque.drain(..count).collect();
         taken.extend(other.slot.take());
         t.0 += world.cost.local_queue * taken.len() as u64;

@@ -204,6 +204,18 @@ fn what_nobody_came_for_is_run_next() {
     }
 }
 
+/// What runs between two looks up is averaged over the tasks that the worker counts down, from one reading of the clock to the
+/// next: a find next to itself is one of them, and no reading.
+#[test]
+fn a_find_next_to_itself_is_no_look_up() {
+    let mut still = Still::new("llc:2 core:2", "groups=on");
+    let mut worker = still.worker(0);
+    let last_look = worker.context.now.get();
+    still.inject(0);
+    assert!(worker.dry().is_some());
+    assert_eq!(worker.context.now.get(), last_look);
+}
+
 #[test]
 fn what_was_put_up_stays_until_it_has_run() {
     let (still, mut worker) = generous(2);

@@ -1,0 +1,162 @@
+//! How often a worker looks up from its deque, and how much it takes when it does.
+//!
+//! It counts tasks, because a clock is dear beside a short one: it reads the clock when it looks up, averages the runs since the
+//! last time, and counts down so many tasks as run in half of [`LOOK_UP`], at most `global_interval`.
+//!
+//! Whatever it takes goes to the end of its deque, behind what it has. So it never takes more than it runs before it takes again:
+//! the deque would grow for as long as there is a backlog, and what is woken meanwhile would wait behind all of it.
+
+use crate::Nanos;
+
+/// A worker looks up at least this often while its tasks take as long as they did before.
+const LOOK_UP: Nanos = Nanos::from_micros(100);
+
+/// A worker's count of tasks until it looks up.
+///
+/// ```
+/// use quadrille_policy::{Nanos, Pace};
+///
+/// let mut pace = Pace::default();
+/// assert!(!pace.is_due() && pace.is_due());
+/// pace.looks_up(Nanos::from_micros(5), 61);
+/// assert_eq!(pace.average_run(), Nanos::from_micros(5));
+/// assert_eq!((1..).find(|_| pace.is_due()), Some(10));
+/// assert_eq!(pace.share(128), 5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Zero: unknown.
+    average_run: Nanos,
+    /// Tasks between two looks up.
+    interval: u32,
+    /// Tasks until the next one.
+    left: u32,
+}
+
+impl Default for Pace {
+    /// One that looks up before the second task.
+    fn default() -> Self {
+        Self {
+            average_run: Nanos(0),
+            interval: 1,
+            left: 2,
+        }
+    }
+}
+
+impl Pace {
+    /// Counts a task. Whether the worker looks up before it.
+    #[inline]
+    pub fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// The worker looks up, `elapsed` after it did so last or began to count anew; the next time after at most `most` tasks.
+    pub fn looks_up(&mut self, elapsed: Nanos, most: u32) {
+        let run = elapsed.0 / u64::from(self.interval);
+        let old = self.average_run.0;
+        let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
+        self.average_run = Nanos(average);
+        let tasks = (LOOK_UP.0 / 2 / average).clamp(1, u64::from(most));
+        self.interval = u32::try_from(tasks).unwrap_or(1);
+        self.left = self.interval;
+    }
+
+    /// The look up has found something, which runs first: one of the deque's goes in between, however slow tasks are, because
+    /// shared queues may never be empty. `again`: no more than one, because more of this has lost its place already.
+    pub fn found(&mut self, again: bool) {
+        self.interval = if again { 2 } else { self.interval.max(2) };
+        self.left = self.interval;
+    }
+
+    /// The worker has been without work, and begins to count anew.
+    pub fn restart(&mut self) {
+        self.left = self.interval;
+    }
+
+    /// Average run of a task; zero: unknown.
+    #[must_use]
+    pub fn average_run(&self) -> Nanos {
+        self.average_run
+    }
+
+    /// How many tasks a look up takes from a shared queue, of at most `batch`: half as many as run until the next one.
+    #[must_use]
+    pub fn share(&self, batch: usize) -> usize {
+        (self.interval as usize / 2).clamp(1, batch)
+    }
+
+    /// How many tasks more than the `queued` ones the worker comes to within `span`, at least one. Were more taken over from a
+    /// worker that is stuck, those that have waited longest would go from the end of one deque to the end of the next, where
+    /// workers lose their CPU in turn.
+    #[must_use]
+    pub fn room(&self, span: Nanos, queued: usize) -> usize {
+        let tasks = span.0 / self.average_run.0.max(1);
+        let tasks = usize::try_from(tasks).unwrap_or(usize::MAX);
+        tasks.saturating_sub(queued).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that has looked up so often, with tasks of so many ns.
+    fn pace(run: u64, looks: u32) -> Pace {
+        let mut pace = Pace::default();
+        for _ in 0..looks {
+            pace.looks_up(Nanos(run * u64::from(pace.interval)), 61);
+        }
+        pace
+    }
+
+    fn tasks_until_due(mut pace: Pace) -> u32 {
+        (1..).find(|_| pace.is_due()).unwrap()
+    }
+
+    #[test]
+    fn looks_up_in_time_or_after_so_many_tasks() {
+        for (run, tasks) in [
+            (0, 61),
+            (100, 61),
+            (1_000, 50),
+            (20_000, 2),
+            (60_000, 1),
+            (u64::MAX / 61, 1),
+        ] {
+            assert_eq!(tasks_until_due(pace(run, 1)), tasks, "{run} ns");
+        }
+    }
+
+    #[test]
+    fn the_average_takes_in_a_quarter_of_what_is_new() {
+        let mut pace = pace(1_000, 9);
+        assert_eq!(pace.average_run(), Nanos(1_000));
+        pace.looks_up(Nanos(5_000 * 50), 61);
+        assert_eq!(pace.average_run(), Nanos(2_000));
+    }
+
+    #[test]
+    fn one_of_its_own_comes_after_what_is_found() {
+        for (run, once, again) in [(100, 61, 2), (60_000, 2, 2)] {
+            for (flag, tasks) in [(false, once), (true, again)] {
+                let mut pace = pace(run, 1);
+                pace.found(flag);
+                assert_eq!(tasks_until_due(pace), tasks, "{run} ns, {flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_taken_than_is_run() {
+        assert_eq!([1, 128].map(|batch| pace(100, 1).share(batch)), [1, 30]);
+        assert_eq!(pace(60_000, 1).share(128), 1);
+        let span = Nanos::from_micros(500);
+        assert_eq!(
+            [0, 40, 50, 60].map(|queued| pace(10_000, 1).room(span, queued)),
+            [50, 10, 1, 1]
+        );
+        assert_eq!(Pace::default().room(span, 0), 500_000, "unknown is short");
+    }
+}
