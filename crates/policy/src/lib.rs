@@ -31,6 +31,8 @@
 //!     yielded: false,
 //!     slot_empty: true,
 //!     now: Nanos::from_millis(12),
+//!     home_run: Nanos::from_micros(90),
+//!     wake_cost: Nanos::from_micros(5),
 //!     home_idle: quadrille_policy::GroupMask(0b0100),
 //!     home_queued: 0,
 //!     home_oldest: Nanos(0),

@@ -31,6 +31,8 @@ pub struct Pace {
     interval: u32,
     /// Tasks until the next one.
     left: u32,
+    /// Time that has gone into those since the last one, up to the last pause.
+    busy: Nanos,
 }
 
 impl Default for Pace {
@@ -40,6 +42,7 @@ impl Default for Pace {
             average_run: Nanos(0),
             interval: 1,
             left: 2,
+            busy: Nanos(0),
         }
     }
 }
@@ -52,9 +55,10 @@ impl Pace {
         self.left == 0
     }
 
-    /// The worker looks up, `elapsed` after it did so last or began to count anew; the next time after at most `most` tasks.
+    /// The worker looks up, `elapsed` after it did so last or came back from a pause; the next time after at most `most` tasks.
     pub fn looks_up(&mut self, elapsed: Nanos, most: u32) {
-        let run = elapsed.0 / u64::from(self.interval);
+        let busy = core::mem::take(&mut self.busy).0.saturating_add(elapsed.0);
+        let run = busy / u64::from(self.interval);
         let old = self.average_run.0;
         let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
         self.average_run = Nanos(average);
@@ -70,9 +74,10 @@ impl Pace {
         self.left = self.interval;
     }
 
-    /// The worker has been without work, and begins to count anew.
-    pub fn restart(&mut self) {
-        self.left = self.interval;
+    /// The worker is out of work, `elapsed` after it last looked up or came back from such a pause. It goes on counting
+    /// afterwards: tasks that come one at a time are averaged like others.
+    pub fn pauses(&mut self, elapsed: Nanos) {
+        self.busy = Nanos(self.busy.0.saturating_add(elapsed.0));
     }
 
     /// Average run of a task; zero: unknown.
@@ -135,6 +140,22 @@ mod tests {
         assert_eq!(pace.average_run(), Nanos(1_000));
         pace.looks_up(Nanos(5_000 * 50), 61);
         assert_eq!(pace.average_run(), Nanos(2_000));
+    }
+
+    #[test]
+    fn tasks_between_pauses_are_averaged_like_others() {
+        let mut pace = pace(1_000, 1);
+        for _ in 1..50 {
+            assert!(!pace.is_due());
+            pace.pauses(Nanos(9_000));
+        }
+        assert!(pace.is_due());
+        pace.looks_up(Nanos(9_000), 61);
+        assert_eq!(pace.average_run(), Nanos(3_000));
+        let again = pace;
+        pace.pauses(Nanos(u64::MAX));
+        pace.looks_up(Nanos(u64::MAX), 61);
+        assert!(pace.average_run() > again.average_run(), "no overflow");
     }
 
     #[test]

@@ -6,19 +6,23 @@
 //! 1. A task that yielded goes to the back of its worker's deque.
 //! 2. The cache that wakes it again and again has room, and its waker wakes few; or the cache that its set prefers pulls
 //!    this epoch (policy 3): an idle worker there is claimed. The task moves house.
-//! 3. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
-//! 4. The home worker is idle: it is claimed.
-//! 5. Another member of home is idle: claimed, one with an idle core first.
-//! 6. The waker is the home worker: its deque.
-//! 7. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
+//! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO slot, if
+//!    empty, else its waker's deque. Queues, and a worker woken for each message, cost such tasks more than they gain.
+//! 4. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
+//! 5. The home worker is idle: it is claimed.
+//! 6. Another member of home is idle: claimed, one with an idle core first.
+//! 7. The waker is the home worker: its deque.
+//! 8. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
 //!    with its work, or home is hardly busy (policy 4): queued at home.
-//! 8. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
+//! 9. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
 //!    its groups. The task moves house.
-//! 9. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
-//!    goes to the queue of the cache, which thieves need no group lock for.
+//! 10. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
+//!     goes to the queue of the cache, which thieves need no group lock for.
 //!
-//! No wake but those of steps 2 and 8 crosses last-level caches: that is for thieves. Bound tasks are not asked about. With
-//! groups off, only steps 1 and 3 remain, and injectors for wakes from outside.
+//! No wake but those of steps 2, 3 and 9 crosses last-level caches: that is for thieves. A task that crosses in step 3 keeps its
+//! home. Bound tasks are not asked about. With groups off, only steps 1 and 4 remain, and injectors for wakes from outside.
+//!
+//! [`WakeGroups::short_runs`]: crate::WakeGroups::short_runs
 
 use quadrille_topology::LlcId;
 
@@ -149,6 +153,22 @@ impl Policy {
         Placement::Deque
     }
 
+    /// Whether the answer of [`Policy::place_wake`] depends on the view's fields from `home_idle` on, which are other workers'
+    /// cache lines.
+    #[inline]
+    #[must_use]
+    pub fn needs_home(&self, view: &WakeView, task: &TaskPolicy) -> bool {
+        let at_home = view.waker == Some(task.home_worker) && view.slot_empty;
+        view.waker.is_none() || !(view.yielded || at_home || self.is_short(view))
+    }
+
+    /// Step 3.
+    #[inline]
+    fn is_short(&self, view: &WakeView) -> bool {
+        let most = u64::from(self.config.wake_groups.short_runs).saturating_mul(view.wake_cost.0);
+        view.home_run.0 > 0 && view.home_run.0 <= most
+    }
+
     fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.config.adversary != Adversary::None {
             return (adversary::place(self, view.waker, task, rng), Reason::Other);
@@ -166,8 +186,12 @@ impl Policy {
             let fallback = task.home;
             return (Placement::IdleInLlc { llc, fallback }, Reason::Pulled);
         }
-        if at_home && view.slot_empty {
+        let is_short = view.waker.is_some() && self.is_short(view);
+        if (at_home || is_short) && view.slot_empty {
             return (Placement::Slot, Reason::Waker);
+        }
+        if is_short {
+            return (Placement::Deque, Reason::Waker);
         }
         if !view.home_idle.is_empty() {
             let claim = self.idle_member(home, task, view.home_idle);
@@ -228,7 +252,7 @@ impl Policy {
         }
     }
 
-    /// Steps 7 and 8: whether an idle worker is looked for beyond home, where there is one.
+    /// Steps 8 and 9: whether an idle worker is looked for beyond home, where there is one.
     #[inline]
     fn look_beyond(
         &self,

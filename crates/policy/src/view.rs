@@ -13,7 +13,13 @@ pub struct WakeView {
     pub slot_empty: bool,
     /// The waker's cached clock.
     pub now: Nanos,
-    /// Idle members of the task's home group.
+    /// Average run of a task on the task's home worker; zero: unknown, taken as long.
+    pub home_run: Nanos,
+    /// As [`UnparkView::wake_cost`].
+    pub wake_cost: Nanos,
+    /// Idle members of the task's home group. This and the rest need not be looked up unless [`Policy::needs_home`] says so.
+    ///
+    /// [`Policy::needs_home`]: crate::Policy::needs_home
     pub home_idle: GroupMask,
     /// Tasks queued in the home group's FIFO and mailbox.
     pub home_queued: u32,

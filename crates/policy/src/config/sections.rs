@@ -56,6 +56,11 @@ pub struct WakeGroups {
     /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache. Default 2, 1 or more.
     /// Ours, assumed.
     pub overflow_factor: u32,
+    /// A woken task stays with its waker if the runs of its home worker's tasks are at most so many times as long as waking a
+    /// worker takes. Default 6; 0: never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is
+    /// running during wake up", 2022; earlier `sched_short_burst` of Android's kernels), where a fixed time decides; the number
+    /// is ours, from the simulator.
+    pub short_runs: u32,
 }
 
 impl Default for WakeGroups {
@@ -69,6 +74,7 @@ impl Default for WakeGroups {
             rescue_llc: Nanos::from_micros(50),
             rescue_any: Nanos::from_micros(200),
             overflow_factor: 2,
+            short_runs: 6,
         }
     }
 }

@@ -55,6 +55,7 @@ names! {
     "rescue-llc" => wake_groups.rescue_llc;
     "rescue-any" => wake_groups.rescue_any;
     "overflow" => wake_groups.overflow_factor;
+    "short-runs" => wake_groups.short_runs;
     "filter" => idle_filter.mode;
     "filter-margin" => idle_filter.cutoff_margin_pct;
     "filter-sample" => idle_filter.sample;

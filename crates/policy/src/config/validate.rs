@@ -39,6 +39,7 @@ impl Config {
             span(0, groups.rescue_any.0),
         )?;
         within("wake_groups.overflow_factor", groups.overflow_factor, 1..=1_000_000)?;
+        within("wake_groups.short_runs", groups.short_runs, 0..=1000)?;
 
         let filter = &self.idle_filter;
         within("idle_filter.cutoff_margin_pct", filter.cutoff_margin_pct, 100..=1000)?;

@@ -78,8 +78,7 @@ impl Context {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
-        let home = task.home.index().min(shared.groups.len() - 1);
-        let mut view = shared.wake_view(Some(self), home, yielded);
+        let mut view = shared.wake_view(Some(self), &task, yielded);
         if shared.policy.aggregates() && !yielded {
             view.coupling = self.coupling_view(&mut task, runnable.meta().id.number());
         }
@@ -215,8 +214,7 @@ impl Shared {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
-        let home = task.home.index().min(self.groups.len() - 1);
-        let mut view = self.wake_view(None, home, false);
+        let mut view = self.wake_view(None, &task, false);
         if self.policy.aggregates() {
             view.coupling = self.set_view(&task);
         }

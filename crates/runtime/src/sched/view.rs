@@ -11,22 +11,40 @@ use crate::lines;
 use crate::primitives::Ordering;
 
 impl Shared {
-    /// For a task whose home is the group `home`, woken by `waker` (`None`: by a thread that is no worker).
-    pub(super) fn wake_view(&self, waker: Option<&Context>, home: usize, yielded: bool) -> WakeView {
-        let llc = self.policy.plan.groups[home].llc.index();
+    /// For a task with these policy fields, woken by `waker` (`None`: by a thread that is no worker). What is not needed to
+    /// decide is not looked at.
+    pub(super) fn wake_view(&self, waker: Option<&Context>, task: &TaskPolicy, yielded: bool) -> WakeView {
+        let home = task.home.index().min(self.groups.len() - 1);
         let now = waker.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
-        WakeView {
+        let mut view = WakeView {
             waker: waker.map(|context| context.id),
             yielded,
             slot_empty: waker.is_some_and(|context| context.me().slot.is_empty()),
             now,
-            home_idle: GroupMask(self.sleepers.idle.members(home)),
-            home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
-            home_oldest: self.groups[home].age(now),
-            llc_util: self.loads.utilisation(llc),
-            llc_has_idle: self.sleepers.idle.any_in_llc(llc),
+            home_run: self.home_run(task),
+            wake_cost: self.wake_cost(),
+            home_idle: GroupMask::default(),
+            home_queued: 0,
+            home_oldest: Nanos(0),
+            llc_util: 0,
+            llc_has_idle: false,
             coupling: CouplingView::default(),
+        };
+        if self.policy.needs_home(&view, task) {
+            let llc = self.policy.plan.groups[home].llc.index();
+            view.home_idle = GroupMask(self.sleepers.idle.members(home));
+            view.home_queued = u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX);
+            view.home_oldest = self.groups[home].age(now);
+            view.llc_util = self.loads.utilisation(llc);
+            view.llc_has_idle = self.sleepers.idle.any_in_llc(llc);
         }
+        view
+    }
+
+    /// Average run of a task on a task's home worker, as that last published it; zero if it has none.
+    fn home_run(&self, task: &TaskPolicy) -> Nanos {
+        let home = self.workers.get(task.home_worker.index());
+        longest_run(home.into_iter())
     }
 
     /// For a new task. `turn` says how many tasks of a set that is spread were before it, by some count.

@@ -10,6 +10,7 @@ use super::load::OwnLoad;
 use super::still::Still;
 use super::{Shared, schedule};
 use crate::lines;
+use crate::primitives::Ordering;
 use crate::task::Runnable;
 use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
@@ -21,6 +22,8 @@ struct Case {
     config: &'static str,
     /// `None`: the last worker of all.
     waker: Option<u16>,
+    /// Average run of worker 0's tasks, ns; zero: unknown.
+    run: u64,
     /// Which workers are idle.
     idle: fn(&Plan, WorkerId) -> bool,
 }
@@ -33,47 +36,61 @@ fn other_groups(plan: &Plan, worker: WorkerId) -> bool {
     plan.workers[worker.index()].group.index() != 0
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case {
         name: "by its home worker",
         config: "groups=on",
         waker: Some(0),
+        run: 0,
         idle: nobody,
     },
     Case {
         name: "by a member, home idle",
         config: "groups=on",
         waker: Some(1),
+        run: 0,
         idle: |_, worker| worker == WorkerId(0),
     },
     Case {
         name: "by a member, nobody idle",
         config: "groups=on",
         waker: Some(1),
+        run: 0,
         idle: nobody,
     },
     Case {
         name: "by another, home idle",
         config: "groups=on",
         waker: None,
+        run: 0,
+        idle: |_, worker| worker == WorkerId(0),
+    },
+    Case {
+        name: "the same, but it runs for next to nothing",
+        config: "groups=on",
+        waker: None,
+        run: 1,
         idle: |_, worker| worker == WorkerId(0),
     },
     Case {
         name: "by another, home busy and others idle",
         config: "groups=on,cap=off,filter=on",
         waker: None,
+        run: 0,
         idle: other_groups,
     },
     Case {
         name: "the same, kept by the cap",
         config: "groups=on,cap=fixed,cap-light-load=0",
         waker: None,
+        run: 0,
         idle: other_groups,
     },
     Case {
         name: "by another, nobody idle",
         config: "groups=on",
         waker: None,
+        run: 0,
         idle: nobody,
     },
 ];
@@ -94,6 +111,7 @@ fn lines_of(machine: &str, case: &Case) -> usize {
     let mut still = Still::new(machine, case.config);
     let shared = still.shared.clone();
     let workers = u16::try_from(shared.worker_count()).unwrap();
+    shared.workers[0].average_run.store(case.run, Ordering::Relaxed);
     let waker = case.waker.unwrap_or(workers - 1);
     let context = Context {
         shared: shared.clone(),
@@ -154,4 +172,5 @@ fn lines_are_counted() {
     };
     assert!(count("by its home worker") < count("by a member, nobody idle"));
     assert!(count("by another, nobody idle") < count("by another, home idle"));
+    assert!(count("the same, but it runs for next to nothing") < count("by another, nobody idle"));
 }

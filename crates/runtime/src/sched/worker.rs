@@ -292,7 +292,6 @@ impl Worker {
                 .or_else(|| self.search(scope))
                 .or_else(|| if self.linger() { self.search(scope) } else { None });
             self.context.now.set(Nanos(clock::nanos()));
-            self.pace.restart();
             if let Some(runnable) = found {
                 self.context.load.begins(&self.context.shared, self.context.now.get());
                 let last = self.context.shared.sleepers.stop_search(worker);
@@ -323,19 +322,15 @@ impl Worker {
             .index()
     }
 
-    /// Notes the time at which there is nothing left to do, where a policy asks for it.
+    /// Notes the time at which there is nothing left to do.
     fn run_dry(&mut self) {
-        self.sight.skips = 0;
-        let active = self.context.shared.policy.active();
-        if !self.aggregates && !active.numa {
-            return;
-        }
         let now = Nanos(clock::nanos());
-        self.sight.dry_since = now;
+        (self.sight.skips, self.sight.dry_since) = (0, now);
+        let elapsed = now.since(self.context.now.get());
+        self.context.now.set(now);
+        self.pace.pauses(elapsed);
         if self.aggregates {
-            let elapsed = now.since(self.context.now.get());
             self.settle(elapsed, now);
-            self.context.now.set(now);
         }
     }
 

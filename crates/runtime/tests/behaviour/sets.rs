@@ -24,7 +24,7 @@ fn runtime(machine: &str, config: &str) -> Runtime {
 
 /// What makes rescuers patient, so that a machine that is busy with other things does not look like one that is stuck: a
 /// worker of these tests may not get a CPU for milliseconds.
-const PATIENT: &str = "rescue-any=1s,rescue-llc=1s,sentinel=1s,skip-age=1s,skip-count=255,sets-steal-after=100ms,\
+const PATIENT: &str = "short-runs=0,rescue-any=1s,rescue-llc=1s,sentinel=1s,skip-age=1s,skip-count=255,sets-steal-after=100ms,\
                        numa-steal-after=1s,groups=on";
 
 /// Two tasks that wake each other `rounds` times, on a runtime; each does a little work a round.

@@ -61,9 +61,10 @@ impl Shipped {
     pub(super) fn run_dry(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
         let me = &mut self.workers[worker.index()];
         (me.dry_since, me.skips) = (Some(*t), 0);
+        let elapsed = t.since(me.clock);
+        me.clock = *t;
+        me.pace.pauses(elapsed);
         if self.aggregates {
-            let elapsed = t.since(me.clock);
-            me.clock = *t;
             self.settle(world, worker, elapsed, t);
         }
     }

@@ -47,8 +47,8 @@ impl Shipped {
         yielded: bool,
         t: &mut Nanos,
     ) -> Placement {
-        let home = world.tasks[task.index()].policy.home.index().min(self.groups.len() - 1);
-        let mut view = self.wake_view(world, by, home, yielded, *t);
+        let state = &world.tasks[task.index()].policy;
+        let mut view = self.wake_view(world, by, state, yielded, *t);
         if self.aggregates && !yielded {
             view.coupling = self.coupling_view(world, task, by, t);
         }

@@ -302,7 +302,6 @@ impl Shipped {
             .or_else(|| self.search(world, worker, rescue, &mut t));
         let me = &mut self.workers[worker.index()];
         me.clock = t;
-        me.pace.restart();
         me.phase = match found {
             Some(task) => Phase::Found { task, rescue },
             None => Phase::Dry,

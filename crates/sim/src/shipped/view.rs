@@ -1,7 +1,7 @@
 //! What the policy is told: the simulated machine as it is now, in the fields that the runtime fills.
 
 use quadrille_policy::{
-    CouplingView, GroupMask, LlcId, Nanos, NodeId, Policy, RemoteStealView, SpawnView, WakeView, WorkerId,
+    CouplingView, GroupMask, LlcId, Nanos, NodeId, Policy, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
 };
 
 use super::Shipped;
@@ -10,22 +10,26 @@ use crate::workload::TaskId;
 use crate::world::World;
 
 impl Shipped {
-    /// For a task whose home is the group `home`, woken by `waker`.
+    /// For a woken task with these policy fields.
     pub(super) fn wake_view(
         &self,
         world: &World,
         waker: Option<WorkerId>,
-        home: usize,
+        task: &TaskPolicy,
         yielded: bool,
         t: Nanos,
     ) -> WakeView {
+        let home = task.home.index().min(self.groups.len() - 1);
         let llc = world.policy.plan.groups[home].llc.index();
         let now = waker.map_or(t, |waker| self.workers[waker.index()].clock);
+        let home_worker = self.workers.get(task.home_worker.index());
         WakeView {
             waker,
             yielded,
             slot_empty: waker.is_some_and(|waker| self.workers[waker.index()].slot.is_none()),
             now,
+            home_run: home_worker.map_or(Nanos(0), |worker| worker.pace.average_run()),
+            wake_cost: self.wake_cost,
             home_idle: GroupMask(self.sleepers.members(home)),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
             home_oldest: self.groups[home].age(now),

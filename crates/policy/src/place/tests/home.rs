@@ -173,3 +173,72 @@ fn a_machine_with_holes() {
     let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
     assert_eq!(drawn(answer), "group 1 (worker 5)");
 }
+
+#[test]
+fn a_task_whose_home_runs_short_ones_stays_with_its_waker() {
+    let idle = WakeView {
+        home_idle: GroupMask(0b0010),
+        ..VIEW
+    };
+    let run = |micros| WakeView {
+        home_run: Nanos::from_micros(micros),
+        ..idle
+    };
+    let home = "group 3 (worker 13)";
+    for (view, expected) in [
+        (run(30), "slot"),
+        (run(31), home),
+        (run(0), home),
+        (
+            WakeView {
+                slot_empty: false,
+                ..run(30)
+            },
+            "deque",
+        ),
+        (
+            WakeView {
+                wake_cost: Nanos(0),
+                ..run(1)
+            },
+            home,
+        ),
+        (WakeView { waker: None, ..run(30) }, home),
+    ] {
+        check(NODES, "default", 13, view, expected);
+        check(NODES, "short-runs=0", 13, WakeView { waker: None, ..view }, home);
+    }
+    check(NODES, "short-runs=0", 13, run(1), home);
+    check(NODES, "short-runs=7", 13, run(35), "slot");
+}
+
+#[test]
+fn what_home_is_like_matters_only_where_it_is_asked_for() {
+    let mut rng = Rng::new(11);
+    let mut unasked = 0;
+    for machine in [NODES, LARGE, SIBLINGS] {
+        let policy = policy(machine, "default");
+        let workers = u32::try_from(policy.plan.workers.len()).unwrap();
+        for _ in 0..20_000 {
+            let mut task = task(&policy, u16::try_from(rng.below(workers)).unwrap());
+            let (view, other) = (random_view(&mut rng, workers), random_view(&mut rng, workers));
+            if policy.needs_home(&view, &task) {
+                continue;
+            }
+            unasked += 1;
+            let other_home = WakeView {
+                home_idle: other.home_idle,
+                home_queued: other.home_queued,
+                home_oldest: other.home_oldest,
+                llc_util: other.llc_util,
+                llc_has_idle: other.llc_has_idle,
+                ..view
+            };
+            let answer =
+                |view: &WakeView, task: &mut TaskPolicy| policy.place_wake_because(view, task, &mut Rng::new(3));
+            let expected = answer(&view, &mut task.clone());
+            assert_eq!(answer(&other_home, &mut task), expected, "{view:?}");
+        }
+    }
+    assert!(unasked > 10_000, "{unasked}");
+}
