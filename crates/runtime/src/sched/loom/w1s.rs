@@ -10,10 +10,8 @@ use crate::sched::idle::Seat;
 use crate::sched::park::{Host, Look, ParkWord};
 use crate::sched::publish;
 
-/// The pusher skips the claim while it sees a searcher, and the policy would skip it always.
-#[test]
-fn w1s_last_searcher() {
-    let plan = one_group(1);
+/// One worker that goes to sleep, and one push.
+fn one_worker(plan: Plan) {
     check(3, move || {
         let machine = Machine::new(&plan, 1);
         let pusher = machine.clone();
@@ -23,6 +21,27 @@ fn w1s_last_searcher() {
         assert_eq!(machine.sleepers.idle.caches.total(), 0);
         assert_eq!(machine.sleepers.searching_behind(0), 0);
     });
+}
+
+/// Two workers that go to sleep together, and one push.
+fn two_workers(plan: Plan) {
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let threads = [0, 1].map(|member| {
+            let worker = machine.clone();
+            spawn(move || worker.work(member))
+        });
+        machine.push_to_anyone(0);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(machine.sleepers.idle.caches.total(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0);
+    });
+}
+
+/// The pusher skips the claim while it sees a searcher, and the policy would skip it always.
+#[test]
+fn w1s_last_searcher() {
+    one_worker(one_group(1));
 }
 
 #[test]
@@ -40,51 +59,23 @@ fn w1s_last_searcher_two_pushers() {
     });
 }
 
-/// K: where the pusher learns from a word by cache that somebody is idle: two workers that go to sleep together, the second of
-/// whom may find the first one's count and not yet its bit.
+/// K: where the pusher learns from a word by cache that somebody is idle. The second of two workers may find the first one's
+/// count and not yet its bit.
 #[test]
 fn k_no_lost_wakeup() {
-    let plan = beside_a_cache(2);
-    check(2, move || {
-        let machine = Machine::new(&plan, 1);
-        let threads = [0, 1].map(|member| {
-            let worker = machine.clone();
-            spawn(move || worker.work(member))
-        });
-        machine.push_to_anyone(0);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(!machine.sleepers.idle.caches.any());
-    });
+    two_workers(beside_a_cache(2));
 }
 
 /// The same for one worker, with more interleavings: nobody else would notice.
 #[test]
 fn k_no_lost_wakeup_of_the_only_worker() {
-    let plan = beside_a_cache(1);
-    check(3, move || {
-        let machine = Machine::new(&plan, 1);
-        let pusher = machine.clone();
-        let thread = spawn(move || pusher.push_to_anyone(0));
-        machine.work(0);
-        thread.join().unwrap();
-        assert!(!machine.sleepers.idle.caches.any());
-    });
+    one_worker(beside_a_cache(1));
 }
 
-/// Two searchers that give up together, and one push.
+/// Two searchers that give up together.
 #[test]
 fn w1s_last_of_two_searchers() {
-    let plan = one_group(2);
-    check(2, move || {
-        let machine = Machine::new(&plan, 1);
-        let threads = [0, 1].map(|member| {
-            let worker = machine.clone();
-            spawn(move || worker.work(member))
-        });
-        machine.push_to_anyone(0);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(machine.sleepers.searching_behind(0), 0);
-    });
+    two_workers(one_group(2));
 }
 
 /// A claim empties the group's word while another member announces itself: for a moment the summary hides that member
