@@ -31,6 +31,8 @@ macro_rules! counters {
                 slot_pops,
                 /// Tasks that this worker took from its own deque.
                 local_pops,
+                /// Started user-level threads, which are bound to this worker, that it took from their queue.
+                bound_pops,
                 /// Tasks taken from its group's FIFO and mailbox.
                 group_pops,
                 /// Tasks taken from injectors.
@@ -63,7 +65,7 @@ macro_rules! counters {
                 migrations_node,
                 /// The same, from another node.
                 migrations_machine,
-                /// Wake-ups by tasks of this worker that stayed with it (slot or deque).
+                /// Wake-ups by tasks of this worker that stayed with it (slot, deque, or the queue of its bound threads).
                 wakes_self,
                 /// Wake-ups pushed directly into a group's FIFO.
                 wakes_direct,
@@ -71,6 +73,8 @@ macro_rules! counters {
                 wakes_mailbox,
                 /// Wake-ups pushed into an injector.
                 wakes_injector,
+                /// Wake-ups of user-level threads that are bound to another worker, pushed into that one's mailbox.
+                wakes_bound,
                 /// Wake-ups among those to an injector for which the home group's queue was too long (policy 1).
                 wakes_overflow,
                 /// Times a member of a group found the lock of its queue taken when it queued a wake-up (policy 1).

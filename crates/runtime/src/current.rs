@@ -1,7 +1,8 @@
 //! Which runtime is the calling thread's current one.
 //!
 //! On a worker it is the worker's own, everywhere else nobody's, until a guard says otherwise. A guard cannot leave its
-//! thread, so those that live on a worker were made by the task that it runs now: the last guard always decides.
+//! thread, so those that live on a worker were made by the task that it runs now: the last guard always decides. A user-level
+//! thread that is suspended takes those with it that it made, and brings them back when it goes on.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -37,6 +38,26 @@ impl Drop for EnterGuard {
         // It may be the last reference to its runtime: not under the borrow.
         drop(left);
     }
+}
+
+/// How many guards live on this thread.
+#[inline]
+pub(crate) fn depth() -> usize {
+    DEPTH.get()
+}
+
+/// Takes the entered handles above `depth`: those of a user-level thread that is suspended while its guards live.
+#[cold]
+pub(crate) fn suspend_above(depth: usize) -> Vec<Handle> {
+    DEPTH.set(depth);
+    ENTERED.with(|entered| entered.borrow_mut().split_off(depth))
+}
+
+/// Puts them back, when that thread goes on.
+#[cold]
+pub(crate) fn resume(handles: Vec<Handle>) {
+    DEPTH.set(DEPTH.get() + handles.len());
+    ENTERED.with(|entered| entered.borrow_mut().extend(handles));
 }
 
 /// The current runtime, if there is one. None in the destructors of a thread that ends.

@@ -25,6 +25,7 @@
 //!
 //! - [`#[quadrille::main]`](macro@main), or [`Runtime`] and its [`Builder`];
 //! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
+//! - [`thread`] for user-level threads, which are written like those of `std::thread` and cost about as much as tasks;
 //! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors;
 //! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
 //!
@@ -74,6 +75,7 @@ mod stress;
 pub mod sync;
 mod sys;
 pub mod task;
+pub mod thread;
 pub mod time;
 mod trace;
 
@@ -86,6 +88,7 @@ pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{Handle, Runtime, spawn, spawn_blocking};
 pub use task::{JoinHandle, Locality, TaskGroup};
+pub use thread::Wait;
 
 #[cfg(feature = "macros")]
 pub use quadrille_macros::{main, test};

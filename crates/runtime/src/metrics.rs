@@ -20,8 +20,10 @@ pub struct Metrics {
     pub foreign_wakes: u64,
     /// Workers that such threads woke.
     pub foreign_unparks: u64,
-    /// Tasks that have been pending and are not finished.
+    /// Tasks that have been pending and are not finished; threads are counted below.
     pub pending_tasks: usize,
+    /// User-level threads that have been suspended and have not ended.
+    pub living_threads: usize,
     /// Tasks that are not gone yet, a little late: workers tell it before they park, and about once a millisecond.
     /// Zero unless policy 1 or 5 is on, so on machines of up to 4 workers unless asked for.
     pub live_tasks: u64,
@@ -47,6 +49,7 @@ impl Metrics {
             foreign_wakes: shared.foreign.wakes.load(Ordering::Relaxed),
             foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
             pending_tasks: shared.registry.len(),
+            living_threads: shared.living_threads(),
             live_tasks: live(&llcs),
             llcs,
             wake_cost_ns: shared.wake_cost().0,

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quadrille_policy::SetId;
 
@@ -15,10 +16,11 @@ use crate::error::BuildError;
 use crate::metrics::Metrics;
 use crate::sched::Shared;
 use crate::sched::context::{Context, may_block};
-use crate::sched::park::{ParkWord, Wait};
-use crate::task::JoinHandle;
+use crate::sched::park::ParkWord;
+use crate::sys::clock;
 use crate::task::meta::BLOCKING;
-use crate::task::spawn::{Options, allocate};
+use crate::task::spawn::{Options, allocate, allocate_unchecked};
+use crate::task::{JoinHandle, Meta};
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
@@ -194,15 +196,35 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Context::with(|context| match context {
-            Some(context) if Arc::ptr_eq(&context.shared, &self.shared) => spawn_here(context, options, future),
-            _ => {
-                let (set, turn) = options.set.unzip();
-                let policy = self.shared.new_policy(None, set.unwrap_or_default());
-                let (runnable, handle) = allocate(&self.shared, policy, options, future);
-                self.shared.spawn_foreign(runnable, turn);
-                handle
+        // SAFETY: the future and its output are 'static.
+        unsafe { self.spawn_unchecked(options, |_| future) }
+    }
+
+    /// Spawns what `make` makes from the metadata of its task.
+    ///
+    /// # Safety
+    /// As [`allocate_unchecked`].
+    pub(crate) unsafe fn spawn_unchecked<F>(
+        &self,
+        options: Options,
+        make: impl FnOnce(NonNull<Meta>) -> F,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        Context::with(|context| {
+            let here = context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared));
+            let (set, turn) = options.set.unzip();
+            let set = set.unwrap_or_else(|| here.map_or_else(SetId::default, |context| context.set.get().inherited()));
+            let policy = self.shared.new_policy(here.map(|context| context.id), set);
+            // SAFETY: passed on.
+            let (runnable, handle) = unsafe { allocate_unchecked(&self.shared, policy, options, make) };
+            match here {
+                Some(context) => context.spawn(runnable, turn),
+                None => self.shared.spawn_foreign(runnable, turn),
             }
+            handle
         })
     }
 
@@ -337,17 +359,29 @@ impl Wake for ThreadWaker {
     }
 }
 
-fn block_on_here<F: Future>(future: F) -> F::Output {
+/// Runs `future` on the calling thread, which may block, until it is ready.
+pub(crate) fn block_on_here<F: Future>(future: F) -> F::Output {
+    match block_on_until(future, None) {
+        Some(output) => output,
+        None => unreachable!("without a deadline it ends with an output"),
+    }
+}
+
+/// The same until `deadline` at most.
+pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let mut future = pin!(future);
     let thread = Arc::new(ThreadWaker(ParkWord::new()));
     let waker = Waker::from(thread.clone());
     let mut cx = TaskContext::from_waker(&waker);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-            return output;
+            return Some(output);
         }
-        let Wait::Token = thread.0.wait(None) else {
-            unreachable!("an untimed wait ends with a token")
-        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
+        if left == Some(Duration::ZERO) {
+            return None;
+        }
+        // Whichever of the two ended it: the future says whether it is ready.
+        let _ended = thread.0.wait(left);
     }
 }

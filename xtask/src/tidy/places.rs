@@ -94,8 +94,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "corosensei",
         holds_in: RUNTIME,
-        may_use: &["crates/runtime/src/ult/"],
-        why: "stacks are switched in ult/ only",
+        may_use: &["crates/runtime/src/thread/"],
+        why: "stacks are switched in thread/ only",
     },
     Rule {
         name: "Instant::now",

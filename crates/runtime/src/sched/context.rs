@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use quadrille_policy::{Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
 
+use super::bound::Living;
 use super::load::OwnLoad;
+use super::queue::bound::BoundFifo;
 use super::queue::local::Local;
 use super::{Shared, WorkerShared};
+use crate::task::Runnable;
 
 /// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
 #[derive(Debug)]
@@ -31,6 +34,12 @@ pub(crate) struct Context {
     pub(super) task: Cell<u64>,
     /// How many different tasks the last wakers here have woken.
     pub(super) wakees: RefCell<Wakees>,
+    /// The user-level threads that may run here alone and are ready (B).
+    pub(super) bound: BoundFifo<Runnable>,
+    /// Those that were ever suspended and have not ended (B c).
+    pub(crate) living: Living,
+    /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
+    pub(crate) unwinding: Cell<bool>,
 }
 
 thread_local! {
@@ -69,6 +78,11 @@ impl Context {
     #[inline]
     pub(crate) fn me(&self) -> &WorkerShared {
         &self.shared.workers[self.id.index()]
+    }
+
+    /// The worker's last-level cache.
+    pub(crate) fn llc(&self) -> usize {
+        self.shared.policy.plan.workers[self.id.index()].llc.index()
     }
 
     /// A pseudo-random number below `bound`.

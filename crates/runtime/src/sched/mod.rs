@@ -2,6 +2,7 @@
 //! lost is argued in `README.md` beside this file, whose labels the comments cite.
 
 mod arrival;
+pub(crate) mod bound;
 pub(crate) mod context;
 mod coupling;
 mod far;
@@ -39,6 +40,7 @@ use self::queue::export::ExportQueue;
 use self::queue::group::GroupQueue;
 use self::queue::injector::Injector;
 use self::queue::local::{Local, Stealer};
+use self::queue::mailbox::Mailbox;
 use self::queue::slot::Slot;
 use self::sets::Sets;
 use self::shutdown::Terminated;
@@ -50,6 +52,7 @@ use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
+use crate::thread::stack::Stacks;
 
 pub(crate) use self::schedule::schedule;
 
@@ -65,6 +68,10 @@ struct Members {
 pub(crate) struct WorkerShared {
     pub(crate) slot: Slot<Runnable>,
     pub(crate) stealer: Stealer,
+    /// Its bound threads that others have woken (B).
+    pub(super) bound: Mailbox<Runnable>,
+    /// Its bound threads that were ever suspended and have not ended. One writer.
+    pub(super) living: AtomicU32,
     pub(crate) counters: WorkerCounters,
     /// When it was last unparked, by the unparker's clock; zero once it has looked.
     unparked_at: AtomicU64,
@@ -79,6 +86,8 @@ impl WorkerShared {
         Self {
             slot: Slot::new(),
             stealer: local.stealer(),
+            bound: Mailbox::new(),
+            living: AtomicU32::new(0),
             counters: WorkerCounters::default(),
             unparked_at: AtomicU64::new(0),
             average_run: AtomicU64::new(0),
@@ -121,6 +130,8 @@ pub(crate) struct Shared {
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub(crate) pool: Pool,
     pub(crate) driver: Arc<Driver>,
+    /// The memory that user-level threads run on.
+    pub(crate) stacks: Stacks,
     pub(crate) name: String,
     /// What was found, what was chosen and why: the start-up line.
     pub(crate) report: String,
@@ -198,6 +209,7 @@ impl Shared {
             threads: Mutex::new(Vec::new()),
             pool,
             driver,
+            stacks: Stacks::new(plan.llcs.len()),
             name,
             report,
             pin_failures: AtomicU32::new(0),

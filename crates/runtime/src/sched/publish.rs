@@ -81,6 +81,20 @@ pub(crate) fn to_anyone(
     awake == 0 || pays(idle, awake)
 }
 
+/// Pushes into the bound mailbox of the worker in `seat` by calling `push`: (a), (A), and the claim of step 6 (B).
+///
+/// True if that worker was idle and is claimed. Nobody but it may take what was pushed, so nothing excuses from the claim:
+/// neither a searcher nor a policy.
+#[must_use = "the claimed worker is owed a token"]
+pub(crate) fn to_owner(push: impl FnOnce(), sleepers: &Sleepers, seat: Seat) -> bool {
+    // (W1 a), and the last touch of the thread (W3).
+    push();
+    stress::delay();
+    // Ordering: SeqCst; (W1 A) publish before reading whether the owner is idle, against its fence (W1 B).
+    fence(Ordering::SeqCst);
+    sleepers.idle.claim_seat(seat)
+}
+
 /// In the final look of a worker that has announced itself: something is queued that its policy tells it to leave to
 /// others. Whether it must stay awake for it.
 ///

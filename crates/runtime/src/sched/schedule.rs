@@ -17,15 +17,18 @@ use crate::lines;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
-use crate::task::meta::{BLOCKING, LastWorker};
+use crate::task::meta::{BLOCKING, BOUND, LastWorker};
 
 /// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
     let meta = runnable.meta();
     let scheduler = meta.scheduler();
     Context::with(|context| match context {
-        Some(context) if Arc::as_ptr(&context.shared) == scheduler && !runnable.meta().has(BLOCKING) => {
+        Some(context) if Arc::as_ptr(&context.shared) == scheduler && !runnable.meta().has(BLOCKING | BOUND) => {
             context.wake(runnable, yielded);
+        }
+        Some(context) if Arc::as_ptr(&context.shared) == scheduler && runnable.meta().has(BOUND) => {
+            context.wake_bound(runnable);
         }
         _ => {
             // SAFETY: the task has a runnable, so its body was not dropped, so the scheduler is alive (rule 4 of `task`).
@@ -94,6 +97,10 @@ impl Context {
 
     /// Queues a new task of this worker. `turn` is its number among those of a set that is spread, if somebody counts them.
     pub(crate) fn spawn(&self, runnable: Runnable, turn: Option<u32>) {
+        if self.unwinding.get() {
+            // The worker leaves, and would only drop it later.
+            return drop(runnable);
+        }
         let shared = &*self.shared;
         // SAFETY: we hold the runnable (rule 1 of `task`).
         unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
@@ -189,6 +196,10 @@ impl Shared {
         }
         // Ordering: Relaxed; a statistic.
         self.foreign.wakes.fetch_add(1, Ordering::Relaxed);
+        if runnable.meta().has(BOUND) {
+            // Its owner has not left and looks at its mailbox until it does (B c): nobody has to refuse it.
+            return self.publish_bound(runnable, None);
+        }
         let placement = if self.policy.groups_on() {
             self.place_foreign(&runnable)
         } else {
@@ -499,7 +510,7 @@ fn note_reason(runnable: &Runnable, reason: Reason) {
     }
 }
 
-fn count(by: Option<&Context>, f: impl FnOnce(&WorkerCounters)) {
+pub(super) fn count(by: Option<&Context>, f: impl FnOnce(&WorkerCounters)) {
     if let Some(context) = by {
         f(&context.me().counters);
     }

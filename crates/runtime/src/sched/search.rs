@@ -221,7 +221,7 @@ impl Worker {
         }
         let start = clock::nanos();
         while clock::nanos() - start < shared.policy.config.idle_filter.publish_delay.0 {
-            if self.anything_shared() {
+            if self.anything_shared() || !self.context.me().bound.is_empty() {
                 return true;
             }
             (0..8).for_each(|_| spin_hint());
@@ -278,11 +278,13 @@ impl Host for Bed<'_> {
     fn final_look(&mut self, everything: bool) -> bool {
         let shared = &*self.context.shared;
         let group = shared.policy.plan.workers[self.context.id.index()].group.index();
-        !shared.groups[group].is_empty() || self.sight.final_look(self.context, everything)
+        !self.context.me().bound.is_empty()
+            || !shared.groups[group].is_empty()
+            || self.sight.final_look(self.context, everything)
     }
 
     fn anything_left(&mut self) -> bool {
-        look_at_shared(self.context)
+        !self.context.me().bound.is_empty() || look_at_shared(self.context)
     }
 
     fn spin(&mut self, word: &ParkWord) {

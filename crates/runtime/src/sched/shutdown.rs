@@ -1,14 +1,17 @@
 //! How a runtime ends, in numbered steps.
 //!
 //! 1. Somebody calls `stop`: the flag, then a token for every worker.
-//! 2. Every worker finishes the task it is running, leaves its loop when it next looks up (at most `global_interval` tasks
-//!    later), and stops being its thread's worker: what its thread schedules from now on goes to an injector like any
-//!    foreign wake.
+//! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval` tasks
+//!    later). Then it unwinds the stacks of its bound threads (B c), which nobody else may; that may take as long as their
+//!    destructors do, and as another worker's thread that one of them joins in a scope. Meanwhile it drops what is ready and
+//!    has not started. Then it stops being its thread's worker: what its thread schedules from now on goes to an injector
+//!    like any foreign wake.
 //!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
 //! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose
 //!    runnables then arrive in the queues, from us or from a foreign waker that was under way), and repeats until both
-//!    are empty. Dropping a runnable drops the task's future and tells its joiner.
+//!    are empty. Dropping a runnable drops the task's future and tells its joiner. No started thread is among them: each
+//!    worker has ended its own in step 2.
 //! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
 //!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
 //! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by nobody.
@@ -103,6 +106,7 @@ impl Shared {
 
     /// Steps 4 and 5.
     fn drop_all_tasks(&self) {
+        debug_assert_eq!(self.living_threads(), 0, "each worker has unwound its threads (B c)");
         loop {
             let dropped = self.drop_queued();
             let pending = self.registry.wake_all();
@@ -127,7 +131,7 @@ impl Shared {
     }
 
     /// Drops what is in the shared queues. True if there was anything.
-    fn drop_queued(&self) -> bool {
+    pub(super) fn drop_queued(&self) -> bool {
         let mut any = false;
         for group in &self.groups {
             let taken = group.take_all();

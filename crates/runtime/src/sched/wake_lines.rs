@@ -5,8 +5,10 @@ use std::cell::{Cell, RefCell};
 
 use quadrille_policy::{Nanos, Plan, ProbeRate, Rng, SetId, WorkerId};
 
+use super::bound::Living;
 use super::context::Context;
 use super::load::OwnLoad;
+use super::queue::bound::BoundFifo;
 use super::still::Still;
 use super::{Shared, schedule};
 use crate::lines;
@@ -125,6 +127,9 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         set: Cell::new(SetId::NONE),
         task: Cell::new(0),
         wakees: RefCell::default(),
+        bound: BoundFifo::new(),
+        living: Living::default(),
+        unwinding: Cell::new(false),
     };
     let others = (0..workers).filter(|worker| *worker != waker);
     others

@@ -8,11 +8,13 @@ use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
+use super::bound::Living;
 use super::context::Context;
 use super::coupling::Coupled;
 use super::far::Sight;
 use super::load::OwnLoad;
 use super::park::Awake;
+use super::queue::bound::BoundFifo;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::Scope;
@@ -21,7 +23,7 @@ use crate::coop;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
-use crate::task::meta::LastWorker;
+use crate::task::meta::{BOUND, LastWorker, THREAD};
 
 /// A worker, on its own thread.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub(crate) struct Worker {
     pub(super) sight: Sight,
     /// Whether its injector comes before its group's queue when it next looks at what it shares.
     pub(super) injector_first: bool,
+    /// Whether a bound thread comes before slot and deque, if there are both (W5).
+    pub(super) bound_first: bool,
 }
 
 impl Worker {
@@ -68,6 +72,7 @@ impl Worker {
             coupled: Coupled::default(),
             sight: Sight::default(),
             injector_first: false,
+            bound_first: false,
             context: Context {
                 id,
                 local,
@@ -79,6 +84,9 @@ impl Worker {
                 set: Cell::new(SetId::NONE),
                 task: Cell::new(0),
                 wakees: RefCell::new(Wakees::default()),
+                bound: BoundFifo::new(),
+                living: Living::default(),
+                unwinding: Cell::new(false),
                 shared,
             },
         }
@@ -97,6 +105,7 @@ impl Worker {
             self.enter_set(&runnable);
             self.execute(runnable);
         }
+        self.unwind_threads();
         coop::stop();
         drop(entered);
         self.leave();
@@ -118,6 +127,22 @@ impl Worker {
 
     #[inline]
     fn next_local(&mut self) -> Option<Runnable> {
+        // In turn (W5): either may never be empty.
+        if self.bound_first
+            && let Some(runnable) = self.take_bound()
+        {
+            return Some(runnable);
+        }
+        if let Some(runnable) = self.next_stealable() {
+            self.bound_first = true;
+            return Some(runnable);
+        }
+        self.take_bound()
+    }
+
+    /// The next task out of slot and deque.
+    #[inline]
+    fn next_stealable(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
         if self.streak < self.slot_polls_max
@@ -158,6 +183,8 @@ impl Worker {
         if context.local.len() > 0 {
             context.offer();
         }
+        // A bound FIFO that is never empty would keep it from the mailbox (W5).
+        context.bound.collect(&context.me().bound);
         if self.run_delay.look(now) {
             context.me().counters.pin_fallbacks.add(1);
         }
@@ -191,7 +218,7 @@ impl Worker {
     /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,
     /// which a `&mut self` that lives meanwhile would forbid.
     #[inline]
-    fn execute(&self, runnable: Runnable) {
+    pub(super) fn execute(&self, runnable: Runnable) {
         let context = &self.context;
         let meta = runnable.meta();
         // SAFETY: we hold the runnable (rule 1 of `task`).
@@ -203,6 +230,11 @@ impl Worker {
                 self.count_move(from, &runnable);
             }
             last.set(here);
+            if meta.has(THREAD) {
+                debug_assert!(!meta.has(BOUND), "a bound thread runs on its owner alone");
+                // (B a) Nobody else gets a runnable until this run has ended.
+                meta.set(BOUND);
+            }
         }
         let policy = &context.shared.policy;
         if policy.groups_on() {
@@ -289,8 +321,8 @@ impl Worker {
             // A worker that finds something whenever it is dry never looks up.
             let found = self
                 .observe(self.context.now.get())
-                .or_else(|| self.search(scope))
-                .or_else(|| if self.linger() { self.search(scope) } else { None });
+                .or_else(|| self.find(scope))
+                .or_else(|| if self.linger() { self.find(scope) } else { None });
             self.context.now.set(Nanos(clock::nanos()));
             if let Some(runnable) = found {
                 self.context.load.begins(&self.context.shared, self.context.now.get());
@@ -315,11 +347,14 @@ impl Worker {
         }
     }
 
+    /// A bound thread that somebody has woken, or what a search finds.
+    fn find(&mut self, scope: Scope) -> Option<Runnable> {
+        self.take_bound().or_else(|| self.search(scope))
+    }
+
     /// The worker's last-level cache.
     pub(super) fn llc(&self) -> usize {
-        self.context.shared.policy.plan.workers[self.context.id.index()]
-            .llc
-            .index()
+        self.context.llc()
     }
 
     /// Notes the time at which there is nothing left to do.

@@ -1,4 +1,4 @@
-//! Waiting for a future on a plain thread.
+//! Waiting for a future on a plain thread, or on a user-level one, which is suspended.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::coop;
 use crate::primitives::{Thread, current, park};
+use crate::thread::{self, Wait as _};
 
 /// Wakes the thread that waits. A late wake-up only makes a later `park` of that thread return early, as it may.
 struct Unpark(Thread);
@@ -23,6 +24,9 @@ impl Wake for Unpark {
 /// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may be,
 /// say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
+    if thread::suspends() {
+        return future.wait();
+    }
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut cx = Context::from_waker(&waker);

@@ -59,7 +59,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    fn meta(&self) -> &Meta {
+    pub(crate) fn meta(&self) -> &Meta {
         // SAFETY: async-task frees the allocation only after its handle, which `self.task` is, has gone.
         unsafe { self.meta.as_ref() }
     }
@@ -131,8 +131,9 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
+/// What a joiner is told of a payload.
 #[cold]
-fn error(id: Id, payload: Box<dyn Any + Send>) -> JoinError {
+pub(crate) fn error(id: Id, payload: Box<dyn Any + Send>) -> JoinError {
     if payload.is::<Cancelled>() {
         JoinError::cancelled(id)
     } else {

@@ -8,6 +8,7 @@ use quadrille_policy::{TaskPolicy, WorkerId};
 use super::abort::AbortCell;
 use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
 use crate::sched::Shared;
+use crate::thread::Thread;
 
 /// Identifies a task within its process; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,8 @@ pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// What abort handles refer to, once there is one.
     pub(crate) abort: OnceLock<Arc<AbortCell>>,
+    /// The handle to the user-level thread that the task is, once somebody asked for it.
+    pub(crate) thread: OnceLock<Thread>,
 }
 
 /// Metadata of a task: 56 bytes, so that a small task stays within 120 bytes, which glibc frees without a lock.
@@ -140,6 +143,11 @@ impl LastWorker {
 pub(crate) const BLOCKING: u8 = 1;
 /// The user's future was dropped already; written by the runner only.
 pub(crate) const FUTURE_DROPPED: u8 = 2;
+/// The body is a coroutine, which is bound by its first run.
+pub(crate) const THREAD: u8 = 4;
+/// The worker in `last_worker` has begun to run the coroutine, and no other may run or drop it (B a); written by the runner
+/// only, before the first run.
+pub(crate) const BOUND: u8 = 8;
 
 // SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the
 // runnable alone (rule 1), and a runnable has one holder at a time (W2).
@@ -153,7 +161,7 @@ impl Meta {
             None => std::ptr::null_mut(),
             Some(_) => Box::into_raw(Box::new(Extras {
                 name,
-                abort: OnceLock::new(),
+                ..Extras::default()
             })),
         };
         Self {
@@ -174,10 +182,11 @@ impl Meta {
         self.scheduler
     }
 
-    /// Whether the flag is set.
+    /// Whether the flag, or one of several, is set.
     #[inline]
     pub(crate) fn has(&self, flag: u8) -> bool {
-        // Ordering: Relaxed; flags are set before the task is published, or by the runner for itself.
+        // Ordering: Relaxed; flags are set before the task is published, or by the runner for itself and for whoever gets
+        // the runnable later (B a).
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 

@@ -1,0 +1,169 @@
+//! Threads that are bound to a worker: how they are woken, taken, and ended before their worker leaves (B).
+
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use super::Shared;
+use super::context::Context;
+use super::publish;
+use super::schedule::count;
+use super::worker::Worker;
+use crate::coop;
+use crate::primitives::Ordering;
+use crate::task::Runnable;
+
+/// The threads of a worker that were ever suspended and have not ended, by the wakers on their own stacks.
+#[derive(Debug, Default)]
+pub(crate) struct Living {
+    entries: RefCell<Vec<Entry>>,
+    /// The first free entry.
+    free: Cell<Option<usize>>,
+    len: Cell<usize>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Thread(NonNull<Waker>),
+    /// Free; the next free entry.
+    Free(Option<usize>),
+}
+
+impl Living {
+    /// Enters a thread of this worker; the key is for [`remove`](Self::remove).
+    ///
+    /// # Safety
+    /// The waker stays where it is until `remove` is called with the key, which is on this OS thread.
+    unsafe fn insert(&self, waker: NonNull<Waker>) -> usize {
+        let mut entries = self.entries.borrow_mut();
+        self.len.set(self.len.get() + 1);
+        let Some(key) = self.free.get() else {
+            entries.push(Entry::Thread(waker));
+            return entries.len() - 1;
+        };
+        let Entry::Free(next) = entries[key] else {
+            unreachable!("the free list holds free entries")
+        };
+        self.free.set(next);
+        entries[key] = Entry::Thread(waker);
+        key
+    }
+
+    fn remove(&self, key: usize) {
+        self.entries.borrow_mut()[key] = Entry::Free(self.free.replace(Some(key)));
+        self.len.set(self.len.get() - 1);
+    }
+
+    /// Wakes every thread that is not ready or running.
+    fn wake_all(&self) {
+        let count = self.entries.borrow().len();
+        for key in 0..count {
+            if let Entry::Thread(waker) = self.entries.borrow()[key] {
+                // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
+                // SAFETY: `insert`'s contract: the waker is there until `remove`, which nobody calls meanwhile.
+                unsafe { waker.as_ref() }.wake_by_ref();
+            }
+        }
+    }
+}
+
+impl Context {
+    /// Enters a thread that runs here and is suspended for the first time (B c).
+    ///
+    /// # Safety
+    /// The waker stays where it is until [`has_ended`](Self::has_ended) is called with the key, on this OS thread.
+    pub(crate) unsafe fn will_suspend(&self, waker: NonNull<Waker>) -> usize {
+        // SAFETY: passed on.
+        let key = unsafe { self.living.insert(waker) };
+        self.publish_living();
+        key
+    }
+
+    /// The thread that was entered under `key` has come to the end of its stack.
+    pub(crate) fn has_ended(&self, key: usize) {
+        self.living.remove(key);
+        self.publish_living();
+    }
+
+    fn publish_living(&self) {
+        let living = u32::try_from(self.living.len.get()).unwrap_or(u32::MAX);
+        // Ordering: Relaxed; a statistic with one writer. That it is zero when the last worker drops the tasks is seen
+        // through (D a).
+        self.me().living.store(living, Ordering::Relaxed);
+    }
+
+    /// Queues a started thread that was woken on the OS thread of this worker (B b).
+    pub(super) fn wake_bound(&self, runnable: Runnable) {
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
+        if owner == self.id {
+            self.me().counters.wakes_self.add(1);
+            self.bound.push(runnable);
+        } else {
+            self.shared.publish_bound(runnable, Some(self));
+        }
+    }
+}
+
+impl Shared {
+    /// Queues a started thread with its owner, from another OS thread: (a), (A), step 6 (B b).
+    pub(super) fn publish_bound(&self, runnable: Runnable, by: Option<&Context>) {
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
+        count(by, |counters| counters.wakes_bound.add(1));
+        let seat = self.sleepers.seat(owner.index());
+        let push = || self.workers[owner.index()].bound.push(runnable);
+        if publish::to_owner(push, &self.sleepers, seat) {
+            self.wake_claimed(seat, by);
+        }
+    }
+
+    /// Started threads that have not ended. Exact only while nothing runs.
+    pub(crate) fn living_threads(&self) -> usize {
+        // Ordering: Relaxed; a statistic.
+        let living = |worker: &super::WorkerShared| worker.living.load(Ordering::Relaxed) as usize;
+        self.workers.iter().map(|worker| living(worker)).sum()
+    }
+}
+
+impl Worker {
+    /// The next bound thread that is ready. Slot and deque come before another one (W5).
+    #[inline]
+    pub(super) fn take_bound(&mut self) -> Option<Runnable> {
+        let context = &self.context;
+        let me = context.me();
+        let runnable = context.bound.pop(&me.bound)?;
+        me.counters.bound_pops.add(1);
+        self.bound_first = false;
+        Some(runnable)
+    }
+
+    /// Ends every started thread of this worker, while it still is its OS thread's worker (B c).
+    pub(super) fn unwind_threads(&mut self) {
+        self.context.unwinding.set(true);
+        while self.context.living.len.get() > 0 {
+            self.context.living.wake_all();
+            self.context.bound.collect(&self.context.me().bound);
+            // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
+            let ready = self.context.bound.len();
+            for _ in 0..ready {
+                if let Some(runnable) = self.take_bound() {
+                    self.execute(runnable);
+                }
+            }
+            // What has not started may be what a scope of ours waits for, here or with another worker that leaves.
+            coop::stop();
+            let mut dropped = false;
+            while let Some(runnable) = self.context.me().slot.take().or_else(|| self.context.local.pop()) {
+                drop(runnable);
+                dropped = true;
+            }
+            dropped |= self.context.shared.drop_queued();
+            if ready == 0 && !dropped {
+                // A foreign waker holds a runnable and is about to push it, or another worker has yet to leave.
+                std::thread::yield_now();
+            }
+        }
+        debug_assert_eq!(self.context.bound.len(), 0, "what is ready has not ended");
+    }
+}

@@ -1,0 +1,204 @@
+//! The body of a user-level thread: a future whose `poll` resumes a coroutine.
+//!
+//! | state | is | may move between OS threads | dropped by |
+//! |---|---|---|---|
+//! | fresh | the closure, and a stack that will be there | yes | anyone |
+//! | started | the coroutine on its stack | no (B) | its owner, which unwinds it |
+//! | ended | nothing | yes | anyone |
+//!
+//! The first poll takes the stack and makes the coroutine; the runner has set `BOUND` before (B a). What is on the stack need
+//! not be `Send`: it never leaves its OS thread. Nothing is published before `poll` has returned to the worker's stack.
+
+use std::future::Future;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context as TaskContext, Poll};
+use std::thread;
+
+use corosensei::{Coroutine, CoroutineResult};
+
+use super::stack::{self, Reservation, Stack, StackBounds};
+use super::suspend::{Frame, Input, Pause, Resumption};
+use crate::current;
+use crate::runtime::Handle;
+use crate::sched::context::Context;
+use crate::task::Meta;
+
+/// The body of a user-level thread that runs a closure `F` to its result `T`.
+pub(super) struct Fiber<F, T> {
+    state: State<F, T>,
+    meta: NonNull<Meta>,
+}
+
+enum State<F, T> {
+    Fresh { closure: F, reservation: Reservation },
+    Started(Started<T>),
+    Ended,
+}
+
+// SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is; an ended one nothing. A started one
+// holds a coroutine whose stack may hold what is not: that is polled and dropped by its owner's OS thread alone (B), and may
+// lie in memory that others free only when it has ended. The pointer leads to the metadata of the same task, which is Sync.
+unsafe impl<F: Send, T: Send> Send for Fiber<F, T> {}
+
+// The closure is moved out before it runs; a stack lies elsewhere.
+impl<F, T> Unpin for Fiber<F, T> {}
+
+impl<F: FnOnce() -> T, T> Fiber<F, T> {
+    /// The body of a thread that has not started.
+    ///
+    /// # Safety
+    /// - `meta` is that of the task whose body this becomes, with the flag `THREAD`;
+    /// - what `closure` borrows is there until the fiber is dropped.
+    pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
+        Self {
+            state: State::Fresh { closure, reservation },
+            meta,
+        }
+    }
+
+    /// The first poll, by the worker that becomes the owner.
+    fn start(&mut self, context: &Context) {
+        let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Ended) else {
+            unreachable!("a thread starts once");
+        };
+        let (meta, llc) = (self.meta, context.llc());
+        let stack = reservation.take(llc);
+        let bounds = stack.bounds();
+        let body = move |yielder: &corosensei::Yielder<Input, Pause>, input| {
+            // SAFETY: the yielder and the first input of this very coroutine; `meta` by the contract of `new`.
+            let frame = unsafe { Frame::new(yielder, input, meta) };
+            frame.enter(|| catch_unwind(AssertUnwindSafe(closure)))
+        };
+        // SAFETY: what the closure borrows outlives the fiber by the contract of `new`. The coroutine is never leaked while its
+        // stack is reused: `Started` gives the stack back only once it has ended.
+        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, body) };
+        self.state = State::Started(Started {
+            coroutine: Some(coroutine),
+            bounds,
+            owner: context,
+            entered: Vec::new(),
+            llc,
+            meta,
+        });
+    }
+}
+
+impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
+    type Output = thread::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let State::Fresh { .. } = &this.state {
+            Context::with(|context| this.start(context.unwrap_or_else(|| misplaced())));
+        }
+        let State::Started(started) = &mut this.state else {
+            unreachable!("a task is not polled after its end");
+        };
+        let input = Context::with(|context| match context {
+            Some(context) if started.is_owned_by(context) => {
+                (!context.unwinding.get()).then(|| NonNull::from(cx.waker()))
+            }
+            _ => misplaced(),
+        });
+        match started.resume(input) {
+            CoroutineResult::Yield(_) => Poll::Pending,
+            CoroutineResult::Return(result) => {
+                this.state = State::Ended;
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+/// A thread with a stack.
+struct Started<T> {
+    /// `None` only in `drop`.
+    coroutine: Option<Coroutine<Input, Pause, thread::Result<T>, Stack>>,
+    bounds: StackBounds,
+    /// The worker that alone may use what is here. Never dereferenced.
+    owner: *const Context,
+    /// The runtimes that it has entered and not left, while it is suspended.
+    entered: Vec<Handle>,
+    /// Where its stack came from.
+    llc: usize,
+    meta: NonNull<Meta>,
+}
+
+impl<T> Started<T> {
+    /// Switches to the stack until it is suspended or ends. For the owner alone.
+    fn resume(&mut self, input: Input) -> CoroutineResult<Pause, thread::Result<T>> {
+        let _resumption = Resumption::new();
+        // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
+        let meta = unsafe { self.meta.as_ref() };
+        let name = meta.extras().and_then(|extras| extras.name.as_deref());
+        let _entered = stack::enter(&self.bounds, name);
+        let depth = current::depth();
+        if !self.entered.is_empty() {
+            current::resume(mem::take(&mut self.entered));
+        }
+        let coroutine = self.coroutine.as_mut().expect("taken in drop only");
+        let result = coroutine.resume(input);
+        if current::depth() > depth {
+            self.entered = current::suspend_above(depth);
+        }
+        result
+    }
+
+    /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread.
+    #[inline]
+    fn is_owned_by(&self, context: &Context) -> bool {
+        std::ptr::eq(context, self.owner)
+    }
+
+    /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things are: the
+    /// owner's list has a reference to its task until then. This is for whatever drops one all the same.
+    #[cold]
+    fn unwind(&mut self) {
+        if !Context::with(|context| context.is_some_and(|context| self.is_owned_by(context))) {
+            misplaced();
+        }
+        loop {
+            match self.resume(None) {
+                // It has caught what unwinds it, and waits again.
+                CoroutineResult::Yield(Pause::Waits) => {}
+                CoroutineResult::Yield(Pause::Outlasts) => {
+                    abort("a user-level thread was dropped while others borrow from its stack")
+                }
+                CoroutineResult::Return(result) => {
+                    let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
+                    // Nobody is left to be told of a panic, whose payload might panic as well.
+                    mem::forget(dropped);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl<T> Drop for Started<T> {
+    fn drop(&mut self) {
+        if self.coroutine.as_ref().is_some_and(|coroutine| !coroutine.done()) {
+            self.unwind();
+        }
+        if let Some(coroutine) = self.coroutine.take() {
+            coroutine.into_stack().give_back(self.llc);
+        }
+    }
+}
+
+#[cold]
+fn misplaced() -> ! {
+    abort("a started user-level thread is run or dropped away from its worker")
+}
+
+/// A broken invariant of ours, where to go on would be undefined behaviour.
+#[cold]
+pub(super) fn abort(message: &str) -> ! {
+    use std::io::Write as _;
+
+    let _ = writeln!(std::io::stderr(), "quadrille: {message}");
+    std::process::abort();
+}

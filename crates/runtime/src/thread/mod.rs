@@ -1,0 +1,160 @@
+//! User-level threads: the comfort of `std::thread` at about a task's price.
+//!
+//! A thread is written in blocking style: it calls functions, borrows from its own stack, and waits wherever it likes. While it
+//! waits, its worker runs others; a million threads may wait. The functions and types here have the names and meanings of those in
+//! [`std::thread`].
+//!
+//! ```
+//! use quadrille::thread;
+//! use quadrille::time::Duration;
+//!
+//! let runtime = quadrille::Runtime::new()?;
+//! let main = runtime.spawn_thread(|| {
+//!     let threads: Vec<_> = (0..100)
+//!         .map(|i| {
+//!             thread::spawn(move || {
+//!                 thread::sleep(Duration::from_millis(1));
+//!                 i
+//!             })
+//!         })
+//!         .collect();
+//!     threads.into_iter().map(|thread| thread.join().unwrap()).sum::<i32>()
+//! });
+//! assert_eq!(main.join().unwrap(), 4950);
+//! # Ok::<(), quadrille::BuildError>(())
+//! ```
+//!
+//! # Threads and tasks
+//!
+//! A thread is a task whose body has a stack of its own: same scheduler, same counters, same ids. A thread waits for any future
+//! with [`.wait()`](Wait::wait), so all that tasks can wait for, threads can: channels, locks, timers, sockets, and tasks. A task
+//! awaits a thread's [`JoinHandle`].
+//!
+//! # Where a thread runs
+//!
+//! Until it first runs, a thread is placed and stolen like any task. From then on it is *bound* to the worker that ran it, and so
+//! to one thread of the operating system: a compiler may assume that code does not change that between two lines. Placement at
+//! spawn therefore matters, and is the scheduler's. What follows:
+//!
+//! - A thread need not be `Send` inside: only the closure and its result cross over.
+//! - **A thread that computes for long without waiting, or a task that does, holds up the bound threads of its worker**: nobody else
+//!   may run them. [`yield_now`] lets them go on. Bound threads and tasks of a worker take turns.
+//! - A call that blocks the operating system's thread (`std::thread::sleep`, a contended `std::sync::Mutex`, a read from a
+//!   file or a pipe) blocks the worker and all threads that are bound to it. A lock of std's that is held across a wait can
+//!   deadlock for the same reason. Use [`sync`](crate::sync), [`net`](crate::net), [`sleep`], or
+//!   [`spawn_blocking`](crate::spawn_blocking).
+//! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks that it runs,
+//!   share it. It stays at the same address across a wait, but others may have changed it meanwhile.
+//! - `std::thread::current()` is the worker's thread, and what it names in the message of a panic; [`current`] is the user-level one.
+//!
+//! # Stacks
+//!
+//! 256 KiB by default ([`Builder::stack_size`]), of which only what is touched is memory. A stack is taken when the thread first
+//! runs, and used again when it has ended. Deep recursion and large arrays belong on the heap or on a larger stack.
+//!
+//! # Panics and the end of the runtime
+//!
+//! A panic ends the thread and reaches whoever joins it. When the runtime shuts down, threads that have not started are dropped;
+//! those that wait are unwound, on their own worker: from the call that waits, as if it had panicked, but quietly. Their destructors
+//! run; they may not wait themselves (see [`Wait::wait`]). Joiners get an error with
+//! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't unwind: it ends there.
+//!
+//! # On other threads
+//!
+//! On an ordinary thread of the operating system these functions do what std's do: [`sleep`], [`park`] and [`yield_now`] block
+//! it or yield its processor, and [`current`] names it. In a task, which has no stack to be suspended, what would wait
+//! panics.
+
+// | file | has |
+// |---|---|
+// | `spawn` | the ways to make a thread: reserves a stack, makes a task of a fiber |
+// | `fiber` | the body: closure, then coroutine; polled and dropped by its owner once it has started |
+// | `suspend` | what runs on the thread's own stack: the current thread, suspending, unwinding |
+// | `wait` | `.wait()`, on whichever kind of thread |
+// | `handle`, `park`, `scope` | what users hold |
+// | `stack` | the memory |
+//
+// Which stack am I on: `Frame::with` says. Code of the scheduler may be called on either, wakes and spawns above all, so it
+// stays shallow. It knows nothing of stacks: for it a thread is a task with the flag `BOUND` (theorem B of `sched`).
+
+mod fiber;
+mod handle;
+mod park;
+mod scope;
+mod spawn;
+pub(crate) mod stack;
+mod suspend;
+mod wait;
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use self::suspend::Frame;
+use self::wait::refuse_on_workers;
+use crate::runtime::Handle;
+use crate::time;
+
+pub use std::thread::{Result, panicking};
+
+pub use self::handle::{JoinHandle, Thread, ThreadId};
+pub use self::park::{park, park_timeout};
+pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use self::spawn::{Builder, spawn};
+pub use self::wait::Wait;
+pub(crate) use self::wait::suspends;
+
+/// The calling thread: the user-level one, or the operating system's where there is none, as in a task.
+///
+/// ```
+/// # let runtime = quadrille::Runtime::new().unwrap();
+/// let id = runtime.spawn_thread(|| quadrille::thread::current().id()).join().unwrap();
+/// assert_ne!(id, quadrille::thread::current().id());
+/// ```
+#[must_use]
+pub fn current() -> Thread {
+    Frame::with(|frame| match frame {
+        Some(frame) => frame.thread().clone(),
+        None => Thread::os(std::thread::current()),
+    })
+}
+
+/// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
+///
+/// On an ordinary thread, and in a task, as [`std::thread::yield_now`]; a task gives way with
+/// [`task::yield_now`](crate::task::yield_now).
+///
+/// # Panics
+/// On a user-level thread that panics.
+#[track_caller]
+pub fn yield_now() {
+    if !suspends() {
+        return std::thread::yield_now();
+    }
+    Frame::with(|frame| frame.expect("asked just above").give_way());
+}
+
+/// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with [`std::thread::sleep`].
+///
+/// # Panics
+/// As [`Wait::wait`], and on a user-level thread as [`time::sleep`](crate::time::sleep).
+#[track_caller]
+pub fn sleep(duration: Duration) {
+    if !suspends() {
+        refuse_on_workers();
+        return std::thread::sleep(duration);
+    }
+    time::sleep(duration).wait();
+}
+
+/// How many threads can run at the same time: the workers of the current runtime; outside of one, what
+/// [`std::thread::available_parallelism`] says.
+///
+/// # Errors
+/// As that.
+pub fn available_parallelism() -> io::Result<NonZeroUsize> {
+    match Handle::try_current().and_then(|handle| NonZeroUsize::new(handle.worker_count())) {
+        Some(workers) => Ok(workers),
+        None => std::thread::available_parallelism(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Parking and unparking, as std's: a token a thread, which `unpark` makes and `park` uses up.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::current;
+use super::wait::{Wait as _, refuse_on_workers, suspends};
+use crate::primitives::{AtomicBool, MutexGuard, Ordering};
+use crate::stress::Mutex;
+
+/// What `unpark` and `park` of a user-level thread agree on.
+#[derive(Debug)]
+pub(super) struct Token {
+    posted: AtomicBool,
+    /// Who waits for it: the thread's own waker, while it is parked.
+    parked: Mutex<Option<Waker>>,
+}
+
+impl Default for Token {
+    fn default() -> Self {
+        Self {
+            posted: AtomicBool::new(false),
+            parked: Mutex::new(None),
+        }
+    }
+}
+
+impl Token {
+    /// Makes the token, and wakes the thread if it is parked.
+    pub(super) fn post(&self) {
+        // Ordering: Release; what the unparker did happens before what the thread does after it has used the token up.
+        if self.posted.swap(true, Ordering::Release) {
+            return;
+        }
+        // The lock decides between the two: the thread has stored its waker before, and it is here; or it locks later, and sees
+        // the token when it looks again.
+        let parked = self.parked().take();
+        if let Some(waker) = parked {
+            waker.wake();
+        }
+    }
+
+    /// Uses the token up if it is there.
+    fn take(&self) -> bool {
+        // Ordering: Acquire; pairs with the Release in `post`.
+        self.posted.swap(false, Ordering::Acquire)
+    }
+
+    fn parked(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.parked.lock().expect("nothing panics under this lock")
+    }
+}
+
+/// Waits for the token. Polled by its thread alone.
+struct Parked<'a>(&'a Token);
+
+impl Future for Parked<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0.take() {
+            return Poll::Ready(());
+        }
+        let old = self.0.parked().replace(cx.waker().clone());
+        drop(old);
+        if self.0.take() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        // Left behind, it would keep the task alive by way of its own metadata.
+        let waker = self.0.parked().take();
+        drop(waker);
+    }
+}
+
+/// Waits until [`Thread::unpark`](super::Thread::unpark) is called for the calling thread, or returns at once if it was called
+/// since the last park.
+///
+/// A user-level thread is suspended, an ordinary one blocked by [`std::thread::park`]. It may return without a reason on an
+/// ordinary thread.
+///
+/// # Panics
+/// As [`Wait::wait`](super::Wait::wait).
+///
+/// ```
+/// use quadrille::thread;
+///
+/// let runtime = quadrille::Runtime::new()?;
+/// let parked = runtime.spawn_thread(|| thread::park());
+/// parked.thread().unpark();
+/// parked.join().unwrap();
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
+#[track_caller]
+pub fn park() {
+    if !suspends() {
+        refuse_on_workers();
+        return std::thread::park();
+    }
+    let thread = current();
+    if let Some(token) = thread.token() {
+        Parked(token).wait();
+    }
+}
+
+/// The same, but no longer than `limit`.
+///
+/// # Panics
+/// As [`park`], and on a user-level thread as [`time::sleep`](crate::time::sleep).
+#[track_caller]
+pub fn park_timeout(limit: Duration) {
+    if !suspends() {
+        refuse_on_workers();
+        return std::thread::park_timeout(limit);
+    }
+    let thread = current();
+    if let Some(token) = thread.token() {
+        // Either way the thread goes on; it looks by itself whether what it waited for is there.
+        let _elapsed = Parked(token).wait_timeout(limit);
+    }
+}

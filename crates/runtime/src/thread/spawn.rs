@@ -1,0 +1,209 @@
+//! How threads are made.
+
+use std::io;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use super::fiber::Fiber;
+use super::handle::JoinHandle;
+use super::scope::{Scope, ScopedJoinHandle};
+use super::stack::{DEFAULT_SIZE, Reservation};
+use crate::runtime::{Handle, Runtime};
+use crate::sched::context::Context;
+use crate::task;
+use crate::task::meta::THREAD;
+use crate::task::spawn::Options;
+
+/// Spawns a user-level thread on the current runtime; see [`Handle::spawn_thread`].
+///
+/// # Panics
+/// Outside of a runtime, and if there is no memory for its stack: [`Builder::spawn`] gives that as an error.
+///
+/// ```
+/// # let runtime = quadrille::Runtime::new().unwrap();
+/// # let _guard = runtime.enter();
+/// let thread = quadrille::thread::spawn(|| 6 * 7);
+/// assert_eq!(thread.join().unwrap(), 42);
+/// ```
+#[track_caller]
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Handle::current().spawn_thread(f)
+}
+
+impl Handle {
+    /// Spawns a user-level thread that runs `f`. It starts at once, whether or not the handle is joined; dropping the handle
+    /// detaches it.
+    ///
+    /// It is placed like a task, and bound to the worker that runs it first. On a runtime that has shut down `f` is dropped, and
+    /// the handle says so. Name and size of the stack: [`Builder`].
+    ///
+    /// # Panics
+    /// If there is no memory for its stack: [`Builder::spawn_on`] gives that as an error.
+    #[track_caller]
+    pub fn spawn_thread<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Builder::new()
+            .spawn_on(f, self)
+            .expect("no memory for the stack of a user-level thread")
+    }
+}
+
+impl Runtime {
+    /// Spawns a user-level thread; see [`Handle::spawn_thread`].
+    ///
+    /// # Panics
+    /// If there is no memory for its stack.
+    #[track_caller]
+    pub fn spawn_thread<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.handle().spawn_thread(f)
+    }
+}
+
+/// Makes threads with a name, or a stack of another size than the default.
+///
+/// ```
+/// # let runtime = quadrille::Runtime::new().unwrap();
+/// # let _guard = runtime.enter();
+/// let thread = quadrille::thread::Builder::new()
+///     .name("answer".to_owned())
+///     .stack_size(64 * 1024)
+///     .spawn(|| 6 * 7)?;
+/// assert_eq!(thread.thread().name(), Some("answer"));
+/// # thread.join().unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until it spawns"]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+}
+
+impl Builder {
+    /// A builder of threads without a name, with stacks of 256 KiB.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the thread; shown by [`Thread::name`](super::Thread::name) and in the report of a stack overflow. Costs one
+    /// allocation.
+    pub fn name(mut self, name: String) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Size of the thread's stack in bytes, rounded up; default 256 KiB (262144). Memory is used only as far as the stack is.
+    /// What the closure and its result need is added if they are large.
+    pub fn stack_size(mut self, size: usize) -> Self {
+        self.stack_size = Some(size);
+        self
+    }
+
+    /// Spawns a thread on the current runtime.
+    ///
+    /// # Errors
+    /// If there is no memory for its stack.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
+    #[track_caller]
+    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_on(f, &Handle::current())
+    }
+
+    /// Spawns a thread on the runtime behind `handle`.
+    ///
+    /// # Errors
+    /// If there is no memory for its stack.
+    pub fn spawn_on<F, T>(self, f: F, handle: &Handle) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let reservation = self.reserve::<F, T>(handle)?;
+        // SAFETY: the closure and its result are 'static.
+        Ok(JoinHandle::new(unsafe { self.launch(f, reservation, handle) }))
+    }
+
+    /// Spawns a thread that may borrow what outlives `scope`, on the current runtime; see [`scope`](super::scope()).
+    ///
+    /// # Errors
+    /// If there is no memory for its stack.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
+    #[track_caller]
+    pub fn spawn_scoped<'scope, 'env, F, T>(
+        self,
+        scope: &'scope Scope<'scope, 'env>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let handle = Handle::current();
+        let reservation = self.reserve::<F, T>(&handle)?;
+        // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with all that
+        // belongs to its result, is dropped (`Packet`).
+        Ok(scope.launch(f, |f| unsafe { self.launch(f, reservation, &handle) }))
+    }
+
+    /// Makes sure that there will be a stack.
+    fn reserve<F, T>(&self, handle: &Handle) -> io::Result<Reservation> {
+        let llc = Context::with(|context| {
+            let here = context.filter(|context| Arc::ptr_eq(&context.shared, &handle.shared));
+            here.map_or(0, Context::llc)
+        });
+        let size = self.stack_size.unwrap_or(DEFAULT_SIZE);
+        handle.shared.stacks.reserve(llc, size.saturating_add(large::<F, T>()))
+    }
+
+    /// Spawns the task whose body is the thread.
+    ///
+    /// # Safety
+    /// What `f` and its result borrow is there until both are dropped.
+    unsafe fn launch<F, T>(
+        self,
+        f: F,
+        reservation: Reservation,
+        handle: &Handle,
+    ) -> task::JoinHandle<std::thread::Result<T>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let options = Options {
+            name: self.name.map(String::into_boxed_str),
+            flags: THREAD,
+            ..Options::default()
+        };
+        // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
+        // there by our contract.
+        let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
+        // SAFETY: by our contract.
+        unsafe { handle.spawn_unchecked(options, make) }
+    }
+}
+
+/// What a closure and its result take of a stack before the first line of the closure runs, if that is much: each is moved
+/// there, and from there, by way of a copy.
+const fn large<F, T>() -> usize {
+    let both = size_of::<F>() + size_of::<T>();
+    if both > 4096 { 4 * both } else { 0 }
+}

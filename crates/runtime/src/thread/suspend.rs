@@ -1,0 +1,183 @@
+//! What runs on a thread's own stack: which thread that is, how it is suspended, how it is told to unwind.
+
+use std::any::Any;
+use std::cell::{Cell, OnceCell};
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::ptr::{self, NonNull};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use corosensei::Yielder;
+
+use super::handle::Thread;
+use crate::sched::context::Context;
+use crate::task::Meta;
+use crate::task::join::Cancelled;
+
+/// With what a coroutine is resumed: the waker of its task, which is valid until the coroutine is suspended again; or
+/// nothing, and then it shall unwind.
+pub(super) type Input = Option<NonNull<Waker>>;
+
+/// Why a coroutine is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// It waits for something, and unwinds if it is told to.
+    Waits,
+    /// It waits for threads that borrow from its stack, and does not unwind before they have ended.
+    Outlasts,
+}
+
+/// A thread that has started, as seen from its own stack, where this lives.
+#[derive(Debug)]
+pub(super) struct Frame {
+    yielder: NonNull<Yielder<Input, Pause>>,
+    /// The waker of the first resumption. Dangling once the thread was suspended.
+    first_waker: NonNull<Waker>,
+    /// The same, as our own: futures keep a reference to it while they are polled, and may be suspended in the middle of that.
+    waker: OnceCell<Waker>,
+    /// On the list of the worker, once the thread was suspended.
+    key: Cell<Option<usize>>,
+    meta: NonNull<Meta>,
+}
+
+thread_local! {
+    /// The thread whose stack is in use on this OS thread, if one is.
+    static CURRENT: Cell<*const Frame> = const { Cell::new(ptr::null()) };
+}
+
+impl Frame {
+    /// The frame of the thread that begins to run on the calling stack.
+    ///
+    /// # Safety
+    /// - `yielder` belongs to the coroutine that the caller runs in, and `input` is what it was resumed with first;
+    /// - `meta` is that of the task whose body the coroutine is.
+    pub(super) unsafe fn new(yielder: &Yielder<Input, Pause>, input: Input, meta: NonNull<Meta>) -> Self {
+        Self {
+            yielder: NonNull::from(yielder),
+            first_waker: input.expect("a thread that has not started is dropped, not unwound"),
+            waker: OnceCell::new(),
+            key: Cell::new(None),
+            meta,
+        }
+    }
+
+    /// Runs `f` as the thread behind this frame.
+    pub(super) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        CURRENT.set(self);
+        // Whoever resumed the coroutine puts back what was there before (`Resumption`).
+        f()
+    }
+
+    /// Calls `f` with the calling thread, if it is a user-level one.
+    #[inline]
+    pub(super) fn with<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
+        let current = CURRENT.get();
+        // SAFETY: not null only while the frame's own stack is in use, which it lives on: `enter` and `suspend` set it, and
+        // `Resumption` takes it away as soon as the stack is left. `f` runs on that stack and can't keep the reference.
+        f(unsafe { current.as_ref() })
+    }
+
+    /// The metadata of the thread's task.
+    pub(super) fn meta(&self) -> &Meta {
+        // SAFETY: `new`'s contract: the task outlives its body, and this is part of the body.
+        unsafe { self.meta.as_ref() }
+    }
+
+    /// The handle to this thread.
+    pub(super) fn thread(&self) -> &Thread {
+        Thread::of(self.meta())
+    }
+
+    /// The waker of the thread's task.
+    #[inline]
+    fn waker(&self) -> &Waker {
+        // SAFETY: before the first suspension, which calls this, the first waker is valid.
+        self.waker.get_or_init(|| unsafe { self.first_waker.as_ref() }.clone())
+    }
+
+    /// Waits for `future` by suspending the thread.
+    #[track_caller]
+    pub(super) fn wait<F: Future>(&self, future: F, pause: Pause) -> F::Output {
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut TaskContext::from_waker(self.waker())) {
+                return output;
+            }
+            self.suspend(pause);
+        }
+    }
+
+    /// Lets others run until the thread has its turn again.
+    #[track_caller]
+    pub(super) fn give_way(&self) {
+        self.waker().wake_by_ref();
+        self.suspend(Pause::Waits);
+    }
+
+    /// Suspends the thread until its task is polled again. Unwinds if the thread is told to and does not outlast that.
+    #[track_caller]
+    fn suspend(&self, pause: Pause) {
+        assert!(
+            !std::thread::panicking(),
+            "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
+        );
+        if self.key.get().is_none() {
+            self.enter_list();
+        }
+        // SAFETY: `new`'s contract: the yielder of this coroutine, which is running.
+        let yielder = unsafe { self.yielder.as_ref() };
+        let input = yielder.suspend(pause);
+        CURRENT.set(self);
+        if input.is_none() && pause == Pause::Waits {
+            unwind();
+        }
+    }
+
+    /// Before the first suspension: the worker must find the thread when it leaves (B c).
+    #[cold]
+    fn enter_list(&self) {
+        let waker = NonNull::from(self.waker());
+        Context::with(|context| {
+            let context = context.expect("a started thread runs on its worker");
+            // SAFETY: the waker is part of `self`, on the thread's stack, which is neither moved nor dropped before `drop`
+            // below, on this OS thread (B).
+            self.key.set(Some(unsafe { context.will_suspend(waker) }));
+        });
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.get() {
+            Context::with(|context| context.expect("a started thread ends on its worker").has_ended(key));
+        }
+    }
+}
+
+/// Unwinds the calling thread's stack, quietly: no panic hook runs.
+#[cold]
+pub(super) fn unwind() -> ! {
+    resume_unwind(Box::new(Cancelled))
+}
+
+/// Whether a payload is what [`unwind`] unwinds with.
+pub(super) fn is_cancelled(payload: &(dyn Any + Send)) -> bool {
+    payload.is::<Cancelled>()
+}
+
+/// While it lives, a coroutine may run. Dropped, it puts back which thread ran before: none, on a worker.
+#[derive(Debug)]
+pub(super) struct Resumption(*const Frame);
+
+impl Resumption {
+    pub(super) fn new() -> Self {
+        Self(CURRENT.get())
+    }
+}
+
+impl Drop for Resumption {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}

@@ -1,0 +1,95 @@
+//! Waiting for a future in code that is no future.
+
+use std::future::{Future, IntoFuture};
+use std::time::Duration;
+
+use super::suspend::{Frame, Pause};
+use crate::runtime::{block_on_here, block_on_until};
+use crate::sched::context::may_block;
+use crate::sys::clock;
+use crate::time::{Elapsed, timeout};
+
+/// Waits for a future in blocking style: `.wait()` is to a thread what `.await` is to a task.
+///
+/// On a user-level thread it suspends the thread, and its worker runs others meanwhile. On an ordinary thread of the
+/// operating system it blocks that thread. Every future will do, of whichever library.
+///
+/// ```
+/// use quadrille::Wait as _;
+/// use quadrille::thread;
+///
+/// let runtime = quadrille::Runtime::new()?;
+/// let thread = runtime.spawn_thread(|| {
+///     let (tx, rx) = quadrille::sync::mpmc::bounded(1);
+///     thread::spawn(move || tx.send("hello").wait());
+///     rx.recv().wait().unwrap()
+/// });
+/// assert_eq!(thread.join().unwrap(), "hello");
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
+pub trait Wait: IntoFuture {
+    /// Waits until the future is ready. Its output.
+    ///
+    /// # Panics
+    /// - In a task, and in a destructor that runs while a worker leaves: it would block a worker. A task uses `.await`.
+    /// - On a user-level thread that panics, if the future is not ready at once: a destructor may not suspend the thread while
+    ///   its stack is unwound. The process then aborts, as for any panic in such a destructor.
+    ///
+    /// # Unwinding
+    /// When its runtime shuts down, a user-level thread that waits, or begins to, is unwound from here: destructors run. Who
+    /// catches that with `catch_unwind` and waits again is unwound again.
+    #[track_caller]
+    fn wait(self) -> Self::Output
+    where
+        Self: Sized,
+    {
+        wait_for(self.into_future(), Pause::Waits)
+    }
+
+    /// Waits until the future is ready, but not longer than `limit`; a future that is ready at once never elapses. The future is
+    /// dropped in either case.
+    ///
+    /// # Errors
+    /// [`Elapsed`] if the time has passed first.
+    ///
+    /// # Panics
+    /// As [`wait`](Self::wait). On a user-level thread also as [`time::sleep`](crate::time::sleep).
+    #[track_caller]
+    fn wait_timeout(self, limit: Duration) -> Result<Self::Output, Elapsed>
+    where
+        Self: Sized,
+    {
+        if suspends() {
+            return wait_for(timeout(limit, self), Pause::Waits);
+        }
+        refuse_on_workers();
+        block_on_until(self.into_future(), Some(clock::after(limit))).ok_or_else(Elapsed::new)
+    }
+}
+
+impl<F: IntoFuture> Wait for F {}
+
+/// Whether the calling code runs on a user-level thread.
+#[inline]
+pub(crate) fn suspends() -> bool {
+    Frame::with(|frame| frame.is_some())
+}
+
+/// Waits for `future` in whichever way the calling thread does.
+#[track_caller]
+pub(super) fn wait_for<F: Future>(future: F, pause: Pause) -> F::Output {
+    if !suspends() {
+        refuse_on_workers();
+        return block_on_here(future);
+    }
+    Frame::with(|frame| frame.expect("asked just above").wait(future, pause))
+}
+
+/// Panics where to block would hold up a worker.
+#[track_caller]
+pub(super) fn refuse_on_workers() {
+    assert!(
+        may_block(),
+        "this would block a worker of a quadrille runtime: inside a task use `.await`, or spawn a thread"
+    );
+}

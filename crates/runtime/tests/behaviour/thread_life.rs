@@ -1,0 +1,349 @@
+//! The matrix of a user-level thread's life: what happens to it × what its owner does with the handle, counting everything.
+
+use std::panic::panic_any;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+use quadrille::task::JoinError;
+use quadrille::thread::{self, JoinHandle};
+use quadrille::{Runtime, Wait as _};
+
+use crate::count::{Count, OnDrop, Token};
+use crate::gate::Gate;
+use crate::shape::{Shape, for_each_shape_if, occupy};
+use crate::wait::eventually;
+
+/// What happens to the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    EndsAtOnce,
+    EndsAfterWaiting,
+    PanicsAtOnce,
+    PanicsAfterWaiting,
+    RuntimeDroppedBeforeItStarts,
+    RuntimeDroppedWhileItWaits,
+    /// And it then waits.
+    RuntimeDroppedWhileItRuns,
+    /// And it then ends.
+    RuntimeDroppedWhileItEnds,
+}
+
+use Event::{
+    EndsAfterWaiting, EndsAtOnce, PanicsAfterWaiting, PanicsAtOnce, RuntimeDroppedBeforeItStarts,
+    RuntimeDroppedWhileItEnds, RuntimeDroppedWhileItRuns, RuntimeDroppedWhileItWaits,
+};
+
+const EVENTS: [Event; 8] = [
+    EndsAtOnce,
+    EndsAfterWaiting,
+    PanicsAtOnce,
+    PanicsAfterWaiting,
+    RuntimeDroppedBeforeItStarts,
+    RuntimeDroppedWhileItWaits,
+    RuntimeDroppedWhileItRuns,
+    RuntimeDroppedWhileItEnds,
+];
+
+/// What the owner of the handle does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Joins it on a thread of the operating system, from before the event on.
+    Joins,
+    /// Joins it after the event.
+    Holds,
+    /// Drops the handle before the event.
+    Detaches,
+}
+
+const OWNERS: [Owner; 3] = [Owner::Joins, Owner::Holds, Owner::Detaches];
+
+/// What a joiner gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Value,
+    Panic,
+    Cancelled,
+}
+
+const PAYLOAD: &str = "on purpose";
+
+impl Event {
+    fn ending(self) -> Ending {
+        match self {
+            EndsAtOnce | EndsAfterWaiting | RuntimeDroppedWhileItEnds => Ending::Value,
+            PanicsAtOnce | PanicsAfterWaiting => Ending::Panic,
+            RuntimeDroppedBeforeItStarts | RuntimeDroppedWhileItWaits | RuntimeDroppedWhileItRuns => Ending::Cancelled,
+        }
+    }
+
+    fn waits(self) -> bool {
+        !matches!(self, EndsAtOnce | PanicsAtOnce | RuntimeDroppedWhileItEnds)
+    }
+
+    fn blocks_first(self) -> bool {
+        matches!(self, RuntimeDroppedWhileItRuns | RuntimeDroppedWhileItEnds)
+    }
+}
+
+/// What is counted, and where it happened.
+#[derive(Clone, Default)]
+struct Witness {
+    captured: Count,
+    on_stack: Count,
+    results: Count,
+    started: Count,
+    /// The OS threads on which the thread began, and on which what was on its stack was dropped.
+    places: Arc<Mutex<Vec<ThreadId>>>,
+}
+
+impl Witness {
+    fn here(&self) {
+        self.places.lock().unwrap().push(std::thread::current().id());
+    }
+
+    /// The body of a thread to which `event` happens.
+    fn body(&self, event: Event, gate: Gate, holds: Gate) -> impl FnOnce() -> Token + Send + 'static {
+        let (witness, captured) = (self.clone(), self.captured.token());
+        move || {
+            let _captured = captured;
+            witness.here();
+            let dropped = witness.clone();
+            let _on_stack = (witness.on_stack.token(), OnDrop::new(move || dropped.here()));
+            witness.started.add();
+            if event.blocks_first() {
+                holds.block();
+            }
+            if event.waits() {
+                gate.pass().wait();
+            }
+            if event.ending() == Ending::Panic {
+                panic_any(PAYLOAD);
+            }
+            witness.results.token()
+        }
+    }
+}
+
+fn check_ending(result: std::thread::Result<Token>, expected: Ending) {
+    match (result, expected) {
+        (Ok(_), Ending::Value) => {}
+        (Err(payload), Ending::Panic) => assert_eq!(payload.downcast_ref::<&str>(), Some(&PAYLOAD)),
+        (Err(payload), Ending::Cancelled) => {
+            assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+        }
+        (result, expected) => panic!("{expected:?} was expected, not {:?}", result.map(|_| "a value")),
+    }
+}
+
+/// Lets the event happen. All that is left to do afterwards is to look.
+fn happen(
+    event: Event,
+    runtime: Runtime,
+    witness: &Witness,
+    gate: &Gate,
+    holds: &Gate,
+    handle: Option<&JoinHandle<Token>>,
+) {
+    match event {
+        EndsAtOnce | PanicsAtOnce => {}
+        EndsAfterWaiting | PanicsAfterWaiting => {
+            eventually("it waits", || gate.waiting() > 0);
+            gate.open();
+        }
+        // A worker that is let go may start it before it sees that it shall leave: then it waits, and comes to the same end.
+        RuntimeDroppedBeforeItStarts => return runtime.shutdown_background(),
+        RuntimeDroppedWhileItWaits => {
+            eventually("it waits", || gate.waiting() > 0);
+            return drop(runtime);
+        }
+        RuntimeDroppedWhileItRuns | RuntimeDroppedWhileItEnds => {
+            eventually("it runs", || witness.started.get() == 1);
+            runtime.shutdown_background();
+            return holds.open();
+        }
+    }
+    eventually("it has ended", || {
+        handle.is_none_or(JoinHandle::is_finished) && witness.captured.get() == 1
+    });
+    drop(runtime);
+}
+
+fn check(shape: &Shape, event: Event, owner: Owner) {
+    let runtime = shape.runtime();
+    let (witness, gate, holds) = (Witness::default(), Gate::default(), Gate::default());
+    let occupied = (event == RuntimeDroppedBeforeItStarts).then(|| occupy(&runtime));
+    let mut handle = Some(runtime.spawn_thread(witness.body(event, gate.clone(), holds.clone())));
+    let joiner = (owner == Owner::Joins).then(|| {
+        let handle = handle.take().unwrap();
+        std::thread::spawn(move || handle.join())
+    });
+    if owner == Owner::Detaches {
+        handle = None;
+    }
+    happen(event, runtime, &witness, &gate, &holds, handle.as_ref());
+    drop(occupied);
+    eventually("all is dropped", || witness.captured.get() == 1);
+    if let Some(joiner) = joiner {
+        check_ending(joiner.join().unwrap(), event.ending());
+    }
+    if let Some(handle) = handle {
+        eventually("it has ended", || handle.is_finished());
+        check_ending(handle.join(), event.ending());
+    }
+    let started = witness.started.get();
+    assert_eq!(witness.on_stack.get(), started);
+    eventually("results are dropped", || {
+        witness.results.get() == usize::from(event.ending() == Ending::Value)
+    });
+    let places = witness.places.lock().unwrap();
+    assert_eq!(places.len(), 2 * started);
+    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    assert!(!places.contains(&std::thread::current().id()));
+}
+
+#[test]
+fn every_event_with_every_owner() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            for event in EVENTS {
+                for owner in OWNERS {
+                    check(shape, event, owner);
+                }
+            }
+        },
+    );
+}
+
+/// Threads join tasks and threads, tasks await threads and tasks.
+#[test]
+fn all_join_all() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let thread = runtime.spawn_thread(|| {
+                let task = quadrille::spawn(async {
+                    let thread = thread::spawn(|| 1);
+                    thread.await.unwrap() + 1
+                });
+                let thread = thread::spawn(|| thread::spawn(|| 10).join().unwrap() + 10);
+                task.wait().unwrap() + thread.wait().unwrap()
+            });
+            assert_eq!(thread.join().unwrap(), 22);
+            assert_eq!(runtime.block_on(async { thread::spawn(|| 5).await.unwrap() }), 5);
+        },
+    );
+}
+
+/// What is on a stack need not be `Send`, and thread-locals of the worker keep their address.
+#[test]
+fn a_thread_stays_on_its_os_thread() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let threads: Vec<_> = (0..100)
+                .map(|_| {
+                    runtime.spawn_thread(|| {
+                        let place = std::rc::Rc::new(std::thread::current().id());
+                        for _ in 0..50 {
+                            thread::yield_now();
+                            assert_eq!(*place, std::thread::current().id());
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        },
+    );
+}
+
+#[test]
+fn a_panic_while_others_wait_is_its_own() {
+    let runtime = Shape::flat(1).runtime();
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let waiting = runtime.spawn_thread(move || waits.pass().wait());
+    let panicking = runtime.spawn_thread(|| {
+        thread::yield_now();
+        assert!(!thread::panicking());
+        panic_any(PAYLOAD);
+    });
+    assert!(panicking.join().is_err());
+    let after = runtime.spawn_thread(thread::panicking);
+    assert!(!after.join().unwrap());
+    gate.open();
+    waiting.join().unwrap();
+}
+
+#[test]
+fn names_ids_and_the_current_thread() {
+    let runtime = Shape::flat(2).runtime();
+    let _guard = runtime.enter();
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let named = thread::Builder::new()
+        .name("cook".to_owned())
+        .stack_size(64 * 1024)
+        .spawn(move || {
+            waits.pass().wait();
+            let me = thread::current();
+            assert_eq!(me.name(), Some("cook"));
+            me.id()
+        })
+        .unwrap();
+    let id = named.thread().id();
+    assert_eq!(named.thread().name(), Some("cook"));
+    gate.open();
+    assert_eq!(named.join().unwrap(), id);
+    assert_ne!(thread::current().id(), id);
+    assert_eq!(thread::available_parallelism().unwrap().get(), 2);
+    let nameless = thread::spawn(|| thread::current().name().map(str::to_owned));
+    assert_eq!(nameless.join().unwrap(), None);
+}
+
+/// A runtime that is entered by a thread is its own affair, also while it is suspended.
+#[test]
+fn a_guard_stays_with_its_thread() {
+    let (outer, inner) = (Shape::flat(1).runtime(), Shape::flat(2).runtime());
+    let handle = inner.handle().clone();
+    let (begun, seen) = (Gate::default(), Gate::default());
+    let (at_begun, at_seen) = (begun.clone(), seen.clone());
+    let guarded = outer.spawn_thread(move || {
+        let guard = handle.enter();
+        assert_eq!(thread::available_parallelism().unwrap().get(), 2);
+        at_begun.open();
+        at_seen.pass().wait();
+        assert_eq!(thread::available_parallelism().unwrap().get(), 2);
+        drop(guard);
+        assert_eq!(thread::available_parallelism().unwrap().get(), 1);
+    });
+    let other = outer.spawn_thread(move || {
+        begun.pass().wait();
+        let workers = thread::available_parallelism().unwrap().get();
+        seen.open();
+        workers
+    });
+    assert_eq!(other.join().unwrap(), 1);
+    guarded.join().unwrap();
+}
+
+/// A closure and a result that are larger than the stack of the rest.
+#[test]
+fn large_closures_and_results() {
+    let runtime = Shape::flat(1).runtime();
+    let large = [7_u8; 60_000];
+    let thread = runtime.spawn_thread(move || large.map(|byte| byte + 1));
+    assert!(thread.join().unwrap().iter().all(|byte| *byte == 8));
+}
+
+/// To wait in a task is refused, and leaves the worker as it was.
+#[test]
+fn a_task_may_not_wait() {
+    let runtime = Shape::flat(1).runtime();
+    let task = runtime.spawn(async { std::future::ready(1).wait() });
+    let error = runtime.block_on(task).unwrap_err();
+    assert!(error.to_string().contains("use `.await`"), "{error}");
+    assert_eq!(runtime.spawn_thread(|| std::future::ready(1).wait()).join().unwrap(), 1);
+}

@@ -1,0 +1,171 @@
+//! Scopes: threads that borrow from the stack of the one that waits for them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quadrille::Wait as _;
+use quadrille::thread::{self, scope};
+
+use crate::count::{Count, OnDrop};
+use crate::gate::Gate;
+use crate::shape::{Shape, for_each_shape_if};
+use crate::wait::eventually;
+
+/// Runs `scenario` on a user-level thread and on an ordinary one that has entered the runtime, on small shapes.
+fn on_both_kinds(scenario: impl Fn() + Clone + Send + Sync + 'static) {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        move |shape| {
+            let runtime = shape.runtime();
+            runtime.spawn_thread(scenario.clone()).join().unwrap();
+            let _guard = runtime.enter();
+            scenario();
+        },
+    );
+}
+
+#[test]
+fn threads_borrow_and_are_waited_for() {
+    on_both_kinds(|| {
+        let (sum, numbers) = (AtomicUsize::new(0), [1_usize, 2, 3]);
+        let mut local = 0;
+        let result = scope(|s| {
+            for number in &numbers {
+                let sum = &sum;
+                s.spawn(move || {
+                    thread::yield_now();
+                    // A thread of the scope spawns into it.
+                    s.spawn(move || sum.fetch_add(*number, Ordering::SeqCst));
+                });
+            }
+            let handle = s.spawn(|| {
+                local += 1;
+                &numbers
+            });
+            handle.join().unwrap().len()
+        });
+        assert_eq!((sum.into_inner(), local, result), (6, 1, 3));
+    });
+}
+
+#[test]
+fn a_panic_in_the_closure_waits_too() {
+    on_both_kinds(|| {
+        let ended = AtomicUsize::new(0);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            scope(|s| {
+                for _ in 0..10 {
+                    s.spawn(|| {
+                        thread::yield_now();
+                        ended.fetch_add(1, Ordering::SeqCst);
+                    });
+                }
+                std::panic::resume_unwind(Box::new(7))
+            })
+        }));
+        let payload: Box<dyn std::any::Any + Send> = match result {
+            Ok(()) => panic!("it goes on"),
+            Err(payload) => payload,
+        };
+        assert_eq!(payload.downcast_ref::<i32>(), Some(&7));
+        assert_eq!(ended.into_inner(), 10);
+    });
+}
+
+#[test]
+fn a_panic_in_a_thread_is_told_once() {
+    on_both_kinds(|| {
+        let panics = || std::panic::resume_unwind(Box::new("mine"));
+        let joined = scope(|s| s.spawn(panics).join().map(|(): ()| 1));
+        assert_eq!(joined.unwrap_err().downcast_ref::<&str>(), Some(&"mine"));
+        let left = catch_unwind(|| scope(|s| drop(s.spawn(panics))));
+        assert!(
+            left.unwrap_err()
+                .downcast_ref::<&str>()
+                .unwrap()
+                .contains("a thread of this scope")
+        );
+    });
+}
+
+/// A result that borrows is dropped before the scope ends, also if nobody has asked for it.
+#[test]
+fn results_are_dropped_inside() {
+    struct Adds<'a>(&'a Mutex<usize>);
+    impl Drop for Adds<'_> {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+    on_both_kinds(|| {
+        let dropped = Mutex::new(0);
+        scope(|s| {
+            for _ in 0..100 {
+                s.spawn(|| Adds(&dropped));
+            }
+        });
+        assert_eq!(dropped.into_inner().unwrap(), 100);
+    });
+}
+
+/// The runtime ends while a scope waits for threads that wait, have not started, or run elsewhere: first they end, then it.
+#[test]
+fn a_scope_outlasts_its_borrows_at_shutdown() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, wrong, dropped) = (Gate::default(), Count::default(), Count::default());
+            let (ends, bad, waits) = (dropped.clone(), wrong.clone(), gate.clone());
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    let (ends, bad, waits) = (ends.clone(), bad.clone(), waits.clone());
+                    runtime.spawn_thread(move || {
+                        let alive = AtomicUsize::new(1);
+                        let _before = OnDrop::new(|| {
+                            ends.add();
+                        });
+                        scope(|s| {
+                            for _ in 0..8 {
+                                s.spawn(|| {
+                                    let _after = OnDrop::new(|| {
+                                        if alive.load(Ordering::SeqCst) != 1 {
+                                            bad.add();
+                                        }
+                                    });
+                                    waits.pass().wait();
+                                });
+                            }
+                            waits.pass().wait();
+                        });
+                        alive.store(0, Ordering::SeqCst);
+                    })
+                })
+                .collect();
+            eventually("some wait", || gate.waiting() >= 8);
+            drop(runtime);
+            assert_eq!(wrong.get(), 0);
+            assert_eq!(dropped.get(), 8);
+            for thread in threads {
+                assert!(thread.join().is_err());
+            }
+        },
+    );
+}
+
+/// An ordinary thread waits for a scope whose runtime ends meanwhile.
+#[test]
+fn an_ordinary_thread_is_told_of_the_shutdown() {
+    let runtime = Shape::flat(2).runtime();
+    let (gate, handle) = (Gate::default(), runtime.handle().clone());
+    let waits = gate.clone();
+    let outside = std::thread::spawn(move || {
+        let _guard = handle.enter();
+        catch_unwind(AssertUnwindSafe(|| scope(|s| drop(s.spawn(|| waits.pass().wait())))))
+    });
+    eventually("it waits", || gate.waiting() == 1);
+    drop(runtime);
+    let payload = outside.join().unwrap().unwrap_err();
+    assert!(payload.downcast_ref::<&str>().unwrap().contains("shutdown"));
+}

@@ -1,0 +1,155 @@
+//! The end of a runtime with threads that are suspended: each is unwound, on its own OS thread, by destructors that do things.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use quadrille::Wait as _;
+use quadrille::sync::mpmc;
+use quadrille::thread;
+
+use crate::count::{Count, OnDrop};
+use crate::gate::Gate;
+use crate::shape::{Shape, for_each_shape, for_each_shape_if};
+use crate::wait::eventually;
+
+const THREADS: usize = 300;
+
+#[test]
+fn of_threads_that_wait_for_this_and_that() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (dropped, waiting) = (Count::default(), Count::default());
+        let (sender, receiver) = mpmc::bounded::<usize>(1);
+        let gate = Gate::default();
+        let threads: Vec<_> = (0..THREADS)
+            .map(|index| {
+                let (token, waiting) = (dropped.token(), waiting.clone());
+                let (gate, sender, receiver) = (gate.clone(), sender.clone(), receiver.clone());
+                runtime.spawn_thread(move || {
+                    let here = std::thread::current().id();
+                    let _dropped = OnDrop::new(move || {
+                        assert_eq!(std::thread::current().id(), here);
+                        drop(token);
+                    });
+                    waiting.add();
+                    match index % 5 {
+                        0 => gate.pass().wait(),
+                        1 => thread::park(),
+                        2 => thread::sleep(Duration::from_secs(1000)),
+                        3 => loop {
+                            thread::yield_now();
+                        },
+                        _ => loop {
+                            sender.send(index).wait().unwrap();
+                            receiver.recv().wait().unwrap();
+                        },
+                    }
+                })
+            })
+            .collect();
+        eventually("all wait", || waiting.get() == THREADS);
+        drop(runtime);
+        assert_eq!(dropped.get(), THREADS);
+        for thread in threads {
+            assert!(thread.is_finished());
+            assert!(thread.join().is_err());
+        }
+    });
+}
+
+/// Destructors spawn, wake, and drop handles; threads catch what unwinds them, and wait again.
+#[test]
+fn with_destructors_that_are_busy() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, other, dropped, caught) = (Gate::default(), Gate::default(), Count::default(), Count::default());
+            let threads: Vec<_> = (0..50)
+                .map(|_| {
+                    let (gate, other, dropped, caught) = (gate.clone(), other.clone(), dropped.clone(), caught.clone());
+                    runtime.spawn_thread(move || {
+                        let late = dropped.clone();
+                        let _busy = OnDrop::new(move || {
+                            other.open();
+                            let token = late.token();
+                            drop(thread::spawn(move || drop(token)));
+                            let token = late.token();
+                            drop(quadrille::spawn(async move { drop(token) }));
+                        });
+                        for _ in 0..3 {
+                            let waits = catch_unwind(AssertUnwindSafe(|| gate.pass().wait()));
+                            assert!(waits.is_err());
+                            caught.add();
+                        }
+                        gate.pass().wait();
+                    })
+                })
+                .collect();
+            eventually("all wait", || gate.waiting() == 50);
+            drop(runtime);
+            assert_eq!((dropped.get(), caught.get()), (100, 150));
+            threads.into_iter().for_each(|thread| assert!(thread.join().is_err()));
+        },
+    );
+}
+
+/// Wakers on other threads are at work while the runtime ends, and afterwards.
+#[test]
+fn beside_wakers_that_go_on() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            for _ in 0..20 {
+                let runtime = shape.runtime();
+                let dropped = Count::default();
+                let threads: Vec<_> = (0..20)
+                    .map(|_| {
+                        let token = dropped.token();
+                        runtime.spawn_thread(move || {
+                            let _token = token;
+                            loop {
+                                thread::park();
+                            }
+                        })
+                    })
+                    .collect();
+                let unparked: Vec<_> = threads
+                    .iter()
+                    .map(|thread: &thread::JoinHandle<()>| thread.thread().clone())
+                    .collect();
+                let stop = Gate::default();
+                let stopped = stop.clone();
+                let waker = std::thread::spawn(move || {
+                    while !stopped.is_open() {
+                        unparked.iter().for_each(thread::Thread::unpark);
+                    }
+                });
+                drop(runtime);
+                assert_eq!(dropped.get(), 20);
+                stop.open();
+                waker.join().unwrap();
+                threads.into_iter().for_each(|thread| assert!(thread.join().is_err()));
+            }
+        },
+    );
+}
+
+/// A thread may end its own runtime: it is unwound when it next waits.
+#[test]
+fn from_inside() {
+    for shape in [Shape::flat(1), Shape::flat(2)] {
+        let (runtime, inner) = (shape.runtime(), shape.runtime());
+        let dropped = Count::default();
+        let token = dropped.token();
+        let gate = Gate::default();
+        let thread = inner.handle().clone().spawn_thread(move || {
+            let _token = token;
+            drop(inner);
+            gate.pass().wait();
+        });
+        let joiner = runtime.spawn_thread(move || thread.join().is_err());
+        assert!(joiner.join().unwrap());
+        assert_eq!(dropped.get(), 1);
+    }
+}

@@ -1,0 +1,106 @@
+//! Threads and tasks side by side: neither keeps the other from its turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quadrille::Wait as _;
+use quadrille::task::yield_now;
+use quadrille::thread;
+
+use crate::count::Count;
+use crate::shape::{Shape, for_each_shape_if};
+use crate::wait::eventually;
+
+/// Thousands that yield for ever, and one of the other kind that has to come through as often as asked.
+#[test]
+fn neither_starves_the_other() {
+    const MANY: usize = 2000;
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let stop = Arc::new(AtomicBool::new(false));
+            let (threads, tasks) = (Count::default(), Count::default());
+            for _ in 0..MANY {
+                let (stopped, turns) = (stop.clone(), threads.clone());
+                runtime.spawn_thread(move || {
+                    turns.add();
+                    while !stopped.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                        turns.add();
+                    }
+                });
+                let (stopped, turns) = (stop.clone(), tasks.clone());
+                runtime.spawn(async move {
+                    turns.add();
+                    while !stopped.load(Ordering::Relaxed) {
+                        yield_now().await;
+                        turns.add();
+                    }
+                });
+            }
+            let (before_threads, before_tasks) = (threads.get(), tasks.get());
+            eventually("both go on", || {
+                threads.get() > before_threads + 3 * MANY && tasks.get() > before_tasks + 3 * MANY
+            });
+            let task = runtime.spawn(async {
+                for _ in 0..3 {
+                    yield_now().await;
+                }
+            });
+            let thread = runtime.spawn_thread(|| (0..3).for_each(|_| thread::yield_now()));
+            runtime.block_on(task).unwrap();
+            thread.join().unwrap();
+            stop.store(true, Ordering::Relaxed);
+        },
+    );
+}
+
+/// With both kinds always ready on one worker they run in turn.
+#[test]
+fn they_run_in_turn() {
+    let runtime = Shape::flat(1).runtime();
+    let (threads, tasks) = (Count::default(), Count::default());
+    let (stop, yields) = (Arc::new(AtomicBool::new(false)), tasks.clone());
+    let stopped = stop.clone();
+    let yielding = runtime.spawn(async move {
+        while !stopped.load(Ordering::Relaxed) {
+            yields.add();
+            yield_now().await;
+        }
+    });
+    let (turns, seen) = (threads.clone(), tasks.clone());
+    let thread = runtime.spawn_thread(move || {
+        thread::yield_now();
+        let before = seen.get();
+        for _ in 0..1000 {
+            turns.add();
+            thread::yield_now();
+        }
+        seen.get() - before
+    });
+    let others = thread.join().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    runtime.block_on(yielding).unwrap();
+    assert_eq!(threads.get(), 1000);
+    assert!(
+        (990..=1010).contains(&others),
+        "{others} turns of the task beside 1000 of the thread"
+    );
+}
+
+/// A future that is always ready does not keep a thread from giving way: its budget ends.
+#[test]
+fn a_budget_ends_for_threads_too() {
+    let runtime = Shape::flat(1).runtime();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let busy = runtime.spawn_thread(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            quadrille::coop::consume_budget().wait();
+        }
+    });
+    let stops = runtime.spawn_thread(move || stop.store(true, Ordering::Relaxed));
+    stops.join().unwrap();
+    busy.join().unwrap();
+}
