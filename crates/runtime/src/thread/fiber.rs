@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use corosensei::{Coroutine, CoroutineResult};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::stack::{self, Reservation, Stack, StackBounds};
 use super::suspend::{Frame, Input, Pause, Resumption};
@@ -67,14 +67,15 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let (meta, llc) = (self.meta, context.llc());
         let stack = reservation.take(llc);
         let bounds = stack.bounds();
-        let body = move |yielder: &corosensei::Yielder<Input, Pause>, input| {
-            // SAFETY: the yielder and the first input of this very coroutine; `meta` by the contract of `new`.
-            let frame = unsafe { Frame::new(yielder, input, meta) };
-            frame.enter(|| catch_unwind(AssertUnwindSafe(closure)))
+        // SAFETY: for both, `meta` and what the closure borrows are there by the contract of `new`. A coroutine is begun with what
+        // fits into a corner of its stack.
+        let coroutine = if mem::size_of::<F>() <= CLOSURE_MAX {
+            unsafe { begin(stack, meta, closure) }
+        } else {
+            let closure = Box::new(closure);
+            // SAFETY: as above.
+            unsafe { begin(stack, meta, move || closure()) }
         };
-        // SAFETY: what the closure borrows outlives the fiber by the contract of `new`. The coroutine is never leaked while its
-        // stack is reused: `Started` gives the stack back only once it has ended.
-        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, body) };
         self.state = State::Started(Started {
             coroutine: Some(coroutine),
             bounds,
@@ -113,10 +114,31 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
     }
 }
 
+/// What runs on a stack.
+type Switched<T> = Coroutine<Input, Pause, thread::Result<T>, Stack>;
+
+/// Closures up to this size are moved to the new stack without an allocation, bytes. corosensei takes 1024.
+const CLOSURE_MAX: usize = 512;
+
+/// A coroutine that will run `closure`.
+///
+/// # Safety
+/// - `meta` is that of the task whose body the coroutine becomes part of;
+/// - what `closure` borrows is there until the coroutine has ended.
+unsafe fn begin<F: FnOnce() -> T, T>(stack: Stack, meta: NonNull<Meta>, closure: F) -> Switched<T> {
+    let body = move |yielder: &Yielder<Input, Pause>, input| {
+        // SAFETY: the yielder and the first input of this very coroutine; `meta` by our contract.
+        let frame = unsafe { Frame::new(yielder, input, meta) };
+        frame.enter(|| catch_unwind(AssertUnwindSafe(closure)))
+    };
+    // SAFETY: what the closure borrows is there by our contract. `Started` gives the stack back only once the coroutine has ended.
+    unsafe { Coroutine::with_stack_unchecked(stack, body) }
+}
+
 /// A thread with a stack.
 struct Started<T> {
     /// `None` only in `drop`.
-    coroutine: Option<Coroutine<Input, Pause, thread::Result<T>, Stack>>,
+    coroutine: Option<Switched<T>>,
     bounds: StackBounds,
     /// The worker that alone may use what is here. Never dereferenced.
     owner: *const Context,
