@@ -10,7 +10,7 @@
 //! not be `Send`: it never leaves its OS thread. Nothing is published before `poll` has returned to the worker's stack.
 
 use std::future::Future;
-use std::mem;
+use std::mem::{self, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -69,7 +69,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let bounds = stack.bounds();
         // SAFETY: for both, `meta` and what the closure borrows are there by the contract of `new`. A coroutine is begun with what
         // fits into a corner of its stack.
-        let coroutine = if mem::size_of::<F>() <= CLOSURE_MAX {
+        let coroutine = if size_of::<F>() <= CLOSURE_MAX {
             unsafe { begin(stack, meta, closure) }
         } else {
             let closure = Box::new(closure);

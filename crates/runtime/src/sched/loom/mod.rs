@@ -11,6 +11,7 @@ mod sentinel;
 mod stop;
 mod terminated;
 mod w1;
+mod w1_bound;
 mod w1s;
 mod w2;
 mod w3;
