@@ -67,14 +67,12 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let (meta, llc) = (self.meta, context.llc());
         let stack = reservation.take(llc);
         let bounds = stack.bounds();
-        // SAFETY: for both, `meta` and what the closure borrows are there by the contract of `new`. A coroutine is begun with what
-        // fits into a corner of its stack.
         let coroutine = if size_of::<F>() <= CLOSURE_MAX {
+            // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
             unsafe { begin(stack, meta, closure) }
         } else {
-            let closure = Box::new(closure);
             // SAFETY: as above.
-            unsafe { begin(stack, meta, move || closure()) }
+            unsafe { begin(stack, meta, Box::new(closure)) }
         };
         self.state = State::Started(Started {
             coroutine: Some(coroutine),

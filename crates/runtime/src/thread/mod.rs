@@ -137,7 +137,7 @@ pub fn yield_now() {
 /// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with [`std::thread::sleep`].
 ///
 /// # Panics
-/// As [`Wait::wait`], and on a user-level thread as [`time::sleep`](crate::time::sleep).
+/// As [`Wait::wait`], and on a user-level thread as [`time::sleep`].
 #[track_caller]
 pub fn sleep(duration: Duration) {
     if !suspends() {
