@@ -14,8 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use quadrille::sync::{mpmc, oneshot};
+use quadrille::thread as user;
 use quadrille::topology::Topology;
-use quadrille::{Handle, Locality, Pinning, Runtime, TaskGroup, spawn, task};
+use quadrille::{Handle, Locality, Pinning, Runtime, TaskGroup, Wait as _, spawn, task};
 
 /// Numbers of workers and machines for them.
 const SHAPES: [(usize, &str); 5] = [
@@ -27,7 +28,7 @@ const SHAPES: [(usize, &str); 5] = [
 ];
 
 /// The tests of this file, which share the time.
-const TESTS: u32 = 7;
+const TESTS: u32 = 8;
 
 /// Longer than any round takes on a loaded machine under a sanitizer.
 const ROUND_MAX: Duration = Duration::from_secs(120);
@@ -418,4 +419,88 @@ fn storm(handle: &Handle, ledger: &Ledger, rng: &mut Rng) {
     // Wakers that outlive it all.
     drop(wakers);
     wake_all(&woken);
+}
+
+/// User-level threads that are woken from everywhere, and in half of the rounds ended half-way: each is dropped once, on the
+/// OS thread that it began on. Not for ThreadSanitizer, which does not see stacks switched.
+#[test]
+fn bound_threads() {
+    soak("bound_threads", |runtime, rng| {
+        let (ledger, all_end) = (Ledger::default(), rng.below(2) == 0);
+        let threads: Vec<_> = (0..24)
+            .map(|_| {
+                let (ledger, mut rng) = (ledger.clone(), rng.fork());
+                runtime.spawn_thread(move || wander(&ledger, &mut rng))
+            })
+            .collect();
+        let moment = rng.below(20_000);
+        let done = Arc::new(AtomicUsize::new(0));
+        let wakers: Vec<_> = (0..2)
+            .map(|_| {
+                let parked: Vec<_> = threads.iter().map(|thread| thread.thread().clone()).collect();
+                let (done, mut rng) = (done.clone(), rng.fork());
+                // They go on while the runtime ends, if it ends half-way.
+                thread::spawn(move || {
+                    while done.load(Ordering::Relaxed) == 0 {
+                        parked[rng.below(24)].unpark();
+                    }
+                })
+            })
+            .collect();
+        if all_end {
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        } else {
+            (0..moment).for_each(|_| std::hint::spin_loop());
+            drop(runtime);
+            for thread in threads {
+                if let Err(payload) = thread.join() {
+                    assert!(payload.is::<task::JoinError>(), "it panicked");
+                }
+            }
+        }
+        done.store(1, Ordering::Relaxed);
+        wakers.into_iter().for_each(|waker| waker.join().unwrap());
+        ledger.settle();
+    });
+}
+
+/// Waits for this and that, on one OS thread.
+fn wander(ledger: &Ledger, rng: &mut Rng) {
+    let (_token, place) = (ledger.token(), thread::current().id());
+    for _ in 0..30 {
+        match rng.below(6) {
+            0 => user::yield_now(),
+            1 => user::park(),
+            2 => user::sleep(Duration::from_micros(u64::try_from(rng.below(60)).unwrap())),
+            3 => {
+                let (sender, receiver) = oneshot::channel();
+                spawn(async move {
+                    task::yield_now().await;
+                    let _received = sender.send(7);
+                });
+                assert_eq!(receiver.wait(), Ok(7));
+            }
+            4 => {
+                let own = [1, 2, 3];
+                let sum = user::scope(|s| {
+                    let first = s.spawn(|| own[0]);
+                    s.spawn(user::yield_now);
+                    user::yield_now();
+                    first.join().unwrap() + own[1]
+                });
+                assert_eq!(sum, 3);
+            }
+            _ => {
+                let (token, joined) = (ledger.token(), rng.below(2) == 0);
+                let child = user::spawn(move || {
+                    user::yield_now();
+                    drop(token);
+                });
+                if joined {
+                    child.join().unwrap();
+                }
+            }
+        }
+        assert_eq!(thread::current().id(), place);
+    }
 }

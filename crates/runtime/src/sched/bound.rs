@@ -10,7 +10,7 @@ use super::publish;
 use super::schedule::count;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::Ordering;
+use crate::primitives::{Ordering, relax};
 use crate::task::Runnable;
 
 /// The threads of a worker that were ever suspended and have not ended, by the wakers on their own stacks.
@@ -141,7 +141,19 @@ impl Worker {
     /// Ends every started thread of this worker, while it still is its OS thread's worker (B c).
     pub(super) fn unwind_threads(&mut self) {
         self.context.unwinding.set(true);
+        // Ordering: AcqRel; (B c) what ran here happens before any destructor of a thread that is unwound elsewhere.
+        self.context.shared.looping.fetch_sub(1, Ordering::AcqRel);
+        if self.context.living.len.get() == 0 {
+            return;
+        }
+        let mut step = 0;
+        // Ordering: Acquire; pairs with the decrement of each other worker (B c).
+        while self.context.shared.looping.load(Ordering::Acquire) > 0 {
+            relax(step);
+            step += 1;
+        }
         while self.context.living.len.get() > 0 {
+            let before = self.context.living.len.get();
             self.context.living.wake_all();
             self.context.bound.collect(&self.context.me().bound);
             // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
@@ -159,8 +171,8 @@ impl Worker {
                 dropped = true;
             }
             dropped |= self.context.shared.drop_queued();
-            if ready == 0 && !dropped {
-                // A foreign waker holds a runnable and is about to push it, or another worker has yet to leave.
+            if self.context.living.len.get() == before && !dropped {
+                // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another worker.
                 std::thread::yield_now();
             }
         }

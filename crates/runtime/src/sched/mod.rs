@@ -124,7 +124,9 @@ pub(crate) struct Shared {
     pub(crate) foreign: ForeignCounters,
     /// Measured cost of waking a parked worker, ns, moving average; starts at 10 us.
     wake_cost: CachePadded<AtomicU64>,
-    /// Workers whose loop has not ended yet.
+    /// Workers that may still run tasks.
+    looping: AtomicU32,
+    /// Workers that have not left.
     running: AtomicU32,
     terminated: Terminated,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -178,6 +180,7 @@ impl Shared {
             .collect();
         let plan = policy.plan.clone();
         let on_contention = policy.config.wake_groups.on_contention;
+        let count = u32::try_from(plan.workers.len()).expect("workers fit u16");
         let coupled_llcs = if policy.aggregates() { plan.llcs.len() } else { 0 };
         let shared = Arc::new_cyclic(|this| Self {
             workers,
@@ -204,7 +207,8 @@ impl Shared {
             registry: Registry::new(),
             foreign: ForeignCounters::default(),
             wake_cost: CachePadded::new(AtomicU64::new(10_000)),
-            running: AtomicU32::new(u32::try_from(plan.workers.len()).expect("workers fit u16")),
+            looping: AtomicU32::new(count),
+            running: AtomicU32::new(count),
             terminated: Terminated::new(),
             threads: Mutex::new(Vec::new()),
             pool,

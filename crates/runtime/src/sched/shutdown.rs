@@ -2,9 +2,9 @@
 //!
 //! 1. Somebody calls `stop`: the flag, then a token for every worker.
 //! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval` tasks
-//!    later). Then it unwinds the stacks of its bound threads (B c), which nobody else may; that may take as long as their
-//!    destructors do, and as another worker's thread that one of them joins in a scope. Meanwhile it drops what is ready and
-//!    has not started. Then it stops being its thread's worker: what its thread schedules from now on goes to an injector
+//!    later). One that has bound threads waits until all have done so, and unwinds their stacks (B c), which nobody else may;
+//!    meanwhile it drops what is ready and has not started. So once the first destructor runs, nothing else of the user's
+//!    does, and no task sees another cancelled. Then it stops being its thread's worker: what its thread schedules from now on goes to an injector
 //!    like any foreign wake.
 //!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
@@ -98,6 +98,8 @@ impl Shared {
     /// A worker thread could not be started: it counts as one that has left.
     pub(crate) fn never_started(&self, workers: usize) {
         let workers = u32::try_from(workers).expect("workers fit u16");
+        // Ordering: AcqRel; (B c).
+        self.looping.fetch_sub(workers, Ordering::AcqRel);
         // Ordering: AcqRel; (D a).
         if self.running.fetch_sub(workers, Ordering::AcqRel) == workers {
             self.drop_all_tasks();

@@ -12,9 +12,10 @@ use crate::sched::publish;
 use crate::sched::queue::bound::BoundFifo;
 use crate::sched::queue::mailbox::Mailbox;
 
-/// A machine whose worker 0 has bound threads.
+/// A machine one of whose workers has bound threads: the last, which is claimed after the others where anyone would do.
 struct Owned {
     machine: Arc<Machine>,
+    owner: usize,
     bound: Mailbox<Item>,
 }
 
@@ -22,36 +23,41 @@ impl Owned {
     fn new(workers: u16, items: usize) -> Arc<Self> {
         Arc::new(Self {
             machine: Machine::new(&one_group(workers), items),
+            owner: usize::from(workers) - 1,
             bound: Mailbox::new(),
         })
     }
 
-    /// Pushes an item that worker 0 alone may take, as the scheduler does.
+    /// Pushes an item that the owner alone may take, as the scheduler does.
     fn push_to_owner(&self, index: usize) {
         let item = self.machine.arena.item(index);
         let sleepers = &self.machine.sleepers;
-        if publish::to_owner(|| self.bound.push(item), sleepers, sleepers.seat(0)) {
-            sleepers.wake(0);
+        if publish::to_owner(|| self.bound.push(item), sleepers, sleepers.seat(self.owner)) {
+            sleepers.wake(self.owner);
         }
     }
 
-    /// Worker 0: takes what is bound to it, searches when dry and sleeps when there is nothing, until the machine stops.
+    /// The owner: takes what is bound to it, searches when dry and sleeps when there is nothing, until the machine stops.
     fn work(&self) {
         let Machine { sleepers, .. } = &*self.machine;
         let fifo = BoundFifo::new();
         let mut claimed = false;
         while !sleepers.is_stopping() {
             if !claimed {
-                sleepers.start_search(0);
+                sleepers.start_search(self.owner);
             }
             let bound = fifo.pop(&self.bound).map(|item| self.machine.finish(item));
             if bound.is_some() || self.machine.search() {
-                sleepers.stop_search(0);
+                sleepers.stop_search(self.owner);
                 claimed = false;
                 continue;
             }
-            let awake = sleepers.sleep(0, &mut Bed(self));
-            assert_eq!(sleepers.idle.members(0) & 1, 0, "awake, and its idle bit is set");
+            let awake = sleepers.sleep(self.owner, &mut Bed(self));
+            assert_eq!(
+                sleepers.idle.members(0) & (1 << self.owner),
+                0,
+                "awake, and its idle bit is set"
+            );
             claimed = awake.claimed;
             if !awake.slept {
                 // Something is there, and may be in the hands of another member: let it go on.
@@ -59,12 +65,12 @@ impl Owned {
             }
         }
         if claimed {
-            sleepers.stop_search(0);
+            sleepers.stop_search(self.owner);
         }
     }
 }
 
-/// Looks as worker 0 does.
+/// Looks as the owner does.
 struct Bed<'a>(&'a Owned);
 
 impl Host for Bed<'_> {
@@ -133,7 +139,7 @@ fn w1_bound_a_searcher_is_no_witness() {
         let owner = owned.clone();
         let thread = spawn(move || owner.work());
         let other = owned.machine.clone();
-        let searcher = spawn(move || other.work(1));
+        let searcher = spawn(move || other.work(0));
         owned.push_to_owner(0);
         thread.join().unwrap();
         searcher.join().unwrap();
