@@ -16,7 +16,7 @@ use std::thread;
 use super::fiber::abort;
 use super::handle::{Thread, payload};
 use super::spawn::Builder;
-use super::suspend::{Pause, is_cancelled, unwind};
+use super::suspend::{Frame, Pause, is_cancelled, unwind};
 use super::wait::{Wait as _, refuse_on_workers, suspends, wait_for};
 use crate::error::JoinError;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
@@ -204,7 +204,11 @@ where
     let unwound = AbortOnDrop;
     scope.data.wait();
     mem::forget(unwound);
+    let ends = Frame::takes_up_unwinding();
     let result = result.unwrap_or_else(|payload| resume_unwind(payload));
+    if ends {
+        unwind();
+    }
     // Ordering: Relaxed; published by `ended`, for both.
     assert!(
         !scope.data.panicked.load(Ordering::Relaxed),

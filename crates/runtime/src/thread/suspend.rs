@@ -38,6 +38,8 @@ pub(super) struct Frame {
     waker: OnceCell<Waker>,
     /// On the list of the worker, once the thread was suspended.
     key: Cell<Option<usize>>,
+    /// It was told to unwind while it had to outlast that.
+    owes_unwinding: Cell<bool>,
     meta: NonNull<Meta>,
 }
 
@@ -58,6 +60,7 @@ impl Frame {
             first_waker: input.expect("a thread that has not started is dropped, not unwound"),
             waker: OnceCell::new(),
             key: Cell::new(None),
+            owes_unwinding: Cell::new(false),
             meta,
         }
     }
@@ -129,9 +132,16 @@ impl Frame {
         let yielder = unsafe { self.yielder.as_ref() };
         let input = yielder.suspend(pause);
         CURRENT.set(self);
-        if input.is_none() && pause == Pause::Waits {
-            unwind();
+        match (input, pause) {
+            (Some(_), _) => {}
+            (None, Pause::Waits) => unwind(),
+            (None, Pause::Outlasts) => self.owes_unwinding.set(true),
         }
+    }
+
+    /// After a wait with [`Pause::Outlasts`]: whether the thread was told to unwind meanwhile, and now may.
+    pub(super) fn takes_up_unwinding() -> bool {
+        Self::with(|frame| frame.is_some_and(|frame| frame.owes_unwinding.replace(false)))
     }
 
     /// Before the first suspension: the worker must find the thread when it leaves (B c).
