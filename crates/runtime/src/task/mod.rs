@@ -27,15 +27,17 @@
 // | finished | gone | no | result, until it is taken or the handle is dropped |
 //
 // A task that finishes in its first run never touches the registry. One that returns `Pending` enters it once, so that
-// a runtime that shuts down finds it; its body leaves it when it is dropped, on every path.
+// a runtime that shuts down finds it; its body leaves it when it is dropped, on every path. A user-level thread does not enter
+// it: it is on a list of the worker that it is bound to, which ends it before it leaves (theorem B of `sched`).
 //
 // # Rules
 //
-// 1. `Meta::policy` is a plain cell: only the holder of the `Runnable` touches it; it passes on with the queue's
+// 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them; they pass on with the queue's
 //    release and acquire.
 // 2. Everything else in `Meta` is either constant or atomic.
 // 3. The body is dropped exactly once, by async-task: after completion, or when a `Runnable` is dropped, or run after
 //    it was closed. A panic in the user's destructor is caught there: destructors of tasks never unwind into a worker.
+//    With the flag `BOUND` all of that happens on the OS thread of one worker: `sched` sees to where the `Runnable` goes.
 // 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to
 //    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).
 

@@ -127,7 +127,7 @@ unsafe fn begin<F: FnOnce() -> T, T>(stack: Stack, meta: NonNull<Meta>, closure:
     let body = move |yielder: &Yielder<Input, Pause>, input| {
         // SAFETY: the yielder and the first input of this very coroutine; `meta` by our contract.
         let frame = unsafe { Frame::new(yielder, input, meta) };
-        frame.enter(|| catch_unwind(AssertUnwindSafe(closure)))
+        frame.run(closure)
     };
     // SAFETY: what the closure borrows is there by our contract. `Started` gives the stack back only once the coroutine has ended.
     unsafe { Coroutine::with_stack_unchecked(stack, body) }

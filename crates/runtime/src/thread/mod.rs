@@ -44,7 +44,8 @@
 //!   deadlock for the same reason. Use [`sync`](crate::sync), [`net`](crate::net), [`sleep`], or
 //!   [`spawn_blocking`](crate::spawn_blocking).
 //! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks that it runs,
-//!   share it. It stays at the same address across a wait, but others may have changed it meanwhile.
+//!   share it. It stays at the same address across a wait, but others may have changed it meanwhile. A variable of the thread's own
+//!   is declared by [`quadrille::thread_local!`](crate::thread_local!).
 //! - `std::thread::current()` is the worker's thread, and what it names in the message of a panic; [`current`] is the user-level one.
 //!
 //! # Stacks
@@ -71,7 +72,7 @@
 // | `fiber` | the body: closure, then coroutine; polled and dropped by its owner once it has started |
 // | `suspend` | what runs on the thread's own stack: the current thread, suspending, unwinding |
 // | `wait` | `.wait()`, on whichever kind of thread |
-// | `handle`, `park`, `scope` | what users hold |
+// | `handle`, `park`, `scope`, `local` | what users hold |
 // | `stack` | the memory |
 //
 // Which stack am I on: `Frame::with` says. Code of the scheduler may be called on either, wakes and spawns above all, so it
@@ -79,6 +80,7 @@
 
 mod fiber;
 mod handle;
+mod local;
 mod park;
 mod scope;
 mod spawn;
@@ -98,6 +100,7 @@ use crate::time;
 pub use std::thread::{Result, panicking};
 
 pub use self::handle::{JoinHandle, Thread, ThreadId};
+pub use self::local::{AccessError, LocalKey};
 pub use self::park::{park, park_timeout};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::spawn::{Builder, spawn};

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -11,6 +11,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use corosensei::Yielder;
 
 use super::handle::Thread;
+use super::local::Locals;
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
@@ -40,6 +41,7 @@ pub(super) struct Frame {
     key: Cell<Option<usize>>,
     /// It was told to unwind while it had to outlast that.
     owes_unwinding: Cell<bool>,
+    locals: Locals,
     meta: NonNull<Meta>,
 }
 
@@ -61,22 +63,30 @@ impl Frame {
             waker: OnceCell::new(),
             key: Cell::new(None),
             owes_unwinding: Cell::new(false),
+            locals: Locals::new(),
             meta,
         }
     }
 
-    /// Runs `f` as the thread behind this frame.
-    pub(super) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+    /// Runs `f` as the thread behind this frame, to its end. Whoever resumed the coroutine puts back which thread was there before
+    /// (`Resumption`).
+    pub(super) fn run<T>(&self, f: impl FnOnce() -> T) -> std::thread::Result<T> {
         CURRENT.set(self);
-        // Whoever resumed the coroutine puts back what was there before (`Resumption`).
-        f()
+        let result = catch_unwind(AssertUnwindSafe(f));
+        self.locals.end();
+        result
+    }
+
+    /// What the thread has of its own.
+    pub(super) fn locals(&self) -> &Locals {
+        &self.locals
     }
 
     /// Calls `f` with the calling thread, if it is a user-level one.
     #[inline]
     pub(super) fn with<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
         let current = CURRENT.get();
-        // SAFETY: not null only while the frame's own stack is in use, which it lives on: `enter` and `suspend` set it, and
+        // SAFETY: not null only while the frame's own stack is in use, which it lives on: `run` and `suspend` set it, and
         // `Resumption` takes it away as soon as the stack is left. `f` runs on that stack and can't keep the reference.
         f(unsafe { current.as_ref() })
     }

@@ -1,0 +1,247 @@
+//! Storage of a user-level thread's own, as std's thread-locals: made when first used, dropped when the thread ends.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use super::suspend::Frame;
+use crate::sched::context::may_block;
+
+/// Declares variables of which every thread has its own, like [`std::thread_local!`], by which a user-level thread means its own and
+/// not its worker's.
+///
+/// ```
+/// use std::cell::{Cell, RefCell};
+///
+/// quadrille::thread_local! {
+///     static COUNT: Cell<u32> = const { Cell::new(0) };
+///     /// Public, with documentation, made when first used.
+///     pub static WORDS: RefCell<Vec<String>> = RefCell::new(Vec::new());
+/// }
+///
+/// let runtime = quadrille::Runtime::new()?;
+/// let threads = [1, 2, 3].map(|number| {
+///     runtime.spawn_thread(move || {
+///         COUNT.set(number);
+///         quadrille::thread::yield_now();
+///         WORDS.with_borrow_mut(|words| words.push("once".to_owned()));
+///         (COUNT.get(), WORDS.with_borrow(Vec::len))
+///     })
+/// });
+/// let seen = threads.map(|thread| thread.join().unwrap());
+/// assert_eq!(seen, [(1, 1), (2, 1), (3, 1)]);
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
+#[macro_export]
+macro_rules! thread_local {
+    () => {};
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = const $init:block; $($rest:tt)*) => {
+        $crate::thread_local!($(#[$attribute])* $visibility static $name: $type = const $init);
+        $crate::thread_local!($($rest)*);
+    };
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = const $init:block) => {
+        $(#[$attribute])*
+        $visibility static $name: $crate::thread::LocalKey<$type> = $crate::thread::LocalKey::new(|| const { $init });
+    };
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $init:expr; $($rest:tt)*) => {
+        $crate::thread_local!($(#[$attribute])* $visibility static $name: $type = $init);
+        $crate::thread_local!($($rest)*);
+    };
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $init:expr) => {
+        $(#[$attribute])*
+        $visibility static $name: $crate::thread::LocalKey<$type> = $crate::thread::LocalKey::new(|| $init);
+    };
+}
+
+/// A variable of which every thread has its own, declared by [`thread_local!`](crate::thread_local!).
+///
+/// A value is made on its thread when it is first used, and dropped there when the thread ends, later ones first. On an ordinary
+/// thread of the operating system it is that thread's. A task has none.
+pub struct LocalKey<T: 'static> {
+    init: fn() -> T,
+}
+
+impl<T: 'static> LocalKey<T> {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(init: fn() -> T) -> Self {
+        Self { init }
+    }
+
+    /// Calls `f` with the calling thread's value.
+    ///
+    /// # Panics
+    /// In a task, and in a destructor that runs after the value was dropped; see [`try_with`](Self::try_with).
+    #[track_caller]
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        match self.try_with(f) {
+            Ok(result) => result,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Calls `f` with the calling thread's value, if it has one or may have one.
+    ///
+    /// # Errors
+    /// In a task, and in a destructor that runs after the value was dropped.
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        std::thread_local! {
+            static OF_OS_THREAD: Locals = const { Locals::new() };
+        }
+        Frame::with(|frame| match frame {
+            Some(frame) => frame.locals().with(self, f),
+            None if may_block() => OF_OS_THREAD
+                .try_with(|locals| locals.with(self, f))
+                .unwrap_or(Err(AccessError(()))),
+            None => Err(AccessError(())),
+        })
+    }
+}
+
+impl<T: 'static> LocalKey<Cell<T>> {
+    /// Sets the value.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+
+    /// A copy of the value.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[must_use]
+    #[track_caller]
+    pub fn get(&'static self) -> T
+    where
+        T: Copy,
+    {
+        self.with(Cell::get)
+    }
+}
+
+impl<T: 'static> LocalKey<RefCell<T>> {
+    /// Calls `f` with a reference to the value.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), and if the value is borrowed to be changed.
+    #[track_caller]
+    pub fn with_borrow<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.with(|cell| f(&cell.borrow()))
+    }
+
+    /// Calls `f` with a reference to change the value.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), and if the value is borrowed.
+    #[track_caller]
+    pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.with(|cell| f(&mut cell.borrow_mut()))
+    }
+}
+
+impl<T: 'static> fmt::Debug for LocalKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalKey").finish_non_exhaustive()
+    }
+}
+
+/// There is no value to use: the caller is a task, or a destructor that runs when the value is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessError(());
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a variable of threads was used by a task, or after it was dropped")
+    }
+}
+
+impl std::error::Error for AccessError {}
+
+/// What a thread has of its own.
+#[derive(Debug)]
+pub(super) struct Locals {
+    entries: RefCell<Vec<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Address of the static.
+    key: *const (),
+    /// `None` from when it is being dropped.
+    value: Option<Box<dyn Any>>,
+}
+
+impl Locals {
+    pub(super) const fn new() -> Self {
+        Self {
+            entries: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// The value of `key`, if one was made.
+    fn find<T>(&self, key: &'static LocalKey<T>) -> Option<Result<*const T, AccessError>> {
+        let entries = self.entries.borrow();
+        let entry = entries.iter().find(|entry| entry.key == ptr::from_ref(key).cast())?;
+        Some(match &entry.value {
+            Some(value) => Ok(ptr::from_ref(value.downcast_ref().expect("a key has one type"))),
+            None => Err(AccessError(())),
+        })
+    }
+
+    fn with<T, R>(&self, key: &'static LocalKey<T>, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        let value = match self.find(key) {
+            Some(found) => found?,
+            None => {
+                // May use other keys, and this one.
+                let new: Box<T> = Box::new((key.init)());
+                if let Some(found) = self.find(key) {
+                    drop(new);
+                    found?
+                } else {
+                    let value = ptr::from_ref(&*new);
+                    self.entries.borrow_mut().push(Entry {
+                        key: ptr::from_ref(key).cast(),
+                        value: Some(new),
+                    });
+                    value
+                }
+            }
+        };
+        // SAFETY: the value lies in a box that is dropped by `end` alone, when what the thread runs has ended, `f` with it. It is
+        // lent out shared only, and a destructor that `end` calls does not find it any more.
+        Ok(f(unsafe { &*value }))
+    }
+
+    /// Drops every value, later ones first, and those that destructors make meanwhile.
+    pub(super) fn end(&self) {
+        loop {
+            let next = {
+                let mut entries = self.entries.borrow_mut();
+                let last = entries.iter_mut().rev().find_map(|entry| entry.value.take());
+                if last.is_none() {
+                    // All keys are gone: what is used from here on is made anew, by nobody of the thread's.
+                    entries.clear();
+                }
+                last
+            };
+            let Some(value) = next else {
+                return;
+            };
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+                // It has been reported by the panic hook; its own destructor might panic as well.
+                std::mem::forget(payload);
+            }
+        }
+    }
+}
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,85 @@
+//! Variables of which every user-level thread has its own.
+
+use std::cell::{Cell, RefCell};
+
+use quadrille::Wait as _;
+use quadrille::thread;
+
+use crate::count::{Count, OnDrop, Token};
+use crate::gate::Gate;
+use crate::shape::{Shape, for_each_shape_if};
+use crate::wait::eventually;
+
+quadrille::thread_local! {
+    static NUMBER: Cell<usize> = const { Cell::new(7) };
+    static TOKENS: RefCell<Vec<Token>> = RefCell::new(Vec::new());
+    static LAST: RefCell<Option<OnDrop<Box<dyn FnOnce()>>>> = RefCell::new(None);
+}
+
+#[test]
+fn each_thread_has_its_own() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let (runtime, dropped) = (shape.runtime(), Count::default());
+            let threads: Vec<_> = (0..100)
+                .map(|index| {
+                    let token = dropped.token();
+                    runtime.spawn_thread(move || {
+                        assert_eq!(NUMBER.get(), 7);
+                        NUMBER.set(index);
+                        TOKENS.with_borrow_mut(|tokens| tokens.push(token));
+                        thread::yield_now();
+                        assert_eq!((NUMBER.get(), TOKENS.with_borrow(Vec::len)), (index, 1));
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(dropped.get(), 100);
+            NUMBER.set(8);
+            assert_eq!(runtime.spawn_thread(|| NUMBER.get()).join().unwrap(), 7);
+            assert_eq!(NUMBER.get(), 8, "an ordinary thread has its own, too");
+        },
+    );
+}
+
+#[test]
+fn a_suspended_thread_loses_its_own_at_shutdown() {
+    let (runtime, dropped, gate) = (Shape::flat(2).runtime(), Count::default(), Gate::default());
+    let (token, waits) = (dropped.token(), gate.clone());
+    let thread = runtime.spawn_thread(move || {
+        TOKENS.with_borrow_mut(|tokens| tokens.push(token));
+        waits.pass().wait();
+    });
+    eventually("it waits", || gate.waiting() == 1);
+    drop(runtime);
+    assert_eq!(dropped.get(), 1);
+    assert!(thread.join().is_err());
+}
+
+/// A destructor finds what is not dropped yet, not itself, and may wait.
+#[test]
+fn destructors_use_others() {
+    let runtime = Shape::flat(1).runtime();
+    let seen = Count::default();
+    let sees = seen.clone();
+    let thread = runtime.spawn_thread(move || {
+        NUMBER.set(1);
+        let destructor: Box<dyn FnOnce()> = Box::new(move || {
+            thread::yield_now();
+            assert_eq!(NUMBER.get(), 1);
+            assert!(LAST.try_with(|_| ()).is_err());
+            sees.add();
+        });
+        LAST.with_borrow_mut(|last| *last = Some(OnDrop::new(destructor)));
+    });
+    thread.join().unwrap();
+    assert_eq!(seen.get(), 1);
+}
+
+#[test]
+fn a_task_has_none() {
+    let runtime = Shape::flat(1).runtime();
+    let task = runtime.spawn(async { NUMBER.try_with(Cell::get).is_err() });
+    assert!(runtime.block_on(task).unwrap());
+}
