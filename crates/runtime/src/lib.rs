@@ -74,6 +74,7 @@ mod stress;
 pub mod sync;
 mod sys;
 pub mod task;
+mod thread;
 pub mod time;
 mod trace;
 

@@ -94,8 +94,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "corosensei",
         holds_in: RUNTIME,
-        may_use: &["crates/runtime/src/ult/"],
-        why: "stacks are switched in ult/ only",
+        may_use: &["crates/runtime/src/thread/"],
+        why: "stacks are switched in thread/ only",
     },
     Rule {
         name: "Instant::now",
@@ -363,7 +363,7 @@ mod tests {
             &[(1, "no assembly")],
         );
         check_place(
-            "crates/runtime/src/ult/a.rs",
+            "crates/runtime/src/thread/a.rs",
             "global_asm!(\"nop\");\n",
             &[(1, "no assembly")],
         );
