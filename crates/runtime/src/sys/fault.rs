@@ -56,17 +56,17 @@ fn set_action(signal: c_int, handler: usize, flags: c_int) -> libc::sigaction {
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a valid `siginfo_t` to a handler that was installed with SA_SIGINFO.
-    let code = unsafe { (*info).si_code };
+    // SAFETY: the kernel hands a valid `siginfo_t` to a handler that was installed with SA_SIGINFO; it is the handler's.
+    let details = unsafe { &*info };
     // What another process or `raise` sent has no address.
-    let is_fault = code > 0;
+    let is_fault = details.si_code > 0;
     let Some(handlers) = HANDLERS.get() else {
         // Another thread is about to store them; the instruction will fault again.
         return;
     };
     if is_fault {
-        // SAFETY: as above; a signal that the kernel raised for a fault has an address.
-        let address = unsafe { (*info).si_addr() };
+        // SAFETY: a signal that the kernel raised for a fault has an address.
+        let address = unsafe { details.si_addr() };
         (handlers.inspect)(address.addr());
     }
     let index = usize::from(signal == SIGNALS[1]);

@@ -105,7 +105,8 @@ impl Mapping {
     pub(crate) fn guard_by_protection(&self, range: Range<usize>) -> io::Result<()> {
         let address = self.at(&range);
         // SAFETY: as in `guard_by_mark`: inside of our mapping, and not in use.
-        Ok(unsafe { mm::mprotect(address, range.len(), MprotectFlags::empty())? })
+        unsafe { mm::mprotect(address, range.len(), MprotectFlags::empty())? };
+        Ok(())
     }
 
     fn at(&self, range: &Range<usize>) -> *mut c_void {

@@ -46,6 +46,8 @@
 //! **Boundary:** no module beside this one maps, guards or unmaps stacks.
 
 mod class;
+#[cfg(all(test, quadrille_loom))]
+mod loom;
 mod overflow;
 mod pool;
 mod shelf;

@@ -2,29 +2,29 @@
 //!
 //! # Words
 //!
-//! A class has `mapped` stacks. Each is *out* (a thread has it), *free* (on a shelf) or in the hands of somebody who
+//! A class has `mapped` stacks. Each is *free* (on a shelf), *out* (a thread has it), or in the hands of somebody who
 //! releases its pages. A *promise* is a reservation, or a stack that is out. *Credit* is a number on a shelf: so many
 //! promises its LLC may still make. Credit and stacks are apart, because a thread is spawned in one LLC and may run in
 //! another: credit is taken where it is spawned, the stack where it begins to run.
 //!
-//! | step | where | credit | free | promises |
-//! |---|---|---|---|---|
-//! | reserve | spawner's LLC | -1 | | +1 |
-//! | a reservation is dropped | the LLC that made it | +1 | | -1 |
-//! | take | runner's LLC, or any other | | -1 | |
-//! | give back | runner's LLC | +1 | +1 | -1 |
-//! | map a slab of n | | +n | +n | |
-//! | begin to release pages of k | one LLC | -k | -k | |
-//! | end of that | the same | +k | +k | |
-//! | credit moves between LLCs | two | -k, +k | | |
+//! | step | where | credit | free | reservations | out |
+//! |---|---|--:|--:|--:|--:|
+//! | reserve | spawner's LLC | -1 | | +1 | |
+//! | a reservation is dropped | the LLC that made it | +1 | | -1 | |
+//! | take | runner's LLC, or any other | | -1 | -1 | +1 |
+//! | give back | runner's LLC | +1 | +1 | | -1 |
+//! | a slab of n is mapped, for one reservation | spawner's LLC | +n-1 | +n | +1 | |
+//! | k stacks are taken off to release their pages | one LLC | -k | -k | | |
+//! | they are put back | the same | +k | +k | | |
+//! | k credits move from one LLC to another | two | -k, +k | | | |
 //!
-//! Each step happens under the lock of the shelf that it changes; a step on two shelves takes before it adds.
+//! Each row happens under the lock of one shelf; the last one takes from one shelf before it adds to the other.
 //!
 //! # N1: a promise is kept
 //!
-//! *Whoever has a reservation finds a free stack.* Every row leaves `free - credit - reservations` as it is or, between
-//! its two halves, larger; it begins as 0. So there are at least as many free stacks as reservations, for the taker at
-//! least its own. It looks at one shelf after the other, and may miss it:
+//! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, but for the second
+//! half of a move, whose first half made it larger by as much; and it begins as 0. So there are never fewer free stacks
+//! than reservations. The taker, who has one of these, looks at one shelf after the other, and may miss its stack:
 //!
 //! ```text
 //!   taker                       others
@@ -34,23 +34,27 @@
 //!   shelf 1: empty
 //! ```
 //!
-//! Each such miss is another's take, so to look again ends: somebody gets on each time, and reservations are finite. (Taking credit
-//! before the stack that it stands for is on a shelf would break this; so would giving credit back first.)
+//! A miss means that another took a stack meanwhile. So to look again is enough: somebody gets on each time, and a taker
+//! misses only as often as others succeed.
 //!
 //! # N2: the last one out unmaps
 //!
-//! *The pool is freed once, after the last promise.* A count of references would be one more shared line at every spawn.
-//! The credit is that count: what is missing from `mapped` is promised. Only when the runtime's handle is dropped, somebody
-//! must count:
+//! *The pool is freed once, after the handle and the last promise have ended, and not touched then.* A count of references would
+//! be one more shared line at every spawn. The credit is that count: what `mapped` has more than all credit is promised,
+//! or in the hands of somebody who has a promise beside. Only when the handle goes, somebody must count:
 //!
-//! 1. The handle closes one shelf after the other: takes its credit away and sets `closed`. Nothing is reserved any more
-//!    (that needs the handle); promises that end on an open shelf return their credit before it is counted.
-//! 2. **(a)** It adds `mapped` less the credit it found to `left`: the promises that have ended or will end on a closed shelf.
-//! 3. **(b)** Each of these subtracts 1 instead of returning anything; before (a) that wraps below 0.
-//! 4. Whose operation leaves 0 frees the pool: (a) comes once, and all of them have come. The others don't touch it after
-//!    theirs. A promise that ended on an open shelf touched it last when it left the lock, which is a store, not a wake-up.
+//! 1. The handle closes one shelf after the other: takes its credit away and sets `closed`. Nothing is reserved any more,
+//!    which takes the handle. What ends on a shelf before it is closed is in its credit; what ends later subtracts 1 from
+//!    `left` instead: step (N2 b).
+//! 2. It adds what `mapped` has more than the credit that it found to `left`: step (N2 a).
+//! 3. Whose operation leaves 0 frees the pool.
 //!
-//! Who releases pages keeps the promise of the stack that it brought back until that is done.
+//! Proof. (a) adds n, and n times 1 is subtracted, once for each stack of which no credit was found. Before (a), `left` is 0
+//! or has wrapped below it, so that no subtraction leaves 0; from (a) on it falls to 0 in one step, which is the last. Each
+//! of these operations is the last touch of whoever does it, and the last one acquires what all have released. What ended on
+//! an open shelf touched the pool last when it left the lock, by one store (not a wake-up), which the handle's next enter
+//! of that lock acquired. Who has stacks in hand to release their pages subtracts for these while it still has a promise,
+//! that of the stack it brought back, or the handle.
 
 use std::io;
 use std::ptr::NonNull;

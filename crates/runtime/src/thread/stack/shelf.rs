@@ -114,6 +114,13 @@ impl Shelf {
         self.hot.drain(..count).collect()
     }
 
+    /// What is hot has been idle for a period.
+    #[cfg(all(test, quadrille_loom))]
+    pub(super) fn make_stale(&mut self) {
+        self.quiet = self.hot.len();
+        self.stale = self.quiet;
+    }
+
     /// Number of stacks here: with and without pages.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
