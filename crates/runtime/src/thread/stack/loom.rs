@@ -35,8 +35,11 @@ fn n1_a_promise_is_kept() {
         let mine = stacks.reserve(1, 0).unwrap();
         let (other, stack) = (Arc::clone(&stacks), out.pop().unwrap());
         let thread = spawn(move || {
+            // Behind the other's back, whichever way it looks.
             stack.give_back(0);
-            other.reserve(0, 0).unwrap().take(1)
+            let stack = other.reserve(0, 0).unwrap().take(1);
+            stack.give_back(1);
+            other.reserve(1, 0).unwrap().take(0)
         });
         let mine = mine.take(0);
         let theirs = thread.join().unwrap();
