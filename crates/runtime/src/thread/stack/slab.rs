@@ -65,19 +65,18 @@ impl Limits {
 }
 
 impl Budget {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             used: StaticUsize::new(0),
             limits: OnceLock::new(),
         }
     }
 
-    /// A budget for a test, under a limit of `system` mappings of which nothing is used.
+    /// For a test: `system` mappings are allowed and nobody has any.
     #[cfg(test)]
-    pub(super) fn of(system: usize) -> &'static Self {
-        let budget = Self::new();
-        budget.limits.get_or_init(|| Limits::new(Some(system), 0));
-        Box::leak(Box::new(budget))
+    pub(super) fn limit_to(&'static self, system: usize) -> &'static Self {
+        self.limits.get_or_init(|| Limits::new(Some(system), 0));
+        self
     }
 
     /// Sets `count` mappings aside, until what is answered is dropped.
@@ -238,7 +237,8 @@ mod tests {
 
     #[test]
     fn protected_guards_are_counted_and_given_back() {
-        let budget = Budget::of(80);
+        static BUDGET: Budget = Budget::new();
+        let budget = BUDGET.limit_to(80);
         let guarding = Guarding { marks: false, budget };
         let slab = Slab::map(class(), 30, 0, guarding).unwrap();
         assert_eq!(budget.used(), 60);

@@ -20,16 +20,23 @@ use crate::sys::memory::{self, page_size};
 /// Set in children.
 const CHILD: &str = "QUADRILLE_TEST_CHILD";
 
+/// Its value in a child that is to do without our handler of faults.
+const BARE: &str = "bare";
+
 fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
 /// Runs the test `name` of this file again, in a child.
 fn run_child(name: &str) -> Output {
+    run_child_as(name, "1")
+}
+
+fn run_child_as(name: &str, kind: &str) -> Output {
     let path = module_path!().split_once("::").unwrap().1;
     Command::new(std::env::current_exe().unwrap())
         .args([&format!("{path}::{name}"), "--exact", "--nocapture"])
-        .env(CHILD, "1")
+        .env(CHILD, kind)
         .output()
         .unwrap()
 }
@@ -306,15 +313,16 @@ fn a_stack_that_was_used_deeply_is_noticed_and_cut() {
     );
 }
 
+fn recurse(depth: usize) -> usize {
+    let frame = std::hint::black_box([depth; 16]);
+    if frame[0] == usize::MAX {
+        return 0;
+    }
+    recurse(depth + 1) + frame[1]
+}
+
 /// A coroutine on `stack` that recurses for ever.
 fn overflow(stack: Stack, name: Option<&str>) {
-    fn recurse(depth: usize) -> usize {
-        let frame = std::hint::black_box([depth; 16]);
-        if frame[0] == usize::MAX {
-            return 0;
-        }
-        recurse(depth + 1) + frame[1]
-    }
     let bounds = stack.bounds();
     let mut coroutine = Coroutine::<(), (), usize, Stack>::with_stack(stack, |_, ()| recurse(0));
     let _entered = enter(&bounds, name);
@@ -420,69 +428,117 @@ fn an_overflow_after_a_resume_is_the_right_threads() {
     );
 }
 
-/// Asserts that the child died by SIGSEGV and none of our reports was written.
-fn check_segfault(test: &str) {
+/// In a child: this thread runs a user-level thread, unless the child is to do without.
+fn enter_unless_bare() -> Option<(Stack, Entered<'static>)> {
+    let is_bare = std::env::var_os(CHILD).is_some_and(|kind| kind == BARE);
+    (!is_bare).then(|| {
+        let stack = take(&Stacks::new(1), 0);
+        let entered = enter(&stack.bounds(), Some("bystander"));
+        (stack, entered)
+    })
+}
+
+/// Asserts that the child dies as it does without our handler: by SIGSEGV, or as a sanitizer has it.
+fn check_as_before(test: &str) {
+    let bare = run_child_as(test, BARE);
     let output = run_child(test);
-    assert_eq!(output.status.signal(), Some(11), "{}", stderr(&output));
-    assert!(!stderr(&output).contains("overflow"), "{}", stderr(&output));
+    assert_eq!(output.status, bare.status, "{}\n{}", stderr(&bare), stderr(&output));
+    if !cfg!(feature = "sanitizer") {
+        assert!(output.status.signal().is_some(), "{}", output.status);
+    }
+    assert!(!output.status.success());
+    assert!(!stderr(&output).contains("bystander"), "{}", stderr(&output));
+    let report = "has overflowed its stack\n";
+    assert_eq!(
+        stderr(&output).contains(report),
+        stderr(&bare).contains(report),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
 fn a_guard_that_is_not_the_current_threads_is_an_ordinary_fault() {
     if is_child() {
-        let stacks = Stacks::new(1);
-        let [a, b] = [take(&stacks, 0), take(&stacks, 0)];
-        let _entered = enter(&a.bounds(), Some("bystander"));
-        return write(b.bounds().limit() - 1);
+        let _bystander = enter_unless_bare();
+        return write(take(&Stacks::new(1), 0).bounds().limit() - 1);
     }
-    check_segfault("a_guard_that_is_not_the_current_threads_is_an_ordinary_fault");
+    check_as_before("a_guard_that_is_not_the_current_threads_is_an_ordinary_fault");
 }
 
 #[test]
 fn other_faults_end_the_process_as_before() {
     if is_child() {
-        let stack = take(&Stacks::new(1), 0);
-        let _entered = enter(&stack.bounds(), Some("bystander"));
+        let _bystander = enter_unless_bare();
         return write(std::hint::black_box(8));
     }
-    check_segfault("other_faults_end_the_process_as_before");
+    check_as_before("other_faults_end_the_process_as_before");
 }
 
 #[test]
 fn a_signal_that_was_only_sent_ends_the_process_as_before() {
     if is_child() {
-        let stack = take(&Stacks::new(1), 0);
-        let _entered = enter(&stack.bounds(), Some("bystander"));
-        // std's handler takes the first for a fault and restores the default; so it would without us.
+        let _bystander = enter_unless_bare();
+        // std's handler takes the first for a fault and restores the default.
         for _ in 0..2 {
             // SAFETY: sends a signal to this thread.
             unsafe { libc::raise(libc::SIGSEGV) };
         }
         return;
     }
-    check_segfault("a_signal_that_was_only_sent_ends_the_process_as_before");
+    check_as_before("a_signal_that_was_only_sent_ends_the_process_as_before");
+}
+
+#[test]
+fn without_a_handler_before_ours_the_system_ends_the_process() {
+    if is_child() {
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            // SAFETY: the default needs no handler.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        let _bystander = enter_unless_bare();
+        // SAFETY: sends a signal to this thread. One is enough: the default is asked for in its stead.
+        unsafe { libc::raise(libc::SIGBUS) };
+        return;
+    }
+    check_as_before("without_a_handler_before_ours_the_system_ends_the_process");
+}
+
+#[test]
+fn a_handler_of_the_programs_own_is_called_as_before() {
+    extern "C" fn handler(_: std::ffi::c_int, info: *mut libc::siginfo_t, _: *mut std::ffi::c_void) {
+        // SAFETY: installed with SA_SIGINFO.
+        let info = unsafe { &*info };
+        // SAFETY: a fault of access has an address.
+        let address = unsafe { info.si_addr() };
+        // SAFETY: ends the process at once, without destructors.
+        unsafe { libc::_exit(if address.addr() == 8 { 42 } else { 43 }) };
+    }
+    if is_child() {
+        // SAFETY: zeros are a valid value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as extern "C" fn(_, _, _) as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        // SAFETY: a handler of the signature that SA_SIGINFO asks for.
+        assert_eq!(
+            unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) },
+            0
+        );
+        let _bystander = enter_unless_bare();
+        return write(std::hint::black_box(8));
+    }
+    let output = run_child("a_handler_of_the_programs_own_is_called_as_before");
+    assert_eq!(output.status.code(), Some(42), "{}", stderr(&output));
 }
 
 #[test]
 fn an_overflow_of_an_ordinary_thread_is_still_reported_by_std() {
     if is_child() {
-        fn recurse(depth: usize) -> usize {
-            let frame = std::hint::black_box([depth; 16]);
-            if frame[0] == usize::MAX {
-                0
-            } else {
-                recurse(depth + 1) + frame[1]
-            }
-        }
-        let stack = take(&Stacks::new(1), 0);
-        drop(enter(&stack.bounds(), Some("user-level")));
+        drop(enter_unless_bare());
         std::hint::black_box(recurse(0));
         return;
     }
-    check_overflow(
-        "an_overflow_of_an_ordinary_thread_is_still_reported_by_std",
-        "has overflowed its stack\n",
-    );
+    check_as_before("an_overflow_of_an_ordinary_thread_is_still_reported_by_std");
 }
 
 #[test]
@@ -521,7 +577,8 @@ fn marks_split_no_mappings_and_protected_ranges_are_refused_in_time() {
 
 #[test]
 fn too_many_protected_guards_are_an_error_and_not_the_end() {
-    let budget = Budget::of(160);
+    static BUDGET: Budget = Budget::new();
+    let budget = BUDGET.limit_to(160);
     let stacks = Stacks::with_guarding(1, Guarding { marks: false, budget });
     let mut reserved = Vec::new();
     let error = loop {
@@ -567,7 +624,10 @@ fn out_of_address_space_is_an_error() {
         drop(take(&stacks, 0));
         return;
     }
-    assert_passed(&run_child("out_of_address_space_is_an_error"));
+    // A sanitizer's shadow takes more addresses than the limit.
+    if !cfg!(feature = "sanitizer") {
+        assert_passed(&run_child("out_of_address_space_is_an_error"));
+    }
 }
 
 /// Bytes of this process in memory.
