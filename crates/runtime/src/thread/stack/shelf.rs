@@ -8,6 +8,8 @@
 //! **Age.** A period lasts at least a second. What was hot during all of it and was not taken, the oldest so many, is
 //! *stale*: a burst is over. Stale stacks lose their pages, at most a batch at a time, and become cold.
 
+use std::collections::VecDeque;
+
 use super::class::StackBounds;
 
 /// At most so many stacks a class and an LLC stay hot: 64 MiB of stacks that touched a page each. What exceeds this by a
@@ -24,7 +26,7 @@ const PERIOD_NS: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     /// Newest last.
-    hot: Vec<StackBounds>,
+    hot: VecDeque<StackBounds>,
     cold: Vec<StackBounds>,
     /// Stacks, here or elsewhere, that this LLC may promise.
     credit: usize,
@@ -67,7 +69,7 @@ impl Shelf {
     /// A stack for a thread: the one that came back last, or a cold one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<StackBounds> {
-        let Some(stack) = self.hot.pop() else {
+        let Some(stack) = self.hot.pop_back() else {
             return self.cold.pop();
         };
         self.quiet = self.quiet.min(self.hot.len());
@@ -90,7 +92,7 @@ impl Shelf {
     /// A stack has come back, and may be promised again.
     #[inline]
     pub(super) fn put(&mut self, stack: StackBounds) {
-        self.hot.push(stack);
+        self.hot.push_back(stack);
         self.credit += 1;
     }
 
