@@ -29,7 +29,8 @@ use std::io;
 
 use crate::sys::memory;
 
-/// The smallest stack, bytes: what a future's or a panic's machinery needs at least.
+/// The smallest stack, bytes. A panic with its backtrace takes more, and so may a handler of asynchronous signals that was
+/// installed without `SA_ONSTACK`, which runs on whatever stack is in use.
 pub(crate) const SIZE_MIN: usize = 16 * 1024;
 
 /// The largest stack, bytes.

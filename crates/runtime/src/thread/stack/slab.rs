@@ -146,11 +146,11 @@ pub(super) struct Slab {
     stacks: usize,
     /// The number of the first stack among those of its class; colours go by it.
     first: usize,
-    mapping: Mapping,
-    /// What protected guards took; none if they are marks.
-    claim: Option<Claim>,
-    /// Dropped with the slab, so that valgrind forgets the stacks. Without valgrind these are zeros.
+    /// Dropped before the mapping, so that valgrind forgets the stacks. Without valgrind these are zeros.
     registrations: Vec<ValgrindStackRegistration>,
+    mapping: Mapping,
+    /// What protected guards took, given back after the mapping is gone; none if they are marks.
+    claim: Option<Claim>,
 }
 
 impl Slab {
@@ -169,9 +169,9 @@ impl Slab {
             class,
             stacks,
             first,
+            registrations: Vec::with_capacity(stacks),
             mapping: Mapping::new(bytes).map_err(describe)?,
             claim: None,
-            registrations: Vec::with_capacity(stacks),
         };
         if !guarding.marks || !slab.guard_by_marks().map_err(describe)? {
             let claim = guarding.budget.claim(2 * stacks);

@@ -313,6 +313,44 @@ fn a_stack_that_was_used_deeply_is_noticed_and_cut() {
     );
 }
 
+#[test]
+fn a_coroutine_that_ends_or_is_unwound_returns_its_stack() {
+    struct Note<'a>(&'a std::cell::Cell<u32>);
+    impl Drop for Note<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let drops = std::rc::Rc::new(std::cell::Cell::new(0));
+    let stacks = Stacks::new(2);
+    let on = |stack: Stack| {
+        let drops = std::rc::Rc::clone(&drops);
+        Coroutine::<u32, u32, u32, Stack>::with_stack(stack, move |yielder, first| {
+            let _note = Note(&drops);
+            first + yielder.suspend(first)
+        })
+    };
+    let stack = take(&stacks, 0);
+    let bounds = stack.bounds();
+
+    let mut finishing = on(stack);
+    let resume = |coroutine: &mut Coroutine<u32, u32, u32, Stack>, input| {
+        let _entered = enter(&bounds, Some("coroutine"));
+        coroutine.resume(input)
+    };
+    assert!(matches!(resume(&mut finishing, 1), CoroutineResult::Yield(1)));
+    assert!(matches!(resume(&mut finishing, 2), CoroutineResult::Return(3)));
+    finishing.into_stack().give_back(1);
+
+    let mut dropped = on(take(&stacks, 1));
+    assert!(matches!(resume(&mut dropped, 1), CoroutineResult::Yield(1)));
+    drop(dropped);
+    assert_eq!(drops.get(), 2);
+
+    assert_eq!(take(&stacks, 1).bounds(), bounds);
+    assert_eq!(counts(&stacks, 2), (16, 16));
+}
+
 fn recurse(depth: usize) -> usize {
     let frame = std::hint::black_box([depth; 16]);
     if frame[0] == usize::MAX {
@@ -520,10 +558,8 @@ fn a_handler_of_the_programs_own_is_called_as_before() {
         action.sa_sigaction = handler as extern "C" fn(_, _, _) as usize;
         action.sa_flags = libc::SA_SIGINFO;
         // SAFETY: a handler of the signature that SA_SIGINFO asks for.
-        assert_eq!(
-            unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) },
-            0
-        );
+        let error = unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(error, 0);
         let _bystander = enter_unless_bare();
         return write(std::hint::black_box(8));
     }
