@@ -230,7 +230,7 @@ fn threads_share_the_pool_and_lose_nothing() {
     });
     let (free, credit) = counts(&stacks, 2);
     assert_eq!(free, credit);
-    assert!((THREADS..=128).contains(&free), "{free}");
+    assert!(free >= THREADS, "{free}");
     drop(stacks);
     assert_eq!(Arc::strong_count(&witness), 1);
 }
