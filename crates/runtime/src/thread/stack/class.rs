@@ -31,10 +31,10 @@ use crate::sys::memory;
 
 /// The smallest stack, bytes. A panic with its backtrace takes more, and so may a handler of asynchronous signals that was
 /// installed without `SA_ONSTACK`, which runs on whatever stack is in use.
-pub(crate) const SIZE_MIN: usize = 16 * 1024;
+pub(super) const SIZE_MIN: usize = 16 * 1024;
 
 /// The largest stack, bytes.
-pub(crate) const SIZE_MAX: usize = SIZE_MIN << (Class::COUNT - 1);
+pub(super) const SIZE_MAX: usize = SIZE_MIN << (Class::COUNT - 1);
 
 /// The size of a stack whose thread asks for none, bytes.
 pub(crate) const DEFAULT_SIZE: usize = 256 * 1024;

@@ -62,8 +62,8 @@ use std::ptr::NonNull;
 
 use corosensei::stack::StackPointer;
 
-pub(crate) use class::{DEFAULT_SIZE, SIZE_MAX, SIZE_MIN, StackBounds};
-pub(crate) use overflow::{Entered, enter};
+pub(crate) use class::{DEFAULT_SIZE, StackBounds};
+pub(crate) use overflow::enter;
 
 use class::Class;
 use pool::Pool;
@@ -110,7 +110,7 @@ impl Stacks {
     ///
     /// # Errors
     ///
-    /// - `InvalidInput`: `size` is larger than [`SIZE_MAX`], 1 GiB.
+    /// - `InvalidInput`: `size` is larger than the largest class, 1 GiB.
     /// - `OutOfMemory`, or what the system says: no memory, no address space, or, where guards need mappings of their own, more
     ///   of those than `vm.max_map_count` allows for.
     pub(crate) fn reserve(&self, llc: usize, size: usize) -> io::Result<Reservation> {

@@ -12,6 +12,8 @@ use std::sync::{Arc, Barrier};
 use corosensei::stack::Stack as _;
 use corosensei::{Coroutine, CoroutineResult};
 
+use super::class::{SIZE_MAX, SIZE_MIN};
+use super::overflow::Entered;
 use super::slab::Budget;
 use super::*;
 use crate::sys::clock;
