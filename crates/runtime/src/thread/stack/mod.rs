@@ -25,17 +25,18 @@
 //! # What it costs
 //!
 //! An enter and a leave of the LLC's lock each for reserve, take and give back: one read-modify-write and one store, on a
-//! line that stays in the LLC. Nothing is counted across LLCs. A new slab of 256 stacks costs its first thread about 0.1 ms, with
-//! guards; a page of a stack is zeroed by the system when it is first touched, 0.3 us or so.
+//! line that stays in the LLC. Nothing is counted across LLCs. A new slab costs the spawn that needs it a system call for each
+//! of its up to 256 stacks, while other spawns that need one wait. The first touch of a page is a fault.
 //!
 //! # What stays in memory
 //!
-//! A stack takes up the pages that it touched, at least one; metadata is elsewhere, 8 bytes a
-//! stack and 16 to 32 more while it is idle. Page tables, which no RSS counts, take about 530 bytes for a stack of 256 KiB. An idle one keeps
-//! its pages for the next thread: all of them, for most threads of a program go equally deep. They go back to the system
-//! when it has been idle for a period of 1 s or more, or if it is one of more than 16,384 idle ones of its LLC and class.
-//! Both are looked at when stacks of 64 MiB in all have come back, and by [`Stacks::trim`]; each look also measures the stack that
-//! came back, and leaves it the topmost 64 KiB. Address space stays until the runtime has ended.
+//! A stack takes up the pages that it touched, at least one. Metadata is elsewhere: 8 bytes a stack, and 16 to 32 more while it
+//! is idle. Page tables, which RSS does not count, take about 530 bytes for a stack of 256 KiB.
+//!
+//! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They go
+//! back to the system when it has been idle for a period of 1 s or more, or if it is one of more than 16,384 idle ones of its
+//! LLC and class. Both are looked at when stacks of 64 MiB in all have come back, and by [`Stacks::trim`]; each look also
+//! measures the stack that came back, and leaves it the topmost 64 KiB. Address space stays until the runtime has ended.
 //!
 //! # Tools
 //!
