@@ -64,6 +64,10 @@ fn tests(sanitizer: Sanitizer, with_std: bool, seconds: u64) -> Command {
         command.arg("-Zbuild-std");
     }
     command.args(["--test", "stress"]);
+    if sanitizer == Sanitizer::Address {
+        // It must be told of every switch between stacks.
+        command.args(["--features", "sanitizer"]);
+    }
     // The precompiled std lacks the sanitizer, which the compiler would refuse to link with.
     let flags = format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer --cfg quadrille_stress");
     process::add_rustflags(&mut command, &flags);

@@ -50,7 +50,8 @@
 //! # Features
 //!
 //! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc. `decision-log`: for tests, what the
-//! policies were asked and answered.
+//! policies were asked and answered. `sanitizer`: for builds with AddressSanitizer, which must be told of every switch between
+//! stacks.
 
 #[cfg(all(doctest, feature = "macros"))]
 mod attributes;

@@ -363,7 +363,7 @@ mod tests {
             &[(1, "no assembly")],
         );
         check_place(
-            "crates/runtime/src/ult/a.rs",
+            "crates/runtime/src/thread/a.rs",
             "global_asm!(\"nop\");\n",
             &[(1, "no assembly")],
         );

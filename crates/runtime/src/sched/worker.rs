@@ -188,6 +188,7 @@ impl Worker {
         if self.run_delay.look(now) {
             context.me().counters.pin_fallbacks.add(1);
         }
+        context.shared.stacks.tick(now.0);
         if self.aggregates {
             self.settle(elapsed, now);
         }

@@ -78,7 +78,7 @@ impl Word {
 /// A value that is reached only inside [`Lock::with`].
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Lock<S> {
+pub(crate) struct Lock<S> {
     exclusion: Exclusion,
     state: UnsafeCell<S>,
 }
@@ -89,7 +89,7 @@ unsafe impl<S: Send> Send for Lock<S> {}
 unsafe impl<S: Send> Sync for Lock<S> {}
 
 impl<S> Lock<S> {
-    pub(super) fn new(state: S) -> Self {
+    pub(crate) fn new(state: S) -> Self {
         Self {
             exclusion: Exclusion::new(),
             state: UnsafeCell::new(state),
@@ -98,7 +98,7 @@ impl<S> Lock<S> {
 
     /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again.
     #[inline(always)]
-    pub(super) fn with<R>(&self, section: impl FnOnce(&mut S) -> R) -> R {
+    pub(crate) fn with<R>(&self, section: impl FnOnce(&mut S) -> R) -> R {
         self.exclusion.run(|| {
             self.state.with_mut(|state| {
                 // SAFETY: exclusive, because sections of one `exclusion` don't overlap (L) and `section` isn't given

@@ -18,7 +18,7 @@ pub mod oneshot;
 
 mod block;
 mod error;
-mod lock;
+pub(crate) mod lock;
 mod queue;
 mod ring;
 mod waiters;

@@ -1,10 +1,12 @@
-//! What the crate asks of the operating system: clocks, threads, sleeping, readiness.
+//! What the crate asks of the operating system: clocks, threads, sleeping, readiness, memory, faults.
 //!
 //! **Architecture Invariant:** no other module calls the system or reads a clock.
 
 pub(crate) mod clock;
+pub(crate) mod fault;
 pub(crate) mod fd;
 pub(crate) mod futex;
+pub(crate) mod memory;
 pub(crate) mod poller;
 pub(crate) mod prefetch;
 pub(crate) mod thread;

@@ -1,0 +1,279 @@
+//! The stacks of user-level threads.
+//!
+//! | module | is |
+//! |---|---|
+//! | `class` | sizes, and where guard, stack and colour lie |
+//! | `slab` | many stacks in one mapping, each above its guard |
+//! | `shelf` | idle stacks of a class in an LLC: which goes out next, which lose their pages |
+//! | `pool` | shelves under locks: promises (N1), and when all is unmapped (N2) |
+//! | `overflow` | the report when a thread runs into its guard |
+//!
+//! # The life of a stack
+//!
+//! ```text
+//!             reserve                    take                       give_back
+//!   spawn ───────────────► Reservation ─────────► Stack (a thread's) ───────────► idle, in its LLC
+//!      │  Err: no memory        │    first run                                      │
+//!      ▼                        └──── dropped: another may have it ◄───────────────┘ newest first
+//!   Builder::spawn fails
+//! ```
+//!
+//! Spawning only reserves: a number goes down, and if there are not enough stacks for all threads, a slab is mapped, which
+//! may fail. The stack itself is taken at the first run, so that it is one that this LLC used last, and a million
+//! threads that have not begun to run need no memory for stacks. Taking never fails.
+//!
+//! # What it costs
+//!
+//! An enter and a leave of the LLC's lock each for reserve, take and give back: one read-modify-write and one store, on a
+//! line that stays in the LLC. Nothing is counted across LLCs. A new slab costs the spawn that needs it a system call for each
+//! of its up to 256 stacks, while other spawns that need one wait. The first touch of a page is a fault.
+//!
+//! # What stays in memory
+//!
+//! A stack takes up the pages that it touched, at least one. Metadata is elsewhere: 8 bytes a stack, and 16 to 32 more while it
+//! is idle. Page tables, which RSS does not count, take about 530 bytes for a stack of 256 KiB.
+//!
+//! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They go
+//! back to the system when it has been idle for a period of 1 s or more, or if it is one of more than 16,384 idle ones of its
+//! LLC and class. Both are looked at when stacks of 64 MiB in all have come back, and once a second by a worker; each look also
+//! measures the stack that came back, and leaves it the topmost 64 KiB. Address space stays until the runtime has ended.
+//!
+//! # Tools
+//!
+//! - valgrind knows each stack (`VALGRIND_STACK_REGISTER`), for as long as it is mapped.
+//! - AddressSanitizer is told of every switch with the feature `sanitizer` (corosensei's hooks). Its own handler of faults
+//!   stays behind ours, and an overflow is reported by ours.
+//! - Miri can't switch stacks; what it can run of this module is `class` and `shelf`.
+//!
+//! **Boundary:** no module beside this one maps, guards or unmaps stacks.
+
+mod class;
+#[cfg(all(test, quadrille_loom))]
+mod loom;
+mod overflow;
+mod pool;
+mod shelf;
+mod slab;
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+
+use corosensei::stack::StackPointer;
+
+pub(crate) use class::{DEFAULT_SIZE, StackBounds};
+pub(crate) use overflow::enter;
+
+use crate::primitives::{AtomicU64, Ordering};
+use class::Class;
+use pool::Pool;
+use slab::Guarding;
+
+/// The stacks of a runtime.
+///
+/// Dropping it unmaps them as soon as none is in use or reserved: those that are outlive it.
+pub(crate) struct Stacks {
+    /// From a box; freed by N2. This is the handle, of which there is one.
+    pool: NonNull<Pool>,
+    /// When the next `trim` is due, ns.
+    trim_at: AtomicU64,
+}
+
+/// How often pages of idle stacks are looked for, ns: 1 s.
+const TRIM_EVERY_NS: u64 = 1_000_000_000;
+
+// SAFETY: a `Pool` is `Send` and `Sync` (asserted below); N2 says which thread frees it, and that others are done then.
+unsafe impl Send for Stacks {}
+// SAFETY: as above; `&Stacks` gives `&Pool`.
+unsafe impl Sync for Stacks {}
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Pool>();
+};
+
+impl Stacks {
+    /// No stacks yet, for a runtime on `llcs` last-level caches.
+    pub(crate) fn new(llcs: usize) -> Self {
+        Self::with_guarding(llcs, Guarding::default())
+    }
+
+    fn with_guarding(llcs: usize, guarding: Guarding) -> Self {
+        let pool = Box::leak(Box::new(Pool::new(llcs, guarding)));
+        Self {
+            pool: NonNull::from(pool),
+            trim_at: AtomicU64::new(0),
+        }
+    }
+
+    fn pool(&self) -> &Pool {
+        // SAFETY: the handle keeps the pool until it is dropped (N2); it is never borrowed mutably before its end.
+        unsafe { self.pool.as_ref() }
+    }
+
+    /// Makes sure that there will be a stack of at least `size` bytes (0: the smallest, 16 KiB) for a thread that is
+    /// spawned in `llc`.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidInput`: `size` is larger than the largest class, 1 GiB.
+    /// - `OutOfMemory`, or what the system says: no memory, no address space, or, where guards need mappings of their own, more
+    ///   of those than `vm.max_map_count` allows for.
+    pub(crate) fn reserve(&self, llc: usize, size: usize) -> io::Result<Reservation> {
+        let class = Class::of(size)?;
+        let pool = self.pool();
+        let llc = pool.shelf_of(llc);
+        pool.reserve(usize::from(llc), class)?;
+        Ok(Reservation {
+            pool: self.pool,
+            class,
+            llc,
+        })
+    }
+
+    /// For workers that look up: once a second, for whoever comes first, [`trim`](Self::trim). `now_ns` is the time of the
+    /// clock. Otherwise a load of a line that is written once a second.
+    #[inline]
+    pub(crate) fn tick(&self, now_ns: u64) {
+        // Ordering: Relaxed; nothing is handed over, and the exchange decides who trims.
+        let due = self.trim_at.load(Ordering::Relaxed);
+        if now_ns < due {
+            return;
+        }
+        let next = now_ns.saturating_add(TRIM_EVERY_NS);
+        // Ordering: Relaxed; as above.
+        let ours = self
+            .trim_at
+            .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+        if ours.is_ok() {
+            self.trim(now_ns);
+        }
+    }
+
+    /// Gives the pages of stacks back to the system that have been idle for a period: a second, or since the last call, if
+    /// that is longer. A call costs a lock an LLC and class.
+    fn trim(&self, now_ns: u64) {
+        self.pool().trim(now_ns);
+    }
+
+    /// How deep stacks are used, bytes: the maximum over those that were measured, of the default size every 254th. 0: none
+    /// was, or the system can't tell.
+    pub(crate) fn depth_max(&self) -> usize {
+        self.pool().depth_max()
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        // SAFETY: this is the handle, and it is dropped once.
+        unsafe { pool::close(self.pool) };
+    }
+}
+
+impl fmt::Debug for Stacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stacks")
+            .field("depth_max", &self.depth_max())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The promise of a stack. Dropping it gives the promise back.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    /// Kept by this promise (N2).
+    pool: NonNull<Pool>,
+    class: Class,
+    /// Where the promise was made.
+    llc: u16,
+}
+
+// SAFETY: as `Stacks`; a promise may end on any thread.
+unsafe impl Send for Reservation {}
+// SAFETY: `&Reservation` gives a number.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Bytes of the stack that there will be.
+    #[cfg(all(test, not(quadrille_loom)))]
+    pub(crate) fn size(&self) -> usize {
+        self.class.size()
+    }
+
+    /// Takes a stack, for a thread that begins to run in `llc`. Never fails (N1).
+    pub(crate) fn take(self, llc: usize) -> Stack {
+        // The stack has the promise now.
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the promise keeps the pool.
+        let pool = unsafe { this.pool.as_ref() };
+        let llc = pool.shelf_of(llc);
+        Stack {
+            pool: this.pool,
+            bounds: pool.take(usize::from(llc), this.class),
+            class: this.class,
+            llc,
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the promise is ours and ends here; `take` does not come here.
+        unsafe { pool::cancel(self.pool, usize::from(self.llc), self.class) };
+    }
+}
+
+/// A stack in use. Dropping it gives it back, to the LLC where it was taken.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    /// Kept by this stack's promise (N2).
+    pool: NonNull<Pool>,
+    bounds: StackBounds,
+    class: Class,
+    /// Where it goes when it is dropped.
+    llc: u16,
+}
+
+// SAFETY: as `Stacks`. The memory belongs to whoever has the `Stack`; what lies on it is the coroutine's affair.
+unsafe impl Send for Stack {}
+// SAFETY: `&Stack` gives numbers.
+unsafe impl Sync for Stack {}
+
+impl Stack {
+    /// Gives the stack back, to `llc`: where its thread ran last.
+    pub(crate) fn give_back(mut self, llc: usize) {
+        // SAFETY: the promise of this stack keeps the pool.
+        self.llc = unsafe { self.pool.as_ref() }.shelf_of(llc);
+    }
+
+    /// Where it is.
+    pub(crate) fn bounds(&self) -> StackBounds {
+        self.bounds
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: `bounds` came from `take` with this class, and is given back once, here. Nothing on the stack is used any
+        // more: a coroutine drops or hands out its stack only when it has ended or been unwound (corosensei).
+        unsafe { pool::give_back(self.pool, usize::from(self.llc), self.class, self.bounds) };
+    }
+}
+
+// SAFETY: `Stack` wants a guard page and `MIN_STACK_SIZE` (4 KiB) of memory: every stack of a slab lies above its guard, or
+// the slab would not have been made (`Slab::map`), and the smallest class has 16 KiB. The memory stays at its address, and
+// mapped, until the stack is dropped (N2). `base` is a multiple of 64, `lowest` of the page size.
+unsafe impl corosensei::stack::Stack for Stack {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.bounds.base()).expect("above its guard")
+    }
+
+    /// Includes the guard, as the trait asks.
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.bounds.lowest()).expect("nothing is mapped at address 0")
+    }
+}

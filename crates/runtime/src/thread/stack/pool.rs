@@ -1,0 +1,467 @@
+//! The stacks of a runtime: who may be promised one, where they lie between two uses, when they are unmapped.
+//!
+//! # Words
+//!
+//! A class has `mapped` stacks. Each is *free* (on a shelf), *out* (a thread has it), or in the hands of somebody who
+//! releases its pages. A *promise* is a reservation, or a stack that is out. *Credit* is a number on a shelf: so many
+//! promises its LLC may still make. Credit and stacks are apart, because a thread is spawned in one LLC and may run in
+//! another: credit is taken where it is spawned, the stack where it begins to run.
+//!
+//! | step | where | credit | free | reservations | out |
+//! |---|---|--:|--:|--:|--:|
+//! | reserve | spawner's LLC | -1 | | +1 | |
+//! | a reservation is dropped | the LLC that made it | +1 | | -1 | |
+//! | take | runner's LLC, or any other | | -1 | -1 | +1 |
+//! | give back | runner's LLC | +1 | +1 | | -1 |
+//! | a slab of n is mapped, for one reservation | spawner's LLC | +n-1 | +n | +1 | |
+//! | k stacks are taken off to release their pages | one LLC | -k | -k | | |
+//! | they are put back | the same | +k | +k | | |
+//! | k credits move from one LLC to another | two | -k, +k | | | |
+//!
+//! Each row happens under the lock of one shelf; the last one takes from one shelf before it adds to the other.
+//!
+//! # N1: a promise is kept
+//!
+//! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, but for the second
+//! half of a move, whose first half made it larger by as much; and it begins as 0. So there are never fewer free stacks
+//! than reservations. The taker, who has one of these, looks at one shelf after the other, and may miss its stack:
+//!
+//! ```text
+//!   taker                       others
+//!   shelf 0: empty
+//!                               give back to shelf 0
+//!                               take from shelf 1
+//!   shelf 1: empty
+//! ```
+//!
+//! A miss means that another took a stack meanwhile. So to look again is enough: somebody gets on each time, and a taker
+//! misses only as often as others succeed.
+//!
+//! # N2: the last one out unmaps
+//!
+//! *The pool is freed once, after the handle and the last promise have ended, and not touched then.* A count of references would
+//! be one more shared line at every spawn. The credit is that count: what `mapped` has more than all credit is promised,
+//! or in the hands of somebody who has a promise beside. Only when the handle goes, somebody must count:
+//!
+//! 1. The handle closes one shelf after the other: takes its credit away and sets `closed`. Nothing is reserved any more,
+//!    which takes the handle. What ends on a shelf before it is closed is in its credit; what ends later subtracts 1 from
+//!    `left` instead: step (N2 b).
+//! 2. It adds what `mapped` has more than the credit that it found to `left`: step (N2 a).
+//! 3. Whose operation leaves 0 frees the pool.
+//!
+//! Proof. (a) adds n, and n times 1 is subtracted, once for each stack of which no credit was found. Before (a), `left` is 0
+//! or has wrapped below it, so that no subtraction leaves 0; from (a) on it falls to 0 in one step, which is the last. Each
+//! of these operations is the last touch of whoever does it, and the last one acquires what all have released. What ended on
+//! an open shelf touched the pool last when it left the lock, by one store (not a wake-up), which the handle's next enter
+//! of that lock acquired. Who has stacks in hand to release their pages subtracts for these while it still has a promise,
+//! that of the stack it brought back, or the handle.
+
+use std::io;
+use std::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::class::{Class, StackBounds};
+use super::shelf::Shelf;
+use super::slab::{Guarding, Slab};
+use crate::primitives::{AtomicUsize, Ordering, relax};
+use crate::stress::{self, Mutex};
+use crate::sync::lock::Lock;
+use crate::sys::{clock, memory};
+
+/// Credit that moves between LLCs at a time, at most.
+const CREDIT_BATCH: usize = 64;
+
+/// One stack is looked at for so many bytes of stacks that came back: every 254th of the default size, each of the largest.
+const LOOK_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a stack that is looked at keeps, bytes below its top.
+const DEPTH_KEPT: usize = 64 * 1024;
+
+/// The shelves of an LLC: one a class, under one lock.
+#[derive(Debug)]
+struct Shelves {
+    classes: [Shelf; Class::COUNT],
+    /// The handle is gone: ends of promises are counted in `left` (N2).
+    closed: bool,
+    /// The deepest that any of the stacks looked at was used, bytes.
+    depth_max: usize,
+}
+
+/// Every mapping of the pool.
+#[derive(Debug)]
+struct Slabs {
+    slabs: Vec<Slab>,
+    /// Number of stacks in them, by class.
+    mapped: [usize; Class::COUNT],
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Pool {
+    shelves: Box<[CachePadded<Lock<Shelves>>]>,
+    /// Held while a slab is mapped. No shelf's lock is held when it is taken.
+    slabs: Mutex<Slabs>,
+    guarding: Guarding,
+    /// N2: after the handle is gone, the number of promises that have not ended; before, minus those that ended early.
+    left: AtomicUsize,
+    /// Tells a test when the pool is freed.
+    #[cfg(test)]
+    pub(super) witness: std::sync::Arc<()>,
+}
+
+impl Pool {
+    pub(super) fn new(llcs: usize, guarding: Guarding) -> Self {
+        let shelves = || Shelves {
+            classes: std::array::from_fn(|_| Shelf::default()),
+            closed: false,
+            depth_max: 0,
+        };
+        Self {
+            shelves: (0..llcs.max(1))
+                .map(|_| CachePadded::new(Lock::new(shelves())))
+                .collect(),
+            slabs: Mutex::new(Slabs {
+                slabs: Vec::new(),
+                mapped: [0; Class::COUNT],
+            }),
+            guarding,
+            left: AtomicUsize::new(0),
+            #[cfg(test)]
+            witness: std::sync::Arc::default(),
+        }
+    }
+
+    /// Runs `section` on the shelves of an LLC; a number beyond the last means one of those there are.
+    #[inline]
+    fn with<R>(&self, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
+        self.shelves[usize::from(self.shelf_of(llc))].with(section)
+    }
+
+    /// Makes a promise in `llc`.
+    ///
+    /// # Errors
+    ///
+    /// There is no free stack, and none can be mapped.
+    #[inline]
+    pub(super) fn reserve(&self, llc: usize, class: Class) -> io::Result<()> {
+        if self.with(llc, |shelves| shelves.classes[class.index()].promise()) {
+            return Ok(());
+        }
+        self.reserve_elsewhere(llc, class)
+    }
+
+    #[cold]
+    fn reserve_elsewhere(&self, llc: usize, class: Class) -> io::Result<()> {
+        if self.borrow_credit(llc, class) {
+            return Ok(());
+        }
+        let mut slabs = self.slabs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Whoever held the lock may have mapped enough for both.
+        let promised = self.with(llc, |shelves| shelves.classes[class.index()].promise());
+        if promised || self.borrow_credit(llc, class) {
+            return Ok(());
+        }
+        let stacks = slabs.map(class, self.guarding)?;
+        self.with(llc, |shelves| {
+            let shelf = &mut shelves.classes[class.index()];
+            shelf.put_cold(&stacks);
+            shelf.add_credit(stacks.len() - 1);
+        });
+        Ok(())
+    }
+
+    /// Moves credit from the next LLC that has some to `llc` and makes a promise of it. False if there is none.
+    fn borrow_credit(&self, llc: usize, class: Class) -> bool {
+        for other in 1..self.shelves.len() {
+            let share = self.with(llc + other, |shelves| {
+                shelves.classes[class.index()].share_credit(CREDIT_BATCH)
+            });
+            if share > 0 {
+                stress::delay();
+                self.with(llc, |shelves| shelves.classes[class.index()].add_credit(share - 1));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes the stack of a reservation: the newest of `llc`, else one of the next LLC that has one.
+    #[inline]
+    pub(super) fn take(&self, llc: usize, class: Class) -> StackBounds {
+        match self.with(llc, |shelves| shelves.classes[class.index()].take()) {
+            Some(stack) => stack,
+            None => self.take_elsewhere(llc, class),
+        }
+    }
+
+    #[cold]
+    fn take_elsewhere(&self, llc: usize, class: Class) -> StackBounds {
+        let mut step = 0;
+        loop {
+            for other in 1..=self.shelves.len() {
+                let stack = self.with(llc + other, |shelves| shelves.classes[class.index()].take());
+                if let Some(stack) = stack {
+                    return stack;
+                }
+            }
+            // N1: another thread took what we missed.
+            relax(step);
+            step = u32::saturating_add(step, 1);
+        }
+    }
+
+    /// The deepest use seen, bytes; 0 if no stack was looked at or the system doesn't tell.
+    pub(super) fn depth_max(&self) -> usize {
+        let depths = (0..self.shelves.len()).map(|llc| self.with(llc, |shelves| shelves.depth_max));
+        depths.max().unwrap_or(0)
+    }
+
+    /// Releases the pages of stacks that have been idle for a period, and of those beyond the maximum.
+    pub(super) fn trim(&self, now_ns: u64) {
+        for llc in 0..self.shelves.len() {
+            for class in Class::all() {
+                while self.release_surplus(llc, class, now_ns) {}
+            }
+        }
+    }
+
+    /// Releases the pages of at most a batch. False if there was nothing to release, or the shelf was closed.
+    fn release_surplus(&self, llc: usize, class: Class, now_ns: u64) -> bool {
+        let mut surplus = self.with(llc, |shelves| shelves.classes[class.index()].take_surplus(now_ns));
+        if surplus.is_empty() {
+            return false;
+        }
+        release(&mut surplus);
+        stress::delay();
+        self.with(llc, |shelves| {
+            if shelves.closed {
+                // Never the last: the caller has a promise or the handle.
+                // Ordering: AcqRel (N2 b); pairs with the others' and with (N2 a).
+                self.left.fetch_sub(surplus.len(), Ordering::AcqRel);
+                return false;
+            }
+            let shelf = &mut shelves.classes[class.index()];
+            shelf.put_cold(&surplus);
+            shelf.add_credit(surplus.len());
+            true
+        })
+    }
+
+    /// The number of a shelf for an LLC: its own, or one of those there are.
+    #[inline]
+    pub(super) fn shelf_of(&self, llc: usize) -> u16 {
+        let index = if llc < self.shelves.len() {
+            llc
+        } else {
+            llc % self.shelves.len()
+        };
+        // There are at most as many LLCs as hardware threads, which topology numbers by u16.
+        u16::try_from(index).unwrap_or(0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_shelf<R>(&self, llc: usize, class: Class, f: impl FnOnce(&mut Shelf) -> R) -> R {
+        self.with(llc, |shelves| f(&mut shelves.classes[class.index()]))
+    }
+}
+
+impl Slabs {
+    /// Maps one more slab of `class`; fewer stacks if there is not enough memory for many.
+    fn map(&mut self, class: Class, guarding: Guarding) -> io::Result<Vec<StackBounds>> {
+        let mapped = self.mapped[class.index()];
+        let mut count = class.slab_stacks(mapped);
+        loop {
+            match Slab::map(class, count, mapped, guarding) {
+                Ok(slab) => {
+                    let stacks = slab.stacks().collect();
+                    self.mapped[class.index()] += count;
+                    self.slabs.push(slab);
+                    return Ok(stacks);
+                }
+                Err(error) if count == 1 => return Err(error),
+                Err(_) => count /= 2,
+            }
+        }
+    }
+}
+
+/// Releases all pages of `stacks`, neighbours in one go: a release costs a system call and an interrupt to each processor
+/// that runs this program.
+fn release(stacks: &mut [StackBounds]) {
+    stacks.sort_unstable_by_key(StackBounds::limit);
+    for run in stacks.chunk_by(|low, high| low.top() == high.lowest()) {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        // SAFETY: whole pages of one or more slabs, which are mapped as long as the pool lives, and `take_surplus` gave
+        // these stacks to this thread alone. What is between them are their guards, which stay.
+        unsafe { memory::release(first.limit()..last.top()) };
+    }
+}
+
+/// How deep an idle stack was used, bytes; what is deeper than it may keep is released.
+///
+/// # Safety
+///
+/// The stack is the caller's, and nothing on it is used any more.
+unsafe fn measure(stack: &StackBounds) -> usize {
+    let Some(lowest) = memory::lowest_resident(stack.limit()..stack.top()) else {
+        return 0;
+    };
+    let kept = stack.top().saturating_sub(DEPTH_KEPT).max(stack.limit());
+    if lowest < kept {
+        // SAFETY: whole pages, as `DEPTH_KEPT` and the bounds are multiples of the page size; the caller's contract.
+        unsafe { memory::release(stack.limit()..kept) };
+    }
+    stack.base().saturating_sub(lowest)
+}
+
+/// Ends the promise of a stack that is out, and shelves it in `llc`.
+///
+/// # Safety
+///
+/// `stack` came from `take` of this pool and class, nothing on it is used any more, and this is done once.
+#[inline]
+pub(super) unsafe fn give_back(pool: NonNull<Pool>, llc: usize, class: Class, stack: StackBounds) {
+    let end = {
+        // SAFETY: until it has ended, the promise of this stack keeps the pool (N2).
+        let pool = unsafe { pool.as_ref() };
+        pool.with(llc, |shelves| {
+            let shelf = &mut shelves.classes[class.index()];
+            if shelves.closed {
+                End::Closed
+            } else if shelf.is_due(&stack, LOOK_BYTES) {
+                End::Due
+            } else {
+                shelf.put(stack);
+                End::Done
+            }
+        })
+    };
+    match end {
+        End::Done => {}
+        // SAFETY: the promise has not ended, and is handed on.
+        End::Closed => unsafe { end_closed(pool) },
+        // SAFETY: the same, with the caller's contract.
+        End::Due => unsafe { look_and_give_back(pool, llc, class, stack) },
+    }
+}
+
+/// How far the end of a promise has come.
+#[must_use]
+enum End {
+    /// Its credit is back; the pool may be gone.
+    Done,
+    /// Its shelf is closed: it is to be counted.
+    Closed,
+    /// Nothing has happened yet: it is time to look at what is idle.
+    Due,
+}
+
+/// Looks at a stack that came back, how deep it was used, and for others that have been idle for long; then shelves it.
+///
+/// # Safety
+///
+/// That of `give_back`.
+#[cold]
+unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: Class, stack: StackBounds) {
+    // SAFETY: the caller's contract.
+    let depth = unsafe { measure(&stack) };
+    let end = {
+        // SAFETY: as in `give_back`; the promise ends in the second section.
+        let pool = unsafe { pool.as_ref() };
+        pool.release_surplus(llc, class, clock::nanos());
+        pool.with(llc, |shelves| {
+            shelves.depth_max = shelves.depth_max.max(depth);
+            if shelves.closed {
+                return End::Closed;
+            }
+            shelves.classes[class.index()].put(stack);
+            End::Done
+        })
+    };
+    if let End::Closed = end {
+        // SAFETY: the promise has not ended, and is handed on.
+        unsafe { end_closed(pool) };
+    }
+}
+
+/// Ends the promise of a reservation that was made in `llc` and not used.
+///
+/// # Safety
+///
+/// The promise is the caller's, and this is done once.
+pub(super) unsafe fn cancel(pool: NonNull<Pool>, llc: usize, class: Class) {
+    let is_closed = {
+        // SAFETY: until it has ended, the promise keeps the pool (N2).
+        let pool = unsafe { pool.as_ref() };
+        pool.with(llc, |shelves| {
+            if !shelves.closed {
+                shelves.classes[class.index()].add_credit(1);
+            }
+            shelves.closed
+        })
+    };
+    if is_closed {
+        // SAFETY: the promise has not ended, and is handed on.
+        unsafe { end_closed(pool) };
+    }
+}
+
+/// Ends a promise whose shelf is closed: step (b) of N2.
+///
+/// # Safety
+///
+/// The promise is the caller's, and this is done once.
+#[cold]
+unsafe fn end_closed(pool: NonNull<Pool>) {
+    // SAFETY: the promise keeps the pool until this operation.
+    let left = unsafe { &pool.as_ref().left };
+    stress::delay();
+    // Ordering: AcqRel (N2 b); Release: what this thread did comes before the end of the pool, Acquire: if it is this
+    // thread that ends it, it sees what the others did. Pairs with itself and with (N2 a).
+    if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: this was the last promise, and the handle is gone, or `left` would have wrapped below 0 (N2).
+        unsafe { free(pool) };
+    }
+}
+
+/// The handle is gone: the pool ends when every promise has ended, perhaps now.
+///
+/// # Safety
+///
+/// The handle is the caller's, and this is done once.
+pub(super) unsafe fn close(pool: NonNull<Pool>) {
+    let is_last = {
+        // SAFETY: until step (a), the handle keeps the pool: `left` can't be 1 before.
+        let pool = unsafe { pool.as_ref() };
+        let slabs = pool.slabs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut promises: usize = slabs.mapped.iter().sum();
+        drop(slabs);
+        for llc in 0..pool.shelves.len() {
+            pool.with(llc, |shelves| {
+                shelves.closed = true;
+                for shelf in &mut shelves.classes {
+                    promises -= shelf.take_credit();
+                }
+            });
+            stress::delay();
+        }
+        // Ordering: AcqRel (N2 a), as (N2 b) with which it pairs.
+        let left = pool.left.fetch_add(promises, Ordering::AcqRel);
+        left.wrapping_add(promises) == 0
+    };
+    if is_last {
+        // SAFETY: every promise has ended, and the handle with this call.
+        unsafe { free(pool) };
+    }
+}
+
+/// Unmaps every stack.
+///
+/// # Safety
+///
+/// No promise is left, nor the handle; the pool came from a box.
+unsafe fn free(pool: NonNull<Pool>) {
+    // SAFETY: the caller's contract: nobody else has it any more.
+    drop(unsafe { Box::from_raw(pool.as_ptr()) });
+}
