@@ -128,11 +128,11 @@ fn foreign_wakes_are_counted() {
         let gate = Gate::default();
         let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(gate.pass())).collect();
         eventually("all wait", || gate.waiting() == 100);
-        assert_eq!(runtime.metrics().pending_tasks, 100);
-        // A task that is woken before its poll has ended is queued by its worker.
+        // A task is pending once its poll has ended, and one that is woken before is queued by its worker.
         eventually("all workers sleep", || {
             runtime.metrics().idle_workers as usize == runtime.metrics().workers.len()
         });
+        assert_eq!(runtime.metrics().pending_tasks, 100);
         let before = runtime.metrics().foreign_wakes;
         gate.open();
         for task in tasks {
