@@ -82,6 +82,8 @@ mod fiber;
 mod handle;
 mod local;
 mod park;
+#[cfg(doctest)]
+mod refused;
 mod scope;
 mod spawn;
 pub(crate) mod stack;
