@@ -197,35 +197,7 @@ impl Handle {
         F::Output: Send + 'static,
     {
         // SAFETY: the future and its output are 'static.
-        unsafe { self.spawn_unchecked(options, |_| future) }
-    }
-
-    /// Spawns what `make` makes from the metadata of its task.
-    ///
-    /// # Safety
-    /// As [`allocate_unchecked`].
-    pub(crate) unsafe fn spawn_unchecked<F>(
-        &self,
-        options: Options,
-        make: impl FnOnce(NonNull<Meta>) -> F,
-    ) -> JoinHandle<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        Context::with(|context| {
-            let here = context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared));
-            let (set, turn) = options.set.unzip();
-            let set = set.unwrap_or_else(|| here.map_or_else(SetId::default, |context| context.set.get().inherited()));
-            let policy = self.shared.new_policy(here.map(|context| context.id), set);
-            // SAFETY: passed on.
-            let (runnable, handle) = unsafe { allocate_unchecked(&self.shared, policy, options, make) };
-            match here {
-                Some(context) => context.spawn(runnable, turn),
-                None => self.shared.spawn_foreign(runnable, turn),
-            }
-            handle
-        })
+        unsafe { spawn_unchecked(&self.shared, options, |_| future) }
     }
 
     /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait.
@@ -250,12 +222,13 @@ impl Handle {
     /// Runs `future` on the calling thread until it is ready; what it spawns runs on the workers.
     ///
     /// # Panics
-    /// On a worker thread: inside a task use `.await`, or `spawn_blocking` around code that must block.
+    /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or `spawn_blocking`
+    /// around code that must block.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
             may_block(),
-            "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`"
+            "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`, on a user-level thread `.wait()`"
         );
         let _entered = self.enter();
         block_on_here(future)
@@ -330,6 +303,43 @@ where
     let (runnable, handle) = allocate(&context.shared, policy, options, future);
     context.spawn(runnable, turn);
     handle
+}
+
+/// Spawns what `make` makes from the metadata of its task, on the runtime behind `shared`.
+///
+/// # Safety
+/// As [`allocate_unchecked`].
+pub(crate) unsafe fn spawn_unchecked<F>(
+    shared: &Arc<Shared>,
+    options: Options,
+    make: impl FnOnce(NonNull<Meta>) -> F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    Context::with(|context| {
+        let here = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
+        let (set, turn) = options.set.unzip();
+        let set = set.unwrap_or_else(|| here.map_or_else(SetId::default, |context| context.set.get().inherited()));
+        let policy = shared.new_policy(here.map(|context| context.id), set);
+        // SAFETY: passed on.
+        let (runnable, handle) = unsafe { allocate_unchecked(shared, policy, options, make) };
+        match here {
+            Some(context) => context.spawn(runnable, turn),
+            None => shared.spawn_foreign(runnable, turn),
+        }
+        handle
+    })
+}
+
+/// Calls `f` with the current runtime, without counting references on a worker; see [`Handle::current`].
+#[track_caller]
+pub(crate) fn with_current<R>(f: impl FnOnce(&Arc<Shared>) -> R) -> R {
+    if current::is_worker() {
+        return Context::with(|context| f(&context.expect("asked just above").shared));
+    }
+    f(&Handle::current().shared)
 }
 
 /// A closure as a future that is ready when first polled.

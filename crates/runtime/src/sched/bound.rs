@@ -138,8 +138,8 @@ impl Worker {
         Some(runnable)
     }
 
-    /// Ends every started thread of this worker, while it still is its OS thread's worker (B c).
-    pub(super) fn unwind_threads(&mut self) {
+    /// Ends every started thread of this worker, while it still is its OS thread's worker (B c). By `&self`, as `execute`.
+    pub(super) fn unwind_threads(&self) {
         self.context.unwinding.set(true);
         // Ordering: AcqRel; (B c) what ran here happens before any destructor of a thread that is unwound elsewhere.
         self.context.shared.looping.fetch_sub(1, Ordering::AcqRel);
@@ -159,7 +159,7 @@ impl Worker {
             // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
             let ready = self.context.bound.len();
             for _ in 0..ready {
-                if let Some(runnable) = self.take_bound() {
+                if let Some(runnable) = self.context.bound.pop(&self.context.me().bound) {
                     self.execute(runnable);
                 }
             }
@@ -177,5 +177,140 @@ impl Worker {
             }
         }
         debug_assert_eq!(self.context.bound.len(), 0, "what is ready has not ended");
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use quadrille_policy::SetId;
+
+    use super::*;
+    use crate::runtime::Handle;
+    use crate::sched::still::Still;
+    use crate::thread;
+
+    /// Lets `scenario` be the only worker of a scheduler.
+    fn as_worker(scenario: impl FnOnce(&mut Worker, &Handle, &Still)) {
+        let mut still = Still::new("core:1", "default");
+        let mut worker = still.worker(0);
+        let handle = Handle {
+            shared: still.shared.clone(),
+        };
+        let context: *const Context = &raw const worker.context;
+        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
+        let entered = unsafe { &*context }.enter();
+        scenario(&mut worker, &handle, &still);
+        drop(entered);
+    }
+
+    /// Runs what is ready until nothing is.
+    fn run_all(worker: &mut Worker) {
+        while let Some(runnable) = worker.next_local() {
+            worker.execute(runnable);
+        }
+    }
+
+    #[test]
+    fn only_what_has_started_is_bound() {
+        as_worker(|worker, handle, _| {
+            let thread = handle.spawn_thread(thread::park);
+            let me = worker.context.me();
+            assert!(
+                !me.slot.is_empty() || worker.context.local.len() == 1,
+                "it can be stolen"
+            );
+            run_all(worker);
+            assert_eq!(worker.context.living.len.get(), 1);
+            thread.thread().unpark();
+            let me = worker.context.me();
+            assert!(me.slot.is_empty() && worker.context.local.len() == 0);
+            assert_eq!(worker.context.bound.len(), 1, "woken on its worker's OS thread");
+            run_all(worker);
+            assert!(thread.is_finished());
+            assert_eq!(worker.context.living.len.get(), 0);
+        });
+    }
+
+    #[test]
+    fn another_os_thread_puts_it_into_the_mailbox() {
+        as_worker(|worker, handle, _| {
+            let thread = handle.spawn_thread(thread::park);
+            run_all(worker);
+            let other = thread.thread().clone();
+            std::thread::spawn(move || other.unpark()).join().unwrap();
+            assert_eq!(worker.context.bound.len(), 0);
+            assert!(!worker.context.me().bound.is_empty());
+            run_all(worker);
+            assert!(thread.is_finished());
+        });
+    }
+
+    /// Bound threads and stealable tasks, both ready, come in turn.
+    #[test]
+    fn in_turn() {
+        as_worker(|worker, handle, still| {
+            let threads: Vec<_> = (0..5).map(|_| handle.spawn_thread(thread::park)).collect();
+            run_all(worker);
+            threads.iter().for_each(|thread| thread.thread().unpark());
+            (0..5).for_each(|_| worker.context.local.push(still.task(0, SetId::NONE)));
+            let pops = |worker: &Worker| worker.context.me().counters.bound_pops.get();
+            let mut last = pops(worker);
+            let mut order = String::new();
+            while let Some(runnable) = worker.next_local() {
+                worker.execute(runnable);
+                order.push(if pops(worker) > last { 'b' } else { 't' });
+                last = pops(worker);
+            }
+            assert!(order == "btbtbtbtbt" || order == "tbtbtbtbtb", "{order}");
+        });
+    }
+
+    /// No started thread is dropped but by its end. If one were, on its own OS thread, that would unwind it.
+    #[test]
+    fn a_dropped_thread_is_unwound() {
+        struct Drops<'a>(&'a Cell<usize>);
+        impl Drop for Drops<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        thread_local! {
+            static DROPPED: Rc<Cell<usize>> = Rc::new(Cell::new(0));
+        }
+        let dropped = DROPPED.with(Rc::clone);
+        as_worker(|worker, handle, _| {
+            let thread = handle.spawn_thread(|| {
+                let dropped = DROPPED.with(Rc::clone);
+                let _drops = Drops(&dropped);
+                let caught = std::panic::catch_unwind(thread::park);
+                assert!(caught.is_err(), "it is told to end");
+                thread::park();
+            });
+            run_all(worker);
+            thread.thread().unpark();
+            let runnable = worker.take_bound().expect("it was woken");
+            assert_eq!(dropped.get(), 0);
+            drop(runnable);
+            assert_eq!(dropped.get(), 1);
+            assert!(thread.is_finished());
+            assert_eq!(worker.context.living.len.get(), 0);
+        });
+    }
+
+    #[test]
+    fn keys_of_the_list_are_used_again() {
+        let (living, waker) = (Living::default(), Waker::noop().clone());
+        // SAFETY: the waker outlives the list.
+        let insert = || unsafe { living.insert(NonNull::from(&waker)) };
+        let (a, b) = (insert(), insert());
+        living.remove(a);
+        assert_eq!((insert(), living.len.get()), (a, 2));
+        living.remove(b);
+        living.remove(a);
+        assert_eq!((insert(), living.len.get()), (a, 1));
+        living.wake_all();
     }
 }

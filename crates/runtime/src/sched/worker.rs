@@ -97,7 +97,8 @@ impl Worker {
         let context: *const Context = &raw const self.context;
         // SAFETY: the pointer that `enter` keeps is used by what a task calls, and not after the guard:
         // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves `context`;
-        // - not aliased by a `&mut`: tasks run in `execute` alone, which takes `&self`; cells are what they write.
+        // - not aliased by a `&mut`: tasks run in `execute`, and in `unwind_threads`, which take `&self`; cells are what they
+        //   write.
         let entered = unsafe { &*context }.enter();
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.context.load.begins(&self.context.shared, self.context.now.get());
@@ -126,7 +127,7 @@ impl Worker {
     }
 
     #[inline]
-    fn next_local(&mut self) -> Option<Runnable> {
+    pub(super) fn next_local(&mut self) -> Option<Runnable> {
         // In turn (W5): either may never be empty.
         if self.bound_first
             && let Some(runnable) = self.take_bound()

@@ -25,6 +25,7 @@ use crate::current;
 use crate::runtime::Handle;
 use crate::sched::context::Context;
 use crate::task::Meta;
+use crate::task::meta::BOUND;
 
 /// The body of a user-level thread that runs a closure `F` to its result `T`.
 pub(super) struct Fiber<F, T> {
@@ -65,6 +66,8 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
             unreachable!("a thread starts once");
         };
         let (meta, llc) = (self.meta, context.llc());
+        // SAFETY: the task outlives its body, which this is (`new`).
+        debug_assert!(unsafe { meta.as_ref() }.has(BOUND), "the runner binds it first (B a)");
         let stack = reservation.take(llc);
         let bounds = stack.bounds();
         let coroutine = if size_of::<F>() <= CLOSURE_MAX {

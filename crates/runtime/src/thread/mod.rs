@@ -57,7 +57,8 @@
 //!
 //! A panic ends the thread and reaches whoever joins it. When the runtime shuts down, threads that have not started are dropped;
 //! those that wait are unwound, on their own worker: from the call that waits, as if it had panicked, but quietly. Their destructors
-//! run; they may not wait themselves (see [`Wait::wait`]). Joiners get an error with
+//! run; they may not wait themselves (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and waits again is unwound
+//! again; one that does so for ever keeps its runtime from ending. Joiners get an error with
 //! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't unwind: it ends there.
 //!
 //! # On other threads
@@ -82,6 +83,8 @@ mod fiber;
 mod handle;
 mod local;
 mod park;
+#[cfg(doctest)]
+mod refused;
 mod scope;
 mod spawn;
 pub(crate) mod stack;

@@ -8,7 +8,8 @@ use super::fiber::Fiber;
 use super::handle::JoinHandle;
 use super::scope::{Scope, ScopedJoinHandle};
 use super::stack::{DEFAULT_SIZE, Reservation};
-use crate::runtime::{Handle, Runtime};
+use crate::runtime::{Handle, Runtime, spawn_unchecked, with_current};
+use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::task;
 use crate::task::meta::THREAD;
@@ -31,8 +32,11 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Handle::current().spawn_thread(f)
+    Builder::new().spawn(f).expect(NO_STACK)
 }
+
+/// What is said where the want of memory is no error.
+const NO_STACK: &str = "no memory for the stack of a user-level thread";
 
 impl Handle {
     /// Spawns a user-level thread that runs `f`. It starts at once, whether or not the handle is joined; dropping the handle
@@ -49,9 +53,7 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        Builder::new()
-            .spawn_on(f, self)
-            .expect("no memory for the stack of a user-level thread")
+        Builder::new().spawn_on(f, self).expect(NO_STACK)
     }
 }
 
@@ -123,7 +125,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_on(f, &Handle::current())
+        with_current(|shared| self.spawn_in(shared, f))
     }
 
     /// Spawns a thread on the runtime behind `handle`.
@@ -135,9 +137,17 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let reservation = self.reserve::<F, T>(handle)?;
+        self.spawn_in(&handle.shared, f)
+    }
+
+    fn spawn_in<F, T>(self, shared: &Arc<Shared>, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let reservation = self.reserve::<F, T>(shared)?;
         // SAFETY: the closure and its result are 'static.
-        Ok(JoinHandle::new(unsafe { self.launch(f, reservation, handle) }))
+        Ok(JoinHandle::new(unsafe { self.launch(f, reservation, shared) }))
     }
 
     /// Spawns a thread that may borrow what outlives `scope`, on the current runtime; see [`scope`](super::scope()).
@@ -157,21 +167,22 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let handle = Handle::current();
-        let reservation = self.reserve::<F, T>(&handle)?;
-        // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with all that
-        // belongs to its result, is dropped (`Packet`).
-        Ok(scope.launch(f, |f| unsafe { self.launch(f, reservation, &handle) }))
+        with_current(|shared| {
+            let reservation = self.reserve::<F, T>(shared)?;
+            // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with all
+            // that belongs to its result, is dropped (`Packet`).
+            Ok(scope.launch(f, |f| unsafe { self.launch(f, reservation, shared) }))
+        })
     }
 
     /// Makes sure that there will be a stack.
-    fn reserve<F, T>(&self, handle: &Handle) -> io::Result<Reservation> {
+    fn reserve<F, T>(&self, shared: &Arc<Shared>) -> io::Result<Reservation> {
         let llc = Context::with(|context| {
-            let here = context.filter(|context| Arc::ptr_eq(&context.shared, &handle.shared));
+            let here = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
             here.map_or(0, Context::llc)
         });
         let size = self.stack_size.unwrap_or(DEFAULT_SIZE);
-        handle.shared.stacks.reserve(llc, size.saturating_add(large::<F, T>()))
+        shared.stacks.reserve(llc, size.saturating_add(large::<F, T>()))
     }
 
     /// Spawns the task whose body is the thread.
@@ -182,7 +193,7 @@ impl Builder {
         self,
         f: F,
         reservation: Reservation,
-        handle: &Handle,
+        shared: &Arc<Shared>,
     ) -> task::JoinHandle<std::thread::Result<T>>
     where
         F: FnOnce() -> T + Send,
@@ -197,7 +208,7 @@ impl Builder {
         // there by our contract.
         let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
         // SAFETY: by our contract.
-        unsafe { handle.spawn_unchecked(options, make) }
+        unsafe { spawn_unchecked(shared, options, make) }
     }
 }
 

@@ -19,7 +19,7 @@ fn inside_a_task_it_panics_and_says_why() {
         let message = payload.downcast_ref::<&str>().unwrap();
         assert_eq!(
             *message,
-            "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`"
+            "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`, on a user-level thread `.wait()`"
         );
         // Of another runtime, too: it would block this one's worker.
         let other = crate::shape::Shape::flat(1).runtime();

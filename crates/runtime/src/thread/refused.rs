@@ -1,0 +1,74 @@
+//! What the compiler refuses; compiled by `cargo test --doc` alone. Each refusal differs in little from something that compiles.
+//!
+//! Closures and results cross over to another OS thread; what is made inside need not.
+//!
+//! ```
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! let thread = runtime.spawn_thread(|| {
+//!     let inside = std::rc::Rc::new(1);
+//!     quadrille::thread::yield_now();
+//!     *inside
+//! });
+//! assert_eq!(thread.join().unwrap(), 1);
+//! ```
+//!
+//! A closure that is not `Send`:
+//!
+//! ```compile_fail,E0277
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! let outside = std::rc::Rc::new(1);
+//! runtime.spawn_thread(move || *outside);
+//! ```
+//!
+//! A result that is not `Send`:
+//!
+//! ```compile_fail,E0277
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! runtime.spawn_thread(|| std::rc::Rc::new(1));
+//! ```
+//!
+//! A closure that borrows from its spawner, which may end first:
+//!
+//! ```compile_fail,E0597
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! let numbers = [1, 2, 3];
+//! runtime.spawn_thread(|| numbers.len());
+//! drop(runtime);
+//! ```
+//!
+//! In a scope that borrow is allowed:
+//!
+//! ```
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! # let _guard = runtime.enter();
+//! let mut numbers = [1, 2, 3];
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| numbers[0] = 7);
+//! });
+//! assert_eq!(numbers[0], 7);
+//! ```
+//!
+//! But not two of them that change the same:
+//!
+//! ```compile_fail,E0499
+//! let mut numbers = [1, 2, 3];
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| numbers[0] = 7);
+//!     s.spawn(|| numbers[0] = 8);
+//! });
+//! ```
+//!
+//! Nor a handle that leaves the scope, with a result that may borrow from it:
+//!
+//! ```compile_fail
+//! let handle = quadrille::thread::scope(|s| s.spawn(|| 1));
+//! handle.join().unwrap();
+//! ```
+//!
+//! Nor a thread that is spawned by somebody who has kept the scope:
+//!
+//! ```compile_fail
+//! let mut kept = None;
+//! quadrille::thread::scope(|s| kept = Some(s));
+//! kept.unwrap().spawn(|| 1);
+//! ```
