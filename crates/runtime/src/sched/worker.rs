@@ -135,7 +135,8 @@ impl Worker {
             return Some(runnable);
         }
         if let Some(runnable) = self.next_stealable() {
-            self.bound_first = true;
+            // What is in the mailbox waits for the next look up, or for slot and deque to be empty: its line is others'.
+            self.bound_first = self.context.bound.len() > 0;
             return Some(runnable);
         }
         self.take_bound()
