@@ -1,140 +1,6 @@
-//! What one run is: a workload with its parameters, a runtime, a kind of channel and a number of workers.
-//!
-//! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
-//! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
+//! What is done: a workload with its parameters.
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-
-/// The runtimes that can be asked for by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum RuntimeName {
-    /// quadrille as it comes.
-    Quadrille,
-    /// quadrille with one worker.
-    #[serde(rename = "quadrille-1w")]
-    #[value(name = "quadrille-1w")]
-    Quadrille1w,
-    /// quadrille with every policy off: plain work stealing.
-    QuadrilleBaseline,
-    /// quadrille in a program with mimalloc.
-    QuadrilleMimalloc,
-    /// tokio's multi-threaded runtime; the base of every ratio.
-    Tokio,
-    /// tokio with one worker.
-    #[serde(rename = "tokio-1w")]
-    #[value(name = "tokio-1w")]
-    Tokio1w,
-    /// tokio in a program with mimalloc.
-    TokioMimalloc,
-    /// smol's executor (async-executor), run by one thread a worker.
-    Smol,
-    /// smol's executor, run by one thread.
-    #[serde(rename = "smol-1w")]
-    #[value(name = "smol-1w")]
-    Smol1w,
-    /// A Go program; needs `go` when it is first used.
-    Go,
-    /// The Go program with GOMAXPROCS=1.
-    #[serde(rename = "go-1w")]
-    #[value(name = "go-1w")]
-    Go1w,
-    /// One operating-system thread a task.
-    Threads,
-}
-
-/// The program behind a [`RuntimeName`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// The runtime of this workspace.
-    Quadrille,
-    /// tokio.
-    Tokio,
-    /// async-executor.
-    Smol,
-    /// The Go program.
-    Go,
-    /// `std::thread`.
-    Threads,
-}
-
-impl RuntimeName {
-    /// The program that runs it.
-    #[must_use]
-    pub fn family(self) -> Family {
-        match self {
-            Self::Quadrille | Self::Quadrille1w | Self::QuadrilleBaseline | Self::QuadrilleMimalloc => {
-                Family::Quadrille
-            }
-            Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
-            Self::Smol | Self::Smol1w => Family::Smol,
-            Self::Go | Self::Go1w => Family::Go,
-            Self::Threads => Family::Threads,
-        }
-    }
-
-    /// The number of workers it gets when `workers` were asked for: one for the `-1w` names.
-    #[must_use]
-    pub fn workers(self, workers: usize) -> usize {
-        match self {
-            Self::Quadrille1w | Self::Tokio1w | Self::Smol1w | Self::Go1w => 1,
-            _ => workers,
-        }
-    }
-
-    /// Whether it runs in the program with mimalloc.
-    #[must_use]
-    pub fn uses_mimalloc(self) -> bool {
-        matches!(self, Self::QuadrilleMimalloc | Self::TokioMimalloc)
-    }
-
-    /// The name as it is typed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Quadrille => "quadrille",
-            Self::Quadrille1w => "quadrille-1w",
-            Self::QuadrilleBaseline => "quadrille-baseline",
-            Self::QuadrilleMimalloc => "quadrille-mimalloc",
-            Self::TokioMimalloc => "tokio-mimalloc",
-            Self::Tokio => "tokio",
-            Self::Tokio1w => "tokio-1w",
-            Self::Smol => "smol",
-            Self::Smol1w => "smol-1w",
-            Self::Go => "go",
-            Self::Go1w => "go-1w",
-            Self::Threads => "threads",
-        }
-    }
-}
-
-/// Which channel carries the messages of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChannelKind {
-    /// The workload sends no messages, or not through a channel.
-    None,
-    /// async-channel, the same crate for every Rust runtime.
-    Shared,
-    /// The best one the runtime brings itself.
-    Own,
-}
-
-impl ChannelKind {
-    /// The name of the channel that `family` uses for this kind.
-    #[must_use]
-    pub fn name(self, family: Family) -> &'static str {
-        match (self, family) {
-            (Self::None, _) => "-",
-            (Self::Shared, _) | (Self::Own, Family::Smol) => "async-channel",
-            (Self::Own, Family::Quadrille) => "quadrille::sync::mpmc",
-            (Self::Own, Family::Tokio) => "tokio::sync::mpsc",
-            (Self::Own, Family::Go) => "chan",
-            (Self::Own, Family::Threads) => "std::sync::mpsc",
-        }
-    }
-}
 
 /// What hackbench sends its messages through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -350,22 +216,6 @@ impl Workload {
     }
 }
 
-/// One run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
-    /// What is done.
-    pub workload: Workload,
-    /// Who does it.
-    pub runtime: RuntimeName,
-    /// What carries the messages.
-    pub channel: ChannelKind,
-    /// Worker threads, already adjusted for the `-1w` names; threads ignore it.
-    pub workers: usize,
-    /// Whether the child reports its progress on stderr, a fraction a line.
-    #[serde(default)]
-    pub progress: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,34 +233,6 @@ mod tests {
     fn messages_are_groups_times_fds_squared_times_loops() {
         assert_eq!(HACKBENCH.messages_per_receiver(), 15);
         assert_eq!(HACKBENCH.messages(), 90);
-    }
-
-    #[test]
-    fn spec_round_trips_through_json() {
-        for workload in [
-            Workload::Hackbench(HACKBENCH),
-            Workload::SpawnRemote { tasks: 10, batch: 1 },
-            Workload::Closed {
-                tasks: 16,
-                work_us: 20,
-                turns: 7,
-                via_channel: true,
-            },
-        ] {
-            for runtime in RuntimeName::value_variants() {
-                let spec = Spec {
-                    workload,
-                    runtime: *runtime,
-                    channel: ChannelKind::Own,
-                    workers: 2,
-                    progress: false,
-                };
-                let json = serde_json::to_string(&spec).unwrap();
-                assert!(json.contains(&format!("\"{}\"", runtime.name())), "{json}");
-                assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec);
-                assert_eq!(runtime.to_possible_value().unwrap().get_name(), runtime.name());
-            }
-        }
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! What one run is: a workload with its parameters, a runtime, a kind of channel and a number of workers.
+//!
+//! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
+//! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
+
+mod runtime;
+mod workload;
+
+use serde::{Deserialize, Serialize};
+
+pub use runtime::{Family, RuntimeName};
+pub use workload::{Hackbench, Metric, Transport, Workload};
+
+/// Which channel carries the messages of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelKind {
+    /// The workload sends no messages, or not through a channel.
+    None,
+    /// async-channel, the same crate for every Rust runtime.
+    Shared,
+    /// The best one the runtime brings itself.
+    Own,
+}
+
+impl ChannelKind {
+    /// The name of the channel that `family` uses for this kind.
+    #[must_use]
+    pub fn name(self, family: Family) -> &'static str {
+        match (self, family) {
+            (Self::None, _) => "-",
+            (Self::Shared, _) | (Self::Own, Family::Smol) => "async-channel",
+            (Self::Own, Family::Quadrille) => "quadrille::sync::mpmc",
+            (Self::Own, Family::Tokio) => "tokio::sync::mpsc",
+            (Self::Own, Family::Go) => "chan",
+            (Self::Own, Family::Threads) => "std::sync::mpsc",
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// What is done.
+    pub workload: Workload,
+    /// Who does it.
+    pub runtime: RuntimeName,
+    /// What carries the messages.
+    pub channel: ChannelKind,
+    /// Worker threads, already adjusted for the `-1w` names; threads ignore it.
+    pub workers: usize,
+    /// Whether the child reports its progress on stderr, a fraction a line.
+    #[serde(default)]
+    pub progress: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    const HACKBENCH: Hackbench = Hackbench {
+        groups: 2,
+        fds: 3,
+        loops: 5,
+        size: 100,
+        capacity: 655,
+        transport: Transport::Channel,
+    };
+
+    #[test]
+    fn spec_round_trips_through_json() {
+        for workload in [
+            Workload::Hackbench(HACKBENCH),
+            Workload::SpawnRemote { tasks: 10, batch: 1 },
+            Workload::Closed {
+                tasks: 16,
+                work_us: 20,
+                turns: 7,
+                via_channel: true,
+            },
+        ] {
+            for runtime in RuntimeName::value_variants() {
+                let spec = Spec {
+                    workload,
+                    runtime: *runtime,
+                    channel: ChannelKind::Own,
+                    workers: 2,
+                    progress: false,
+                };
+                let json = serde_json::to_string(&spec).unwrap();
+                assert!(json.contains(&format!("\"{}\"", runtime.name())), "{json}");
+                assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec);
+                assert_eq!(runtime.to_possible_value().unwrap().get_name(), runtime.name());
+            }
+        }
+    }
+}
