@@ -17,7 +17,7 @@ pub enum RuntimeName {
     QuadrilleBaseline,
     /// quadrille in a program with mimalloc.
     QuadrilleMimalloc,
-    /// tokio's multi-threaded runtime; the base of every ratio.
+    /// tokio's multi-threaded runtime; the base of the ratios of workloads of tasks.
     Tokio,
     /// tokio with one worker.
     #[serde(rename = "tokio-1w")]
@@ -31,12 +31,14 @@ pub enum RuntimeName {
     #[serde(rename = "smol-1w")]
     #[value(name = "smol-1w")]
     Smol1w,
-    /// A Go program; needs `go` when it is first used.
+    /// A Go program; needs `go` when it is first used; the base of the ratios of workloads of threads.
     Go,
     /// The Go program with GOMAXPROCS=1.
     #[serde(rename = "go-1w")]
     #[value(name = "go-1w")]
     Go1w,
+    /// may's stackful coroutines: workloads of threads only.
+    May,
     /// One operating-system thread a task.
     Threads,
 }
@@ -52,6 +54,8 @@ pub enum Family {
     Smol,
     /// The Go program.
     Go,
+    /// may.
+    May,
     /// `std::thread`.
     Threads,
 }
@@ -67,6 +71,7 @@ impl RuntimeName {
             Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
             Self::Smol | Self::Smol1w => Family::Smol,
             Self::Go | Self::Go1w => Family::Go,
+            Self::May => Family::May,
             Self::Threads => Family::Threads,
         }
     }
@@ -101,6 +106,7 @@ impl RuntimeName {
             Self::Smol1w => "smol-1w",
             Self::Go => "go",
             Self::Go1w => "go-1w",
+            Self::May => "may",
             Self::Threads => "threads",
         }
     }

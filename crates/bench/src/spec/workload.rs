@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Body;
+
+/// How much of the work is done once before the measurement: one part in this many.
+const WARM_UP_DIVISOR: usize = 8;
+
 /// What hackbench sends its messages through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -45,7 +50,7 @@ impl Hackbench {
     }
 }
 
-/// A workload and its parameters.
+/// A workload and its parameters. Where it says tasks, its body says whether they are tasks or threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Workload {
@@ -81,6 +86,16 @@ pub enum Workload {
         /// Round trips a pair.
         round_trips: usize,
     },
+    /// A tree of tasks: each but a leaf spawns ten and adds up their results; an operation is a task.
+    Skynet {
+        /// Leaves, a power of ten.
+        leaves: usize,
+    },
+    /// Threads that are made, park, are all woken and joined; an operation is a thread.
+    Sleepers {
+        /// Threads.
+        threads: usize,
+    },
     /// One task wakes others and then spins without yielding; the result is the longest wait of any other task.
     Spin {
         /// How long the task spins, in microseconds.
@@ -103,22 +118,62 @@ pub enum Workload {
     },
 }
 
-/// What the figure of a workload is.
+/// What a figure of a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Nanoseconds an operation.
     PerOperation,
     /// The longest wait, in nanoseconds.
     LongestWait,
+    /// Nanoseconds from the first spawn until all have begun, for each thread.
+    CreateEach,
+    /// Bytes by which the process has grown in memory when all sleep, for each thread.
+    MemoryEach,
+    /// Nanoseconds from the first wake-up until all are joined, for each thread.
+    WakeJoinEach,
+}
+
+impl Metric {
+    /// Its name in JSON, and in the counters of a run if it is not what the run itself is timed by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerOperation => "ns_per_op",
+            Self::LongestWait => "longest_wait_ns",
+            Self::CreateEach => "create_ns",
+            Self::MemoryEach => "rss_bytes",
+            Self::WakeJoinEach => "wake_join_ns",
+        }
+    }
 }
 
 impl Workload {
-    /// What its figure is.
+    /// What its figures are; a table each.
     #[must_use]
-    pub fn metric(&self) -> Metric {
+    pub fn metrics(&self) -> &'static [Metric] {
         match self {
-            Self::Spin { .. } | Self::Closed { .. } => Metric::LongestWait,
-            _ => Metric::PerOperation,
+            Self::Spin { .. } | Self::Closed { .. } => &[Metric::LongestWait],
+            Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
+            _ => &[Metric::PerOperation],
+        }
+    }
+
+    /// The part of it that is done once before the measurement; nothing for a workload that is about the first time.
+    #[must_use]
+    pub fn warm_up(self) -> Option<Self> {
+        match self {
+            Self::Sleepers { .. } => None,
+            _ => Some(self.shortened(WARM_UP_DIVISOR)),
+        }
+    }
+
+    /// How many there are of what shortening makes fewer, though it is the question: a row that differs must say so.
+    #[must_use]
+    pub fn scale(&self) -> Option<(usize, &'static str)> {
+        match *self {
+            Self::Skynet { leaves } => Some((leaves, "leaves")),
+            Self::Sleepers { threads } => Some((threads, "threads")),
+            _ => None,
         }
     }
 
@@ -164,6 +219,10 @@ impl Workload {
                 pairs,
                 round_trips: part(round_trips),
             },
+            Self::Skynet { leaves } => Self::Skynet {
+                leaves: fewer_leaves(leaves, divisor),
+            },
+            Self::Sleepers { threads } => Self::Sleepers { threads: part(threads) },
             Self::Spin {
                 spin_us,
                 woken,
@@ -189,16 +248,23 @@ impl Workload {
 
     /// Its name in reports.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Hackbench(_) => "hackbench",
-            Self::SpawnJoin { .. } => "spawn_join",
-            Self::SpawnRemote { batch: 1, .. } => "spawn_remote1",
-            Self::SpawnRemote { .. } => "spawn_remote",
-            Self::Yield { .. } => "yield",
-            Self::PingPong { .. } => "ping_pong",
-            Self::Spin { .. } => "fairness_spin",
-            Self::Closed { .. } => "fairness_closed",
+    pub fn name(&self, body: Body) -> &'static str {
+        match (self, body) {
+            (Self::Hackbench(_), Body::Tasks) => "hackbench",
+            (Self::Hackbench(_), Body::Threads) => "thread_hackbench",
+            (Self::SpawnJoin { .. }, Body::Tasks) => "spawn_join",
+            (Self::SpawnJoin { .. }, Body::Threads) => "thread_spawn_join",
+            (Self::SpawnRemote { batch: 1, .. }, _) => "spawn_remote1",
+            (Self::SpawnRemote { .. }, _) => "spawn_remote",
+            (Self::Yield { .. }, Body::Tasks) => "yield",
+            (Self::Yield { .. }, Body::Threads) => "thread_yield",
+            (Self::PingPong { .. }, Body::Tasks) => "ping_pong",
+            (Self::PingPong { .. }, Body::Threads) => "thread_ping_pong",
+            (Self::Skynet { .. }, Body::Tasks) => "skynet",
+            (Self::Skynet { .. }, Body::Threads) => "thread_skynet",
+            (Self::Sleepers { .. }, _) => "thread_sleepers",
+            (Self::Spin { .. }, _) => "fairness_spin",
+            (Self::Closed { .. }, _) => "fairness_closed",
         }
     }
 
@@ -214,6 +280,17 @@ impl Workload {
         }
         value
     }
+}
+
+/// The power of ten that is about `leaves / divisor`: a tenth for each power of ten that the divisor has begun.
+fn fewer_leaves(leaves: usize, divisor: usize) -> usize {
+    let mut leaves = leaves;
+    let mut divisor = divisor;
+    while divisor > 1 && leaves > 1 {
+        leaves /= 10;
+        divisor = divisor.div_ceil(10);
+    }
+    leaves
 }
 
 #[cfg(test)]
@@ -282,5 +359,13 @@ mod tests {
                 round_trips: 1
             }
         );
+    }
+
+    #[test]
+    fn a_tree_is_shortened_by_whole_levels() {
+        for (divisor, leaves) in [(1, 1000), (6, 100), (10, 100), (11, 10), (600, 1), (100_000, 1)] {
+            let shortened = Workload::Skynet { leaves: 1000 }.shortened(divisor);
+            assert_eq!(shortened, Workload::Skynet { leaves }, "{divisor}");
+        }
     }
 }
