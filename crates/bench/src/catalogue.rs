@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::spec::{ChannelKind, Family, Hackbench, RuntimeName, Spec, Transport, Workload};
+use crate::spec::{Body, ChannelKind, Family, Hackbench, RuntimeName, Spec, Transport, Workload};
 
 /// The workloads of `compare`, by the name that is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,12 +18,26 @@ pub enum WorkloadName {
     PingPong,
     /// Tasks spawned from outside, 1000 a batch and one at a time.
     SpawnRemote,
+    /// A tree of tasks with a million leaves; not part of the default set.
+    Skynet,
+    /// 1000 threads that yield 1000 times.
+    ThreadYield,
+    /// Threads spawned from a thread and joined, 1000 a batch.
+    ThreadSpawnJoin,
+    /// A number there and back between threads: 1 pair and 1000 pairs.
+    ThreadPingPong,
+    /// hackbench --threads: 10 groups, with bounds of 655 and 64 messages.
+    ThreadHackbench,
+    /// A tree of threads with 100,000 leaves.
+    ThreadSkynet,
+    /// 100,000 threads that sleep: what each costs to create, in memory, and to wake and join.
+    ThreadSleepers,
     /// The longest wait beside a task that spins, and in a closed loop; not part of the default set.
     Fairness,
 }
 
 impl WorkloadName {
-    /// What `compare` runs if nothing is named: everything but the fairness rows.
+    /// What `compare` runs if nothing is named: the rows of tasks, but for skynet and the fairness rows.
     pub const DEFAULT: [Self; 5] = [
         Self::Hackbench,
         Self::SpawnJoin,
@@ -32,21 +46,45 @@ impl WorkloadName {
         Self::SpawnRemote,
     ];
 
+    /// What its workloads are written with.
+    #[must_use]
+    pub fn body(self) -> Body {
+        match self {
+            Self::Hackbench
+            | Self::SpawnJoin
+            | Self::Yield
+            | Self::PingPong
+            | Self::SpawnRemote
+            | Self::Skynet
+            | Self::Fairness => Body::Tasks,
+            Self::ThreadYield
+            | Self::ThreadSpawnJoin
+            | Self::ThreadPingPong
+            | Self::ThreadHackbench
+            | Self::ThreadSkynet
+            | Self::ThreadSleepers => Body::Threads,
+        }
+    }
+
     /// Its workloads at full length.
     #[must_use]
     pub fn workloads(self) -> Vec<Workload> {
         match self {
             Self::Hackbench => [655, 64].into_iter().flat_map(hackbench_rows).collect(),
-            Self::SpawnJoin => vec![Workload::SpawnJoin {
+            Self::ThreadHackbench => [655, 64]
+                .into_iter()
+                .map(|bound| hackbench_row(10, 1400, bound))
+                .collect(),
+            Self::SpawnJoin | Self::ThreadSpawnJoin => vec![Workload::SpawnJoin {
                 tasks: 800_000,
                 batch: 1000,
             }],
-            Self::Yield => vec![Workload::Yield {
+            Self::Yield | Self::ThreadYield => vec![Workload::Yield {
                 tasks: 1000,
                 yields: 1000,
                 rounds: 5,
             }],
-            Self::PingPong => vec![
+            Self::PingPong | Self::ThreadPingPong => vec![
                 Workload::PingPong {
                     pairs: 1,
                     round_trips: 400_000,
@@ -66,6 +104,9 @@ impl WorkloadName {
                     batch: 1,
                 },
             ],
+            Self::Skynet => vec![Workload::Skynet { leaves: 1_000_000 }],
+            Self::ThreadSkynet => vec![Workload::Skynet { leaves: 100_000 }],
+            Self::ThreadSleepers => vec![Workload::Sleepers { threads: 100_000 }],
             Self::Fairness => vec![
                 Workload::Spin {
                     spin_us: 50_000,
@@ -97,58 +138,67 @@ impl WorkloadName {
 fn hackbench_rows(capacity: usize) -> impl Iterator<Item = Workload> {
     [(1, 8000), (4, 3500), (10, 1400), (20, 700)]
         .into_iter()
-        .map(move |(groups, loops)| {
-            Workload::Hackbench(Hackbench {
-                groups,
-                fds: 20,
-                loops,
-                size: 100,
-                capacity,
-                transport: Transport::Channel,
-            })
-        })
+        .map(move |(groups, loops)| hackbench_row(groups, loops, capacity))
 }
 
-/// How many times slower operating-system threads are, roughly: they get as much less to do.
-fn slowness_of_threads(workload: &Workload) -> usize {
-    match workload {
-        Workload::Hackbench(_) => 8,
-        Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } => 40,
-        Workload::Yield { .. } | Workload::PingPong { .. } => 10,
-        Workload::Spin { .. } | Workload::Closed { .. } => 1,
+fn hackbench_row(groups: usize, loops: usize, capacity: usize) -> Workload {
+    Workload::Hackbench(Hackbench {
+        groups,
+        fds: 20,
+        loops,
+        size: 100,
+        capacity,
+        transport: Transport::Channel,
+    })
+}
+
+/// How many times less a runtime gets to do: it is so much slower, roughly, or cannot have so many threads.
+///
+/// A coroutine of may needs two mappings, its stack and the guard page, and Linux allows 65,530 in a process
+/// (vm.max_map_count); with more it aborts. Operating-system threads end at 32,768 (kernel.pid_max), and much earlier in a
+/// container.
+fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
+    match (runtime.family(), workload) {
+        (Family::Threads, Workload::Hackbench(_)) => 8,
+        (Family::Threads, Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. }) => 40,
+        (Family::Threads, Workload::Yield { .. } | Workload::PingPong { .. }) => 10,
+        (Family::Threads, Workload::Skynet { .. }) => 100,
+        (Family::Threads, Workload::Sleepers { .. }) => 50,
+        (Family::May, Workload::SpawnJoin { .. }) => 4,
+        (Family::May, Workload::Skynet { .. }) => 10,
+        (Family::May, Workload::Sleepers { .. }) => 5,
+        _ => 1,
     }
 }
 
-/// The channels that `runtime` gets rows for: the shared one, and its own if that is another.
+/// The channels that `runtime` gets rows for: the shared one, and its own if that is another. Threads use their runtime's
+/// own.
 #[must_use]
-pub fn channels(workload: &Workload, runtime: RuntimeName) -> Vec<ChannelKind> {
+pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<ChannelKind> {
     if !workload.has_channel() {
         return vec![ChannelKind::None];
     }
-    match runtime.family() {
-        Family::Quadrille | Family::Tokio => vec![ChannelKind::Shared, ChannelKind::Own],
-        Family::Smol => vec![ChannelKind::Shared],
-        Family::Go | Family::Threads => vec![ChannelKind::Own],
+    match (body, runtime.family()) {
+        (Body::Threads, _) | (_, Family::Go | Family::Threads | Family::May) => vec![ChannelKind::Own],
+        (Body::Tasks, Family::Quadrille | Family::Tokio) => vec![ChannelKind::Shared, ChannelKind::Own],
+        (Body::Tasks, Family::Smol) => vec![ChannelKind::Shared],
     }
 }
 
 /// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work.
 #[must_use]
-pub fn rows(workload: Workload, runtimes: &[RuntimeName], workers: usize, quick: bool) -> Vec<Spec> {
+pub fn rows(workload: Workload, body: Body, runtimes: &[RuntimeName], workers: usize, quick: bool) -> Vec<Spec> {
     let mut rows = Vec::new();
     for &runtime in runtimes {
-        let mut divisor = if runtime == RuntimeName::Threads {
-            slowness_of_threads(&workload)
-        } else {
-            1
-        };
+        let mut divisor = divisor(runtime, &workload);
         // The length of a spin is the question that it asks, so it stays.
         if quick && !matches!(workload, Workload::Spin { .. }) {
             divisor *= 6;
         }
-        for channel in channels(&workload, runtime) {
+        for channel in channels(&workload, body, runtime) {
             rows.push(Spec {
                 workload: workload.shortened(divisor),
+                body,
                 runtime,
                 channel,
                 workers: runtime.workers(workers),
@@ -172,7 +222,7 @@ mod tests {
             RuntimeName::Smol,
             RuntimeName::Go,
         ];
-        let rows = rows(workload, &runtimes, 2, false);
+        let rows = rows(workload, Body::Tasks, &runtimes, 2, false);
         let found: Vec<_> = rows
             .iter()
             .map(|row| (row.runtime.name(), row.channel, row.workers))
@@ -193,7 +243,7 @@ mod tests {
     #[test]
     fn threads_and_quick_runs_do_less() {
         let workload = WorkloadName::SpawnJoin.workloads()[0];
-        let tasks = |runtime, quick| match rows(workload, &[runtime], 2, quick)[0].workload {
+        let tasks = |runtime, quick| match rows(workload, Body::Tasks, &[runtime], 2, quick)[0].workload {
             Workload::SpawnJoin { tasks, .. } => tasks,
             other => panic!("{other:?}"),
         };
@@ -217,5 +267,43 @@ mod tests {
             .flat_map(|bound| [1, 4, 10, 20].map(|groups| (groups, bound, 20, 100)))
             .collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn threads_use_the_channel_of_their_runtime() {
+        let workload = WorkloadName::ThreadPingPong.workloads()[0];
+        let rows = rows(workload, Body::Threads, Body::Threads.runtimes(), 2, false);
+        let found: Vec<_> = rows
+            .iter()
+            .map(|row| (row.runtime.name(), row.channel.name(row.runtime.family())))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("quadrille", "quadrille::sync::mpmc"),
+                ("go", "chan"),
+                ("may", "may::sync::mpsc"),
+                ("threads", "std::sync::mpsc"),
+            ]
+        );
+    }
+
+    #[test]
+    fn who_cannot_have_so_many_threads_gets_fewer() {
+        let workload = WorkloadName::ThreadSleepers.workloads()[0];
+        let rows = rows(workload, Body::Threads, Body::Threads.runtimes(), 2, false);
+        let found: Vec<_> = rows.iter().map(|row| row.workload.scale().unwrap().0).collect();
+        assert_eq!(found, [100_000, 100_000, 20_000, 2000]);
+    }
+
+    #[test]
+    fn a_name_says_what_its_rows_are_called() {
+        for name in WorkloadName::value_variants() {
+            let typed = name.to_possible_value().unwrap();
+            for workload in name.workloads() {
+                let row = workload.name(name.body());
+                assert!(row.starts_with(typed.get_name()), "{row} of {}", typed.get_name());
+            }
+        }
     }
 }

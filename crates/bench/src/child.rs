@@ -164,7 +164,7 @@ fn parse(answer: &str, status: ExitStatus, errors: &str) -> Result<Outcome, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ChannelKind, RuntimeName, Workload};
+    use crate::spec::{Body, ChannelKind, RuntimeName, Workload};
 
     #[test]
     fn progress_is_a_fraction() {
@@ -206,6 +206,7 @@ mod tests {
 
     const SPEC: Spec = Spec {
         workload: Workload::SpawnJoin { tasks: 1, batch: 1 },
+        body: Body::Tasks,
         runtime: RuntimeName::Tokio,
         channel: ChannelKind::None,
         workers: 1,

@@ -9,7 +9,7 @@ use quadrille_topology::{GroupSize, Topology};
 
 use crate::catalogue::WorkloadName;
 use crate::run_one::CHANNEL_SIZES;
-use crate::spec::{Hackbench, RuntimeName, Transport};
+use crate::spec::{Body, Hackbench, RuntimeName, Transport};
 
 /// Bytes that one receiver's channel holds unless told otherwise: what the kernel gives a pipe.
 const RING_BYTES: usize = 65_536;
@@ -34,7 +34,7 @@ pub struct Cli {
 pub enum Command {
     /// Groups of senders and receivers, as the program of that name: one run on each runtime.
     Hackbench(HackbenchArgs),
-    /// Repeat workloads on several runtimes, interleaved, and print medians and ratios to tokio.
+    /// Repeat workloads on several runtimes, interleaved, and print medians and ratios to tokio, of threads to Go.
     Compare(CompareArgs),
     /// Show this machine, or a synthetic one, as the scheduler sees it: nodes, LLCs, groups, cores, hardware threads.
     Topology(TopologyArgs),
@@ -65,6 +65,12 @@ pub struct HackbenchArgs {
     /// Bytes of a message; over channels one of 4, 16, 64, 100, 256, 1024, 4096
     #[arg(short = 's', long, default_value_t = 100, value_parser = positive)]
     pub size: usize,
+    /// Senders and receivers are tasks, on `threads` a thread each; the default
+    #[arg(long, group = "body")]
+    pub tasks: bool,
+    /// Senders and receivers are threads that wait, user-level ones on quadrille; over each runtime's own channel
+    #[arg(long, group = "body", conflicts_with_all = ["pipe", "socket"])]
+    pub threads: bool,
     /// Send through bounded channels in this process; the default
     #[arg(long, group = "transport")]
     pub channel: bool,
@@ -91,16 +97,12 @@ pub struct HackbenchArgs {
 /// Flags of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// What to run [default: all but fairness]
+    /// What to run [default: hackbench spawn_join yield ping_pong spawn_remote]
     #[arg(value_enum)]
     pub workloads: Vec<WorkloadName>,
-    /// Who runs it, separated by commas
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_values = ["quadrille", "tokio", "smol", "go", "threads"]
-    )]
+    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads; of thread workloads
+    /// quadrille,go,may,threads]
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub runtimes: Vec<RuntimeName>,
     /// Repetitions of each row [default: 7, of fairness 10]
     #[arg(long, value_parser = positive)]
@@ -223,6 +225,12 @@ pub struct CalibrateArgs {
 }
 
 impl HackbenchArgs {
+    /// What senders and receivers are.
+    #[must_use]
+    pub fn body(&self) -> Body {
+        if self.threads { Body::Threads } else { Body::Tasks }
+    }
+
     /// Checks what single flags cannot, and returns the parameters.
     ///
     /// # Errors
@@ -346,6 +354,13 @@ mod tests {
     }
 
     #[test]
+    fn tasks_are_the_default() {
+        assert_eq!(hackbench(&[]).body(), Body::Tasks);
+        assert_eq!(hackbench(&["--tasks", "--pipe"]).body(), Body::Tasks);
+        assert_eq!(hackbench(&["--threads", "--channel"]).body(), Body::Threads);
+    }
+
+    #[test]
     fn pipes_take_any_size() {
         let params = hackbench(&["--pipe", "-s", "99"]).params().unwrap();
         assert_eq!((params.size, params.transport), (99, Transport::Pipe));
@@ -357,6 +372,8 @@ mod tests {
             &["hackbench", "-g", "0"][..],
             &["hackbench", "-g", "-1"],
             &["hackbench", "--pipe", "--socket"],
+            &["hackbench", "--threads", "--tasks"],
+            &["hackbench", "--threads", "--pipe"],
             &["hackbench", "--runtime", "tokyo"],
             &["compare", "hackbanch"],
             &["compare", "--runtimes", "tokio,nothing"],

@@ -1,7 +1,7 @@
 //! Workloads × runtimes: what the `quadrille` command runs and reports.
 //!
 //! A **workload** ([`workloads`]) is written once, against two small traits ([`adapters::Runtime`] and
-//! [`adapters::Channel`]), and verifies its own result. An **adapter** ([`adapters`]) makes a runtime fit the traits; Go,
+//! [`adapters::Channel`]; in blocking style, [`adapters::blocking`]), and verifies its own result. An **adapter** ([`adapters`]) makes a runtime fit the traits; Go,
 //! which cannot be linked in, is a separate program that reads the same description and prints the same answer. A
 //! **run** is one workload on one runtime with one kind of channel ([`spec::Spec`]); it happens in a fresh child process
 //! ([`child`]), so that processor time, context switches and the allocator's state belong to it alone. The **commands**
@@ -29,6 +29,7 @@ pub mod meter;
 pub mod outcome;
 pub mod report;
 pub mod run_one;
+pub mod run_threads;
 pub mod spec;
 pub mod stats;
 pub mod table;

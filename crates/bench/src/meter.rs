@@ -5,7 +5,7 @@ use std::time::Instant;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-use crate::adapters::Runtime;
+use crate::adapters::Counts;
 use crate::outcome::{Counters, Measured};
 
 /// A span that has begun. The clock is read last at the start and first at the end, so it is the innermost.
@@ -21,7 +21,7 @@ impl Meter {
     ///
     /// # Panics
     /// If the kernel refuses getrusage(2) for the own process, which it has no reason to.
-    pub fn start<R: Runtime>(runtime: &R) -> Self {
+    pub fn start<R: Counts>(runtime: &R) -> Self {
         let counters = runtime.counters();
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage of the own process");
         Self {
@@ -35,7 +35,7 @@ impl Meter {
     ///
     /// # Panics
     /// As [`Meter::start`].
-    pub fn stop<R: Runtime>(self, runtime: &R, ops: u64) -> Measured {
+    pub fn stop<R: Counts>(self, runtime: &R, ops: u64) -> Measured {
         let wall = self.start.elapsed();
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage of the own process");
         let mut counters = runtime.counters();

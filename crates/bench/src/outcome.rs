@@ -48,6 +48,12 @@ impl Measured {
     pub fn vcsw_per_op(&self) -> f64 {
         per(self.vcsw, self.ops)
     }
+
+    /// The counter with this name for each operation, if there is one.
+    #[must_use]
+    pub fn counter_per_op(&self, name: &str) -> Option<f64> {
+        self.counters.get(name).map(|&count| per(count, self.ops))
+    }
 }
 
 #[expect(

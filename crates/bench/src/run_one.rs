@@ -11,20 +11,22 @@ use crate::adapters::threads::{SyncChannel, Threads};
 use crate::adapters::tokio::{Tokio, TokioMpsc};
 use crate::adapters::{Channel, Streams};
 use crate::outcome::{Measured, Outcome, Stop};
-use crate::spec::{ChannelKind, Family, Hackbench, Spec, Transport, Workload};
+use crate::run_threads;
+use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::wire::{ChannelWire, StreamWire};
-use crate::workloads::{fairness, hackbench, ping_pong, spawn_join, spawn_remote, yields};
+use crate::workloads::{fairness, hackbench, ping_pong, skynet, spawn_join, spawn_remote, yields};
 
 /// The message sizes of hackbench over channels, in bytes; the size is part of the channel's type.
 pub const CHANNEL_SIZES: [usize; 7] = [4, 16, 64, 100, 256, 1024, 4096];
 
-/// How much of the work is done once before the measurement: one part in this many.
-const WARM_UP_DIVISOR: usize = 8;
-
 /// Runs `spec` in this process.
 #[must_use]
 pub fn run(spec: &Spec) -> Outcome {
-    run_family(spec).into()
+    match spec.body {
+        Body::Tasks => run_family(spec),
+        Body::Threads => run_threads::run(spec),
+    }
+    .into()
 }
 
 fn run_family(spec: &Spec) -> Result<Measured, Stop> {
@@ -34,6 +36,7 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
         Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
         Family::Threads => on::<_, SyncChannel>(Threads, spec),
         Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
+        Family::May => Err(Stop::unsupported("may has coroutines only, no tasks")),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),
     }
 }
@@ -50,7 +53,9 @@ fn on<R: Streams, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Sto
 }
 
 fn warm_and_measure<R: Streams, C: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
-    workload::<R, C>(runtime, spec.workload.shortened(WARM_UP_DIVISOR), false)?;
+    if let Some(warm_up) = spec.workload.warm_up() {
+        workload::<R, C>(runtime, warm_up, false)?;
+    }
     workload::<R, C>(runtime, spec.workload, spec.progress)
 }
 
@@ -69,6 +74,8 @@ fn workload<R: Streams, C: Channel>(runtime: R, workload: Workload, progress: bo
         Workload::SpawnRemote { tasks, batch } => spawn_remote::run(runtime, tasks, batch),
         Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, tasks, yields, rounds)),
         Workload::PingPong { pairs, round_trips } => runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips)),
+        Workload::Skynet { leaves } => runtime.run(skynet::run(runtime, leaves)),
+        Workload::Sleepers { .. } => Err(Stop::failed("this workload is about threads; it has no tasks")),
         Workload::Spin {
             spin_us,
             woken,

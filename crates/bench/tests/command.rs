@@ -33,6 +33,7 @@ fn wrong_usage_ends_with_status_2() {
     );
     check_usage_error(&["hackbench", "-g", "0"], "at least 1");
     check_usage_error(&["hackbench", "-s", "99"], "not 99");
+    check_usage_error(&["hackbench", "--threads", "--pipe"], "--pipe");
     check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
     check_usage_error(&["topology", "--synthetic", "node:2 cache:4"], "cache");
     check_usage_error(&["topology", "--root", "/nonexistent"], "not a directory");
@@ -130,8 +131,72 @@ fn compare_writes_what_it_prints() {
         .collect();
     assert_eq!(runtimes, ["quadrille", "tokio"]);
     assert_eq!(json[1]["ratio_to_tokio"], 1.0);
+    assert_eq!(json[1]["ratio_to_go"], Value::Null);
     assert_eq!(json[0]["repetitions"], 2);
     assert!(json[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn compare_of_threads_has_a_table_a_figure_and_says_who_had_fewer() {
+    let file = std::env::temp_dir().join(format!("quadrille-sleepers-{}.json", std::process::id()));
+    let args = [
+        "compare",
+        "thread_sleepers",
+        "--runtimes",
+        "threads,tokio",
+        "--reps",
+        "1",
+        "--quick",
+        "--json",
+    ];
+    let (status, stdout, stderr) = output(quadrille(&args).arg(&file));
+    let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    for expected in [
+        "100,000 threads sleep; ns to create each",
+        "resident bytes each",
+        "ns to wake and join each",
+        "median ratio to go",
+        "threads (333 threads)",
+        "not run: tokio has tasks only",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+    let metrics: Vec<_> = [0, 2, 4].map(|row| json[row]["metric"].clone()).to_vec();
+    assert_eq!(metrics, ["create_ns", "rss_bytes", "wake_join_ns"]);
+    assert_eq!(json[0]["workload"], "thread_sleepers");
+    assert_eq!(json[0]["scale"], "333 threads");
+    assert_eq!(json[0]["params"]["threads"], 333);
+}
+
+#[test]
+fn hackbench_runs_on_threads_of_quadrille() {
+    let args = [
+        "hackbench",
+        "-g",
+        "1",
+        "-f",
+        "3",
+        "-l",
+        "50",
+        "--threads",
+        "--channel",
+        "--runtime",
+        "quadrille,threads,may",
+    ];
+    let (status, stdout, _) = output(&mut quadrille(&args));
+    assert_eq!(status, Some(1), "may cannot:\n{stdout}");
+    for expected in [
+        "hackbench --threads: groups 1, 3 x 3 threads",
+        "quadrille (quadrille::sync::mpmc)",
+        "threads (std::sync::mpsc)",
+        "messages      450",
+        "not run: its channels have no bound",
+        "ratio to quadrille",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
 }
 
 #[test]

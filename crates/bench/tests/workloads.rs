@@ -8,7 +8,7 @@ use quadrille_bench::adapters::tokio::Tokio;
 use quadrille_bench::adapters::{Channel, Received, Runtime, Sent};
 use quadrille_bench::outcome::{Measured, Outcome, Stop};
 use quadrille_bench::run_one;
-use quadrille_bench::spec::{ChannelKind, Hackbench, RuntimeName, Spec, Transport, Workload};
+use quadrille_bench::spec::{Body, ChannelKind, Hackbench, RuntimeName, Spec, Transport, Workload};
 use quadrille_bench::workloads::hackbench;
 use quadrille_bench::workloads::wire::ChannelWire;
 
@@ -17,6 +17,14 @@ const RUNTIMES: [RuntimeName; 5] = [
     RuntimeName::QuadrilleBaseline,
     RuntimeName::Tokio,
     RuntimeName::Smol,
+    RuntimeName::Threads,
+];
+
+/// Those that have threads.
+const WITH_THREADS: [RuntimeName; 4] = [
+    RuntimeName::Quadrille,
+    RuntimeName::QuadrilleBaseline,
+    RuntimeName::May,
     RuntimeName::Threads,
 ];
 
@@ -34,11 +42,39 @@ fn hackbench(transport: Transport, capacity: usize, size: usize) -> Hackbench {
 fn run(workload: Workload, runtime: RuntimeName, channel: ChannelKind) -> Outcome {
     run_one::run(&Spec {
         workload,
+        body: Body::Tasks,
         runtime,
         channel,
         workers: 2,
         progress: false,
     })
+}
+
+fn run_threads(workload: Workload, runtime: RuntimeName) -> Outcome {
+    run_one::run(&Spec {
+        workload,
+        body: Body::Threads,
+        runtime,
+        channel: ChannelKind::Own,
+        workers: 2,
+        progress: false,
+    })
+}
+
+/// Runs the workload with threads on each runtime that has some.
+fn check_threads(workload: Workload, runtimes: &[RuntimeName], ops: u64) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for &runtime in runtimes {
+        match run_threads(workload, runtime) {
+            Outcome::Measured(measured) => {
+                assert_eq!(measured.ops, ops, "{workload:?} on {}", runtime.name());
+                assert!(measured.wall_ns > 0, "{workload:?} on {}", runtime.name());
+                all.push(measured);
+            }
+            other => panic!("threads: {workload:?} on {}: {other:?}", runtime.name()),
+        }
+    }
+    all
 }
 
 fn check(workload: Workload, ops: u64) {
@@ -120,6 +156,85 @@ fn ping_pong() {
 }
 
 #[test]
+fn skynet() {
+    check(Workload::Skynet { leaves: 1 }, 1);
+    check(Workload::Skynet { leaves: 100 }, 111);
+}
+
+#[test]
+fn threads_yield() {
+    let workload = Workload::Yield {
+        tasks: 10,
+        yields: 20,
+        rounds: 2,
+    };
+    for measured in check_threads(workload, &WITH_THREADS, 400) {
+        assert!(measured.counters["first_done_permille"] <= 1000, "{measured:?}");
+    }
+}
+
+#[test]
+fn threads_spawn_join() {
+    check_threads(Workload::SpawnJoin { tasks: 100, batch: 10 }, &WITH_THREADS, 100);
+}
+
+#[test]
+fn threads_ping_pong() {
+    for (pairs, round_trips, ops) in [(1, 50, 50), (20, 10, 200)] {
+        check_threads(Workload::PingPong { pairs, round_trips }, &WITH_THREADS, ops);
+    }
+}
+
+#[test]
+fn threads_skynet() {
+    check_threads(Workload::Skynet { leaves: 1 }, &WITH_THREADS, 1);
+    check_threads(Workload::Skynet { leaves: 100 }, &WITH_THREADS, 111);
+}
+
+#[test]
+fn threads_that_sleep_have_three_figures() {
+    let workload = Workload::Sleepers { threads: 200 };
+    for measured in check_threads(workload, &WITH_THREADS, 200) {
+        for metric in workload.metrics() {
+            let figure = measured.counter_per_op(metric.name());
+            // Memory may have been there before, as these runs share a process.
+            let least = if metric.name() == "rss_bytes" { 0.0 } else { 1.0 };
+            assert!(figure.is_some_and(|figure| figure >= least), "{metric:?}: {measured:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_hackbench() {
+    let bounded = [
+        RuntimeName::Quadrille,
+        RuntimeName::QuadrilleBaseline,
+        RuntimeName::Threads,
+    ];
+    for capacity in [1, 655] {
+        let workload = Workload::Hackbench(hackbench(Transport::Channel, capacity, 100));
+        check_threads(workload, &bounded, 720);
+    }
+}
+
+#[test]
+fn what_a_runtime_does_not_have_is_no_failure() {
+    let hackbench = Workload::Hackbench(hackbench(Transport::Channel, 1, 100));
+    let skynet = Workload::Skynet { leaves: 10 };
+    for (outcome, expected) in [
+        (run_threads(hackbench, RuntimeName::May), "no bound"),
+        (run_threads(skynet, RuntimeName::Tokio), "tasks only"),
+        (run_threads(skynet, RuntimeName::Smol), "tasks only"),
+        (run(skynet, RuntimeName::May, ChannelKind::None), "no tasks"),
+    ] {
+        match outcome {
+            Outcome::Unsupported(reason) => assert!(reason.contains(expected), "{reason}"),
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn fairness_finds_a_longest_wait() {
     let workloads = [
         Workload::Spin {
@@ -163,6 +278,18 @@ fn a_size_that_channels_do_not_have_is_a_failure() {
     match run(workload, RuntimeName::Tokio, ChannelKind::Shared) {
         Outcome::Failed(message) => assert!(message.contains("99"), "{message}"),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn threads_refuse_what_they_do_not_do() {
+    for workload in [
+        Workload::Hackbench(hackbench(Transport::Pipe, 1, 100)),
+        Workload::Hackbench(hackbench(Transport::Channel, 1, 99)),
+        Workload::SpawnRemote { tasks: 1, batch: 1 },
+    ] {
+        let outcome = run_threads(workload, RuntimeName::Threads);
+        assert!(matches!(outcome, Outcome::Failed(_)), "{workload:?}: {outcome:?}");
     }
 }
 

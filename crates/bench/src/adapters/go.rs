@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The files of the Go program.
-const SOURCE: [(&str, &str); 5] = [
+const SOURCE: [(&str, &str); 6] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),
     ("hackbench.go", include_str!("../../go/hackbench.go")),
     ("tasks.go", include_str!("../../go/tasks.go")),
+    ("threads.go", include_str!("../../go/threads.go")),
     ("fairness.go", include_str!("../../go/fairness.go")),
 ];
 

@@ -4,6 +4,8 @@
 //! traits ask for what a user of the runtime would write by hand: each adapter spawns, joins and yields in its runtime's
 //! natural way. Operating-system threads fit too: their tasks are threads, and waiting blocks them.
 //!
+//! Workloads of threads ask for [`blocking::ThreadRuntime`] and [`blocking::ThreadChannel`] instead.
+//!
 //! Go cannot be linked in; [`go`] builds and runs a program that does the same workloads.
 //!
 //! Runtimes are leaked on purpose: a run has its own process, and tearing a runtime down is no part of any workload.
@@ -17,14 +19,24 @@ use crate::outcome::{Counters, Stop};
 use crate::spec::Transport;
 
 pub mod async_channel;
+pub mod blocking;
 pub mod go;
+pub mod may;
 pub mod quadrille;
 pub mod smol;
 pub mod threads;
 pub mod tokio;
 
+/// A runtime that may count what it does.
+pub trait Counts {
+    /// What it has counted so far; empty if it counts nothing.
+    fn counters(&self) -> Counters {
+        Counters::new()
+    }
+}
+
 /// A runtime that has been started.
-pub trait Runtime: Copy + Send + Sync + 'static {
+pub trait Runtime: Counts + Copy + Send + Sync + 'static {
     /// Resolves to what the task returned; dropping it need not leave the task running.
     type Join<T: Send + 'static>: Future<Output = T> + Send + 'static;
 
@@ -41,11 +53,6 @@ pub trait Runtime: Copy + Send + Sync + 'static {
 
     /// Lets the other ready tasks run first.
     fn yield_now() -> impl Future<Output = ()> + Send;
-
-    /// What the runtime has counted so far; empty if it counts nothing.
-    fn counters(self) -> Counters {
-        Counters::new()
-    }
 
     /// Runs `future` as a task and blocks the calling thread, which is no worker, until it is done.
     ///

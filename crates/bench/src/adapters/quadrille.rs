@@ -1,16 +1,18 @@
-//! quadrille: the runtime of this workspace, its channel, its pipes and sockets, its counters.
+//! quadrille: the runtime of this workspace, its tasks and user-level threads, its channel, its pipes and sockets, its counters.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use quadrille::JoinHandle;
 use quadrille::net::{PipeReader, PipeWriter, UnixStream, pipe};
 use quadrille::policy::Config;
 use quadrille::sync::mpmc;
+use quadrille::thread::{self, Thread};
+use quadrille::{JoinHandle, Wait as _};
 
-use super::{Channel, Received, Runtime, Sent, Streams, stream_failed};
+use super::blocking::{ThreadChannel, ThreadRuntime, ended, spawn_failed};
+use super::{Channel, Counts, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::{Counters, Stop};
 use crate::spec::{RuntimeName, Transport};
 
@@ -57,6 +59,20 @@ impl<T> Future for Join<T> {
     }
 }
 
+impl Counts for Quadrille {
+    fn counters(&self) -> Counters {
+        let metrics = self.0.metrics();
+        let mut counters: Counters = metrics
+            .total()
+            .iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect();
+        counters.insert("foreign_wakes".to_owned(), metrics.foreign_wakes);
+        counters.insert("foreign_unparks".to_owned(), metrics.foreign_unparks);
+        counters
+    }
+}
+
 impl Runtime for Quadrille {
     type Join<T: Send + 'static> = Join<T>;
 
@@ -78,18 +94,6 @@ impl Runtime for Quadrille {
     fn yield_now() -> impl Future<Output = ()> + Send {
         quadrille::task::yield_now()
     }
-
-    fn counters(self) -> Counters {
-        let metrics = self.0.metrics();
-        let mut counters: Counters = metrics
-            .total()
-            .iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect();
-        counters.insert("foreign_wakes".to_owned(), metrics.foreign_wakes);
-        counters.insert("foreign_unparks".to_owned(), metrics.foreign_unparks);
-        counters
-    }
 }
 
 /// `quadrille::sync::mpmc`.
@@ -110,6 +114,69 @@ impl Channel for Mpmc {
 
     fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         receiver.recv()
+    }
+}
+
+impl ThreadRuntime for Quadrille {
+    type Join<T: Send + 'static> = thread::JoinHandle<T>;
+    type Thread = Thread;
+
+    fn spawn<F, T>(self, body: F) -> io::Result<thread::JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        thread::Builder::new().spawn(body)
+    }
+
+    fn join<T: Send + 'static>(join: thread::JoinHandle<T>) -> T {
+        join.join().expect("a thread of the workload panicked")
+    }
+
+    fn thread<T: Send + 'static>(join: &thread::JoinHandle<T>) -> &Thread {
+        join.thread()
+    }
+
+    fn yield_now() {
+        thread::yield_now();
+    }
+
+    fn current() -> Thread {
+        thread::current()
+    }
+
+    fn park() {
+        thread::park();
+    }
+
+    fn unpark(thread: &Thread) {
+        thread.unpark();
+    }
+
+    fn run<F, T>(self, body: F) -> Result<T, Stop>
+    where
+        F: FnOnce() -> Result<T, Stop> + Send + 'static,
+        T: Send + 'static,
+    {
+        let root = thread::Builder::new().spawn_on(body, self.0.handle());
+        ended(root.map_err(|error| spawn_failed(&error))?.join())
+    }
+}
+
+impl ThreadChannel for Mpmc {
+    type Sender<T: Send + 'static> = mpmc::Sender<T>;
+    type Receiver<T: Send + 'static> = mpmc::Receiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (mpmc::Sender<T>, mpmc::Receiver<T>) {
+        mpmc::bounded(capacity)
+    }
+
+    fn send<T: Send + 'static>(sender: &mpmc::Sender<T>, value: T) -> Result<(), Stop> {
+        sender.send(value).wait().sent()
+    }
+
+    fn recv<T: Send + 'static>(receiver: &mut mpmc::Receiver<T>) -> Option<T> {
+        receiver.recv().wait().value()
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use async_executor::{Executor, StaticExecutor, Task};
 use async_io::Async;
 
-use super::{Runtime, Streams, stream_failed};
+use super::{Counts, Runtime, Streams, stream_failed};
 use crate::outcome::Stop;
 use crate::spec::Transport;
 
@@ -47,6 +47,8 @@ impl Smol {
         Ok(Self(executor))
     }
 }
+
+impl Counts for Smol {}
 
 impl Runtime for Smol {
     type Join<T: Send + 'static> = Task<T>;

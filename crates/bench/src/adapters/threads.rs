@@ -1,7 +1,8 @@
 //! Operating-system threads: a task is a thread, and waiting blocks it.
 //!
 //! The futures of the workload run under `block_on` on their thread; what std does blocking (join, its channel, pipes) is
-//! a future that blocks in its first poll. That is sound here because nothing else shares the thread.
+//! a future that blocks in its first poll. That is sound here because nothing else shares the thread. Workloads of threads are
+//! std's without that.
 
 use std::future::{self, Future};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -9,11 +10,12 @@ use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::task::{Context, Poll};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 
 use futures_lite::future::block_on;
 
-use super::{Channel, Received, Runtime, Sent, Streams, stream_failed};
+use super::blocking::{ThreadChannel, ThreadRuntime, ended, spawn_failed};
+use super::{Channel, Counts, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::Stop;
 use crate::spec::Transport;
 
@@ -33,6 +35,8 @@ impl<T> Future for Join<T> {
         Poll::Ready(thread.join().expect("a thread of the workload panicked"))
     }
 }
+
+impl Counts for Threads {}
 
 impl Runtime for Threads {
     type Join<T: Send + 'static> = Join<T>;
@@ -76,6 +80,69 @@ impl Channel for SyncChannel {
 
     fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
         future::ready(receiver.recv())
+    }
+}
+
+impl ThreadRuntime for Threads {
+    type Join<T: Send + 'static> = JoinHandle<T>;
+    type Thread = Thread;
+
+    fn spawn<F, T>(self, body: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        thread::Builder::new().spawn(body)
+    }
+
+    fn join<T: Send + 'static>(join: JoinHandle<T>) -> T {
+        join.join().expect("a thread of the workload panicked")
+    }
+
+    fn thread<T: Send + 'static>(join: &JoinHandle<T>) -> &Thread {
+        join.thread()
+    }
+
+    fn yield_now() {
+        thread::yield_now();
+    }
+
+    fn current() -> Thread {
+        thread::current()
+    }
+
+    fn park() {
+        thread::park();
+    }
+
+    fn unpark(thread: &Thread) {
+        thread.unpark();
+    }
+
+    fn run<F, T>(self, body: F) -> Result<T, Stop>
+    where
+        F: FnOnce() -> Result<T, Stop> + Send + 'static,
+        T: Send + 'static,
+    {
+        let root = ThreadRuntime::spawn(self, body).map_err(|error| spawn_failed(&error))?;
+        ended(root.join())
+    }
+}
+
+impl ThreadChannel for SyncChannel {
+    type Sender<T: Send + 'static> = mpsc::SyncSender<T>;
+    type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (mpsc::SyncSender<T>, mpsc::Receiver<T>) {
+        mpsc::sync_channel(capacity)
+    }
+
+    fn send<T: Send + 'static>(sender: &mpsc::SyncSender<T>, value: T) -> Result<(), Stop> {
+        sender.send(value).sent()
+    }
+
+    fn recv<T: Send + 'static>(receiver: &mut mpsc::Receiver<T>) -> Option<T> {
+        receiver.recv().value()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Channel, Received, Runtime, Sent, Streams, stream_failed};
+use super::{Channel, Counts, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::Stop;
 use crate::spec::Transport;
 
@@ -47,6 +47,8 @@ impl<T> Future for Join<T> {
             .map(|result| result.expect("a task of the workload panicked"))
     }
 }
+
+impl Counts for Tokio {}
 
 impl Runtime for Tokio {
     type Join<T: Send + 'static> = Join<T>;

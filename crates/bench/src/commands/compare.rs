@@ -13,7 +13,7 @@ use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
 use crate::outcome::Outcome;
 use crate::report::{Row, Summary, channel_name, conditions, summaries, table, title};
-use crate::spec::{Metric, Workload};
+use crate::spec::{Body, Metric, Workload};
 
 /// Repetitions unless told otherwise, of figures that are medians.
 const REPS: usize = 7;
@@ -24,24 +24,35 @@ const REPS_LONGEST_WAIT: usize = 10;
 /// A workload, and who runs it how often.
 struct Block {
     workload: Workload,
+    body: Body,
     rows: Vec<Row>,
     reps: usize,
 }
 
 impl Block {
-    fn new(workload: Workload, args: &CompareArgs, workers: usize) -> Self {
-        let reps = args.reps.unwrap_or(match workload.metric() {
-            Metric::PerOperation => REPS,
-            Metric::LongestWait => REPS_LONGEST_WAIT,
+    fn new(workload: Workload, body: Body, args: &CompareArgs, workers: usize) -> Self {
+        let reps = args.reps.unwrap_or(match workload.metrics() {
+            [Metric::LongestWait] => REPS_LONGEST_WAIT,
+            _ => REPS,
         });
-        let rows = rows(workload, &args.runtimes, workers, args.quick)
+        let runtimes = if args.runtimes.is_empty() {
+            body.runtimes()
+        } else {
+            &args.runtimes
+        };
+        let rows = rows(workload, body, runtimes, workers, args.quick)
             .into_iter()
             .map(|spec| Row {
                 spec,
                 outcomes: Vec::new(),
             })
             .collect();
-        Self { workload, rows, reps }
+        Self {
+            workload,
+            body,
+            rows,
+            reps,
+        }
     }
 }
 
@@ -62,8 +73,8 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     };
     let mut blocks: Vec<Block> = names
         .iter()
-        .flat_map(|name| name.workloads())
-        .map(|workload| Block::new(workload, args, workers))
+        .flat_map(|name| name.workloads().into_iter().map(|workload| (workload, name.body())))
+        .map(|(workload, body)| Block::new(workload, body, args, workers))
         .collect();
 
     writeln!(out, "{}", conditions(workers))?;
@@ -72,12 +83,15 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     let mut all: Vec<Summary> = Vec::new();
     for block in &mut blocks {
         repeat(&mut block.rows, block.reps, &launcher, &bar);
-        let reduced = summaries(&block.rows);
-        let (title, table) = (title(&block.workload), table(&reduced));
-        bar.suspend(|| {
-            write!(out, "\n{title} ({} runs each, interleaved)\n{table}", block.reps).and_then(|()| out.flush())
-        })?;
-        all.extend(reduced);
+        for &metric in block.workload.metrics() {
+            let reduced = summaries(&block.workload, &block.rows, metric);
+            let title = title(&block.workload, block.body, metric);
+            let table = table(&reduced, block.body);
+            bar.suspend(|| {
+                write!(out, "\n{title} ({} runs each, interleaved)\n{table}", block.reps).and_then(|()| out.flush())
+            })?;
+            all.extend(reduced);
+        }
         // Rewritten after each block, so that an interrupted comparison leaves what it has.
         if let Some(file) = &mut json {
             write_json(file, &all)?;
@@ -97,7 +111,7 @@ fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar)
             let spec = row.spec;
             bar.set_message(format!(
                 "{} {} {}",
-                spec.workload.name(),
+                spec.workload.name(spec.body),
                 spec.runtime.name(),
                 channel_name(&spec)
             ));

@@ -9,7 +9,7 @@ use crate::child::Launcher;
 use crate::cli::{HackbenchArgs, default_workers};
 use crate::outcome::{Measured, Outcome};
 use crate::report::{channel_name, conditions, title};
-use crate::spec::{ChannelKind, Family, RuntimeName, Spec, Transport, Workload};
+use crate::spec::{Body, ChannelKind, Family, Metric, RuntimeName, Spec, Transport, Workload};
 use crate::table::{Table, figure, thousands};
 
 /// Steps of the progress bar.
@@ -23,16 +23,18 @@ pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
     let params = args.params().map_err(Error::Usage)?;
     let workers = args.workers.unwrap_or_else(default_workers);
     let launcher = Launcher::new(std::env::current_exe()?, None);
-    let workload = Workload::Hackbench(params);
-    writeln!(out, "{}\n{}", conditions(workers), title(&workload))?;
+    let (workload, body) = (Workload::Hackbench(params), args.body());
+    let title = title(&workload, body, Metric::PerOperation);
+    writeln!(out, "{}\n{title}", conditions(workers))?;
 
     let mut results: Vec<(RuntimeName, f64)> = Vec::new();
     let mut failed = false;
     for &runtime in &args.runtimes {
         let spec = Spec {
             workload,
+            body,
             runtime,
-            channel: channel(runtime, params.transport, args.own_channel),
+            channel: channel(runtime, params.transport, args.own_channel || body == Body::Threads),
             workers: runtime.workers(workers),
             progress: true,
         };
@@ -54,7 +56,7 @@ pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
         }
         out.flush()?;
     }
-    print_ratios(out, &results)?;
+    print_ratios(out, &results, body.base())?;
     if failed { Err(Error::Failed) } else { Ok(()) }
 }
 
@@ -152,12 +154,9 @@ fn moves(measured: &Measured) -> Table {
     table
 }
 
-/// Ratios to tokio if it ran, else to the first.
-fn print_ratios(out: &mut dyn Write, results: &[(RuntimeName, f64)]) -> Result<(), Error> {
-    let base = results
-        .iter()
-        .find(|(runtime, _)| *runtime == RuntimeName::Tokio)
-        .or(results.first());
+/// Ratios to `base` if it ran, else to the first.
+fn print_ratios(out: &mut dyn Write, results: &[(RuntimeName, f64)], base: RuntimeName) -> Result<(), Error> {
+    let base = results.iter().find(|(runtime, _)| *runtime == base).or(results.first());
     let Some((base_name, base)) = base.filter(|_| results.len() > 1) else {
         return Ok(());
     };

@@ -71,17 +71,23 @@ pub async fn run<R: Runtime, W: Wire>(
     }
     let measured = meter.stop(&runtime, params.messages());
     first_failure?;
-    if received != params.messages() {
-        return Err(Stop::failed(format!(
+    check_count(received, &params).map(|()| measured)
+}
+
+/// Compares the number of messages that were received with those that were sent.
+pub(super) fn check_count(received: u64, params: &Hackbench) -> Result<(), Stop> {
+    if received == params.messages() {
+        Ok(())
+    } else {
+        Err(Stop::failed(format!(
             "{received} messages received, {} sent",
             params.messages()
-        )));
+        )))
     }
-    Ok(measured)
 }
 
 /// The stamp of a sender's loop.
-fn stamp(index: usize) -> u8 {
+pub(super) fn stamp(index: usize) -> u8 {
     u8::try_from(index % 251).expect("below 251")
 }
 
@@ -110,13 +116,19 @@ async fn receive<W: Wire>(mut receiver: W::Receiver, params: Hackbench, gate: Ga
     for _ in 0..count {
         sum += u64::from(W::receive(&mut receiver).await?);
     }
+    check_sum(sum, &params).map(|()| count)
+}
+
+/// Compares the sum of the stamps of one receiver's messages with what was sent to it.
+pub(super) fn check_sum(sum: u64, params: &Hackbench) -> Result<(), Stop> {
     let expected = (0..params.loops).map(|index| u64::from(stamp(index))).sum::<u64>() * params.fds as u64;
     let torn = params.transport != Transport::Channel && params.size > PIPE_BUF;
     if sum == expected || torn {
-        Ok(count)
+        Ok(())
     } else {
         Err(Stop::failed(format!(
-            "a receiver's {count} messages sum up to {sum}, not {expected}"
+            "a receiver's {} messages sum up to {sum}, not {expected}",
+            params.messages_per_receiver()
         )))
     }
 }

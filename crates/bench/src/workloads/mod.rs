@@ -2,14 +2,16 @@
 //!
 //! A workload's function runs inside a task, sets everything up, measures its timed part with a
 //! [`Meter`](crate::meter::Meter) and returns the figures, or a [`Stop`](crate::outcome::Stop) that says what was wrong.
-//! They follow the programs they are named after, so that their results compare.
+//! Workloads of threads ([`threads`]) do the same in blocking style. All follow the programs they are named after, so that their results compare.
 
 pub mod fairness;
 pub mod gate;
 pub mod hackbench;
 pub mod ping_pong;
 pub mod progress;
+pub mod skynet;
 pub mod spawn_join;
 pub mod spawn_remote;
+pub mod threads;
 pub mod wire;
 pub mod yields;

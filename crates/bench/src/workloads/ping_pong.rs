@@ -44,12 +44,7 @@ async fn ping<C: Channel>(
     let mut number = 0;
     for trip in 0..round_trips {
         C::send(&there, number).await.sent()?;
-        number = match C::recv(&mut back).await.value() {
-            Some(answer) if answer == trip + 1 => answer,
-            answer => {
-                return Err(Stop::failed(format!("round trip {trip} answered {answer:?}")));
-            }
-        };
+        number = check(trip, C::recv(&mut back).await.value())?;
     }
     Ok(())
 }
@@ -63,9 +58,22 @@ async fn pong<C: Channel>(
     gate.pass().await;
     for trip in 0..round_trips {
         let Some(number) = C::recv(&mut there).await.value() else {
-            return Err(Stop::failed(format!("the asker left after {trip} round trips")));
+            return Err(left_early(trip));
         };
         C::send(&back, number + 1).await.sent()?;
     }
     Ok(())
+}
+
+/// The number that came back from a round trip, if it is right.
+pub(super) fn check(trip: u64, answer: Option<u64>) -> Result<u64, Stop> {
+    match answer {
+        Some(answer) if answer == trip + 1 => Ok(answer),
+        answer => Err(Stop::failed(format!("round trip {trip} answered {answer:?}"))),
+    }
+}
+
+/// The failure of the one who answers.
+pub(super) fn left_early(trip: u64) -> Stop {
+    Stop::failed(format!("the asker left after {trip} round trips"))
 }

@@ -24,9 +24,14 @@ pub async fn run<R: Runtime>(runtime: R, tasks: usize, batch: usize) -> Result<M
         }
     }
     let measured = meter.stop(&runtime, (batches * batch) as u64);
+    check(sum, batches, batch).map(|()| measured)
+}
+
+/// Compares the sum of all results with what it must be: the indices in each batch.
+pub(super) fn check(sum: u64, batches: usize, batch: usize) -> Result<(), Stop> {
     let expected = (0..batch as u64).sum::<u64>() * batches as u64;
     if sum == expected {
-        Ok(measured)
+        Ok(())
     } else {
         Err(Stop::failed(format!(
             "the tasks' results sum up to {sum}, not {expected}"

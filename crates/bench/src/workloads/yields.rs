@@ -16,18 +16,14 @@ use crate::workloads::gate::{Gate, gate};
 /// # Errors
 /// [`Stop::Failed`] if the number of yields is wrong.
 pub async fn run<R: Runtime>(runtime: R, tasks: usize, yields: usize, rounds: usize) -> Result<Measured, Stop> {
-    let mut total = Measured::default();
-    let mut first_done = 1000;
+    let mut total = Total::default();
     for _ in 0..rounds {
-        let (measured, permille) = round(runtime, tasks, yields).await?;
-        first_done = first_done.min(permille);
-        add(&mut total, measured);
+        total.add(round(runtime, tasks, yields).await?);
     }
-    total.counters.insert("first_done_permille".to_owned(), first_done);
-    Ok(total)
+    Ok(total.finish())
 }
 
-async fn round<R: Runtime>(runtime: R, tasks: usize, yields: usize) -> Result<(Measured, u64), Stop> {
+async fn round<R: Runtime>(runtime: R, tasks: usize, yields: usize) -> Result<Round, Stop> {
     let (opener, gate) = gate();
     let joins: Vec<_> = (0..tasks)
         .map(|_| runtime.spawn(task::<R>(yields, gate.clone())))
@@ -38,23 +34,12 @@ async fn round<R: Runtime>(runtime: R, tasks: usize, yields: usize) -> Result<(M
     let meter = Meter::start(&runtime);
     let start = Instant::now();
     opener.open();
-    let mut done = 0;
-    let mut first = Duration::MAX;
+    let mut ends = Ends::since(start);
     for join in joins {
-        let (count, end) = join.await;
-        done += count;
-        first = first.min(end.saturating_duration_since(start));
+        ends.add(join.await);
     }
     let all = start.elapsed();
-    let measured = meter.stop(&runtime, (tasks * yields) as u64);
-    if done != tasks * yields {
-        return Err(Stop::failed(format!(
-            "{done} yields were made, {} asked for",
-            tasks * yields
-        )));
-    }
-    let permille = first.as_nanos() * 1000 / all.as_nanos().max(1);
-    Ok((measured, u64::try_from(permille).unwrap_or(1000)))
+    ends.round(all, meter.stop(&runtime, (tasks * yields) as u64))
 }
 
 async fn task<R: Runtime>(yields: usize, gate: Gate) -> (usize, Instant) {
@@ -67,14 +52,82 @@ async fn task<R: Runtime>(yields: usize, gate: Gate) -> (usize, Instant) {
     (done, Instant::now())
 }
 
-fn add(total: &mut Measured, part: Measured) {
-    total.ops += part.ops;
-    total.wall_ns += part.wall_ns;
-    total.user_ns += part.user_ns;
-    total.sys_ns += part.sys_ns;
-    total.vcsw += part.vcsw;
-    total.ivcsw += part.ivcsw;
-    for (name, count) in part.counters {
-        *total.counters.entry(name).or_default() += count;
+/// What the tasks, or threads, of a round come to: how many yields each has made, and when it was done.
+pub(super) struct Ends {
+    start: Instant,
+    done: usize,
+    first: Duration,
+}
+
+impl Ends {
+    pub(super) fn since(start: Instant) -> Self {
+        Self {
+            start,
+            done: 0,
+            first: Duration::MAX,
+        }
+    }
+
+    pub(super) fn add(&mut self, (done, end): (usize, Instant)) {
+        self.done += done;
+        self.first = self.first.min(end.saturating_duration_since(self.start));
+    }
+
+    /// The round, which took `all`, if no yield is missing.
+    pub(super) fn round(self, all: Duration, measured: Measured) -> Result<Round, Stop> {
+        if self.done as u64 != measured.ops {
+            return Err(Stop::failed(format!(
+                "{} yields were made, {} asked for",
+                self.done, measured.ops
+            )));
+        }
+        let permille = self.first.as_nanos() * 1000 / all.as_nanos().max(1);
+        Ok(Round {
+            measured,
+            first_done_permille: u64::try_from(permille).unwrap_or(1000),
+        })
+    }
+}
+
+/// One round.
+pub(super) struct Round {
+    measured: Measured,
+    first_done_permille: u64,
+}
+
+/// All rounds.
+pub(super) struct Total {
+    measured: Measured,
+    first_done_permille: u64,
+}
+
+impl Default for Total {
+    fn default() -> Self {
+        Self {
+            measured: Measured::default(),
+            first_done_permille: 1000,
+        }
+    }
+}
+
+impl Total {
+    pub(super) fn add(&mut self, round: Round) {
+        self.first_done_permille = self.first_done_permille.min(round.first_done_permille);
+        let (total, part) = (&mut self.measured, round.measured);
+        total.ops += part.ops;
+        total.wall_ns += part.wall_ns;
+        total.user_ns += part.user_ns;
+        total.sys_ns += part.sys_ns;
+        total.vcsw += part.vcsw;
+        total.ivcsw += part.ivcsw;
+        for (name, count) in part.counters {
+            *total.counters.entry(name).or_default() += count;
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Measured {
+        let name = "first_done_permille".to_owned();
+        self.measured.counters.insert(name, self.first_done_permille);
+        self.measured
     }
 }

@@ -1,140 +1,11 @@
-//! What one run is: a workload with its parameters, a runtime, a kind of channel and a number of workers.
-//!
-//! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
-//! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
+//! What is done: a workload with its parameters.
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The runtimes that can be asked for by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum RuntimeName {
-    /// quadrille as it comes.
-    Quadrille,
-    /// quadrille with one worker.
-    #[serde(rename = "quadrille-1w")]
-    #[value(name = "quadrille-1w")]
-    Quadrille1w,
-    /// quadrille with every policy off: plain work stealing.
-    QuadrilleBaseline,
-    /// quadrille in a program with mimalloc.
-    QuadrilleMimalloc,
-    /// tokio's multi-threaded runtime; the base of every ratio.
-    Tokio,
-    /// tokio with one worker.
-    #[serde(rename = "tokio-1w")]
-    #[value(name = "tokio-1w")]
-    Tokio1w,
-    /// tokio in a program with mimalloc.
-    TokioMimalloc,
-    /// smol's executor (async-executor), run by one thread a worker.
-    Smol,
-    /// smol's executor, run by one thread.
-    #[serde(rename = "smol-1w")]
-    #[value(name = "smol-1w")]
-    Smol1w,
-    /// A Go program; needs `go` when it is first used.
-    Go,
-    /// The Go program with GOMAXPROCS=1.
-    #[serde(rename = "go-1w")]
-    #[value(name = "go-1w")]
-    Go1w,
-    /// One operating-system thread a task.
-    Threads,
-}
+use super::Body;
 
-/// The program behind a [`RuntimeName`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// The runtime of this workspace.
-    Quadrille,
-    /// tokio.
-    Tokio,
-    /// async-executor.
-    Smol,
-    /// The Go program.
-    Go,
-    /// `std::thread`.
-    Threads,
-}
-
-impl RuntimeName {
-    /// The program that runs it.
-    #[must_use]
-    pub fn family(self) -> Family {
-        match self {
-            Self::Quadrille | Self::Quadrille1w | Self::QuadrilleBaseline | Self::QuadrilleMimalloc => {
-                Family::Quadrille
-            }
-            Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
-            Self::Smol | Self::Smol1w => Family::Smol,
-            Self::Go | Self::Go1w => Family::Go,
-            Self::Threads => Family::Threads,
-        }
-    }
-
-    /// The number of workers it gets when `workers` were asked for: one for the `-1w` names.
-    #[must_use]
-    pub fn workers(self, workers: usize) -> usize {
-        match self {
-            Self::Quadrille1w | Self::Tokio1w | Self::Smol1w | Self::Go1w => 1,
-            _ => workers,
-        }
-    }
-
-    /// Whether it runs in the program with mimalloc.
-    #[must_use]
-    pub fn uses_mimalloc(self) -> bool {
-        matches!(self, Self::QuadrilleMimalloc | Self::TokioMimalloc)
-    }
-
-    /// The name as it is typed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Quadrille => "quadrille",
-            Self::Quadrille1w => "quadrille-1w",
-            Self::QuadrilleBaseline => "quadrille-baseline",
-            Self::QuadrilleMimalloc => "quadrille-mimalloc",
-            Self::TokioMimalloc => "tokio-mimalloc",
-            Self::Tokio => "tokio",
-            Self::Tokio1w => "tokio-1w",
-            Self::Smol => "smol",
-            Self::Smol1w => "smol-1w",
-            Self::Go => "go",
-            Self::Go1w => "go-1w",
-            Self::Threads => "threads",
-        }
-    }
-}
-
-/// Which channel carries the messages of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChannelKind {
-    /// The workload sends no messages, or not through a channel.
-    None,
-    /// async-channel, the same crate for every Rust runtime.
-    Shared,
-    /// The best one the runtime brings itself.
-    Own,
-}
-
-impl ChannelKind {
-    /// The name of the channel that `family` uses for this kind.
-    #[must_use]
-    pub fn name(self, family: Family) -> &'static str {
-        match (self, family) {
-            (Self::None, _) => "-",
-            (Self::Shared, _) | (Self::Own, Family::Smol) => "async-channel",
-            (Self::Own, Family::Quadrille) => "quadrille::sync::mpmc",
-            (Self::Own, Family::Tokio) => "tokio::sync::mpsc",
-            (Self::Own, Family::Go) => "chan",
-            (Self::Own, Family::Threads) => "std::sync::mpsc",
-        }
-    }
-}
+/// How much of the work is done once before the measurement: one part in this many.
+const WARM_UP_DIVISOR: usize = 8;
 
 /// What hackbench sends its messages through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +50,7 @@ impl Hackbench {
     }
 }
 
-/// A workload and its parameters.
+/// A workload and its parameters. Where it says tasks, its body says whether they are tasks or threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Workload {
@@ -215,6 +86,16 @@ pub enum Workload {
         /// Round trips a pair.
         round_trips: usize,
     },
+    /// A tree of tasks: each but a leaf spawns ten and adds up their results; an operation is a task.
+    Skynet {
+        /// Leaves, a power of ten.
+        leaves: usize,
+    },
+    /// Threads that are made, park, are all woken and joined; an operation is a thread.
+    Sleepers {
+        /// Threads.
+        threads: usize,
+    },
     /// One task wakes others and then spins without yielding; the result is the longest wait of any other task.
     Spin {
         /// How long the task spins, in microseconds.
@@ -237,22 +118,62 @@ pub enum Workload {
     },
 }
 
-/// What the figure of a workload is.
+/// What a figure of a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Nanoseconds an operation.
     PerOperation,
     /// The longest wait, in nanoseconds.
     LongestWait,
+    /// Nanoseconds from the first spawn until all have begun, for each thread.
+    CreateEach,
+    /// Bytes by which the process has grown in memory when all sleep, for each thread.
+    MemoryEach,
+    /// Nanoseconds from the first wake-up until all are joined, for each thread.
+    WakeJoinEach,
+}
+
+impl Metric {
+    /// Its name in JSON, and in the counters of a run if it is not what the run itself is timed by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerOperation => "ns_per_op",
+            Self::LongestWait => "longest_wait_ns",
+            Self::CreateEach => "create_ns",
+            Self::MemoryEach => "rss_bytes",
+            Self::WakeJoinEach => "wake_join_ns",
+        }
+    }
 }
 
 impl Workload {
-    /// What its figure is.
+    /// What its figures are; a table each.
     #[must_use]
-    pub fn metric(&self) -> Metric {
+    pub fn metrics(&self) -> &'static [Metric] {
         match self {
-            Self::Spin { .. } | Self::Closed { .. } => Metric::LongestWait,
-            _ => Metric::PerOperation,
+            Self::Spin { .. } | Self::Closed { .. } => &[Metric::LongestWait],
+            Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
+            _ => &[Metric::PerOperation],
+        }
+    }
+
+    /// The part of it that is done once before the measurement; nothing for a workload that is about the first time.
+    #[must_use]
+    pub fn warm_up(self) -> Option<Self> {
+        match self {
+            Self::Sleepers { .. } => None,
+            _ => Some(self.shortened(WARM_UP_DIVISOR)),
+        }
+    }
+
+    /// How many there are of what shortening makes fewer, though it is the question: a row that differs must say so.
+    #[must_use]
+    pub fn scale(&self) -> Option<(usize, &'static str)> {
+        match *self {
+            Self::Skynet { leaves } => Some((leaves, "leaves")),
+            Self::Sleepers { threads } => Some((threads, "threads")),
+            _ => None,
         }
     }
 
@@ -298,6 +219,10 @@ impl Workload {
                 pairs,
                 round_trips: part(round_trips),
             },
+            Self::Skynet { leaves } => Self::Skynet {
+                leaves: fewer_leaves(leaves, divisor),
+            },
+            Self::Sleepers { threads } => Self::Sleepers { threads: part(threads) },
             Self::Spin {
                 spin_us,
                 woken,
@@ -323,16 +248,23 @@ impl Workload {
 
     /// Its name in reports.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Hackbench(_) => "hackbench",
-            Self::SpawnJoin { .. } => "spawn_join",
-            Self::SpawnRemote { batch: 1, .. } => "spawn_remote1",
-            Self::SpawnRemote { .. } => "spawn_remote",
-            Self::Yield { .. } => "yield",
-            Self::PingPong { .. } => "ping_pong",
-            Self::Spin { .. } => "fairness_spin",
-            Self::Closed { .. } => "fairness_closed",
+    pub fn name(&self, body: Body) -> &'static str {
+        match (self, body) {
+            (Self::Hackbench(_), Body::Tasks) => "hackbench",
+            (Self::Hackbench(_), Body::Threads) => "thread_hackbench",
+            (Self::SpawnJoin { .. }, Body::Tasks) => "spawn_join",
+            (Self::SpawnJoin { .. }, Body::Threads) => "thread_spawn_join",
+            (Self::SpawnRemote { batch: 1, .. }, _) => "spawn_remote1",
+            (Self::SpawnRemote { .. }, _) => "spawn_remote",
+            (Self::Yield { .. }, Body::Tasks) => "yield",
+            (Self::Yield { .. }, Body::Threads) => "thread_yield",
+            (Self::PingPong { .. }, Body::Tasks) => "ping_pong",
+            (Self::PingPong { .. }, Body::Threads) => "thread_ping_pong",
+            (Self::Skynet { .. }, Body::Tasks) => "skynet",
+            (Self::Skynet { .. }, Body::Threads) => "thread_skynet",
+            (Self::Sleepers { .. }, _) => "thread_sleepers",
+            (Self::Spin { .. }, _) => "fairness_spin",
+            (Self::Closed { .. }, _) => "fairness_closed",
         }
     }
 
@@ -350,20 +282,15 @@ impl Workload {
     }
 }
 
-/// One run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
-    /// What is done.
-    pub workload: Workload,
-    /// Who does it.
-    pub runtime: RuntimeName,
-    /// What carries the messages.
-    pub channel: ChannelKind,
-    /// Worker threads, already adjusted for the `-1w` names; threads ignore it.
-    pub workers: usize,
-    /// Whether the child reports its progress on stderr, a fraction a line.
-    #[serde(default)]
-    pub progress: bool,
+/// The power of ten that is about `leaves / divisor`: a tenth for each power of ten that the divisor has begun.
+fn fewer_leaves(leaves: usize, divisor: usize) -> usize {
+    let mut leaves = leaves;
+    let mut divisor = divisor;
+    while divisor > 1 && leaves > 1 {
+        leaves /= 10;
+        divisor = divisor.div_ceil(10);
+    }
+    leaves
 }
 
 #[cfg(test)]
@@ -383,34 +310,6 @@ mod tests {
     fn messages_are_groups_times_fds_squared_times_loops() {
         assert_eq!(HACKBENCH.messages_per_receiver(), 15);
         assert_eq!(HACKBENCH.messages(), 90);
-    }
-
-    #[test]
-    fn spec_round_trips_through_json() {
-        for workload in [
-            Workload::Hackbench(HACKBENCH),
-            Workload::SpawnRemote { tasks: 10, batch: 1 },
-            Workload::Closed {
-                tasks: 16,
-                work_us: 20,
-                turns: 7,
-                via_channel: true,
-            },
-        ] {
-            for runtime in RuntimeName::value_variants() {
-                let spec = Spec {
-                    workload,
-                    runtime: *runtime,
-                    channel: ChannelKind::Own,
-                    workers: 2,
-                    progress: false,
-                };
-                let json = serde_json::to_string(&spec).unwrap();
-                assert!(json.contains(&format!("\"{}\"", runtime.name())), "{json}");
-                assert_eq!(serde_json::from_str::<Spec>(&json).unwrap(), spec);
-                assert_eq!(runtime.to_possible_value().unwrap().get_name(), runtime.name());
-            }
-        }
     }
 
     #[test]
@@ -460,5 +359,13 @@ mod tests {
                 round_trips: 1
             }
         );
+    }
+
+    #[test]
+    fn a_tree_is_shortened_by_whole_levels() {
+        for (divisor, leaves) in [(1, 1000), (6, 100), (10, 100), (11, 10), (600, 1), (100_000, 1)] {
+            let shortened = Workload::Skynet { leaves: 1000 }.shortened(divisor);
+            assert_eq!(shortened, Workload::Skynet { leaves }, "{divisor}");
+        }
     }
 }

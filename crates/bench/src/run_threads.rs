@@ -1,0 +1,89 @@
+//! Runs a description whose body is threads: what [`run_one`](crate::run_one) is for tasks.
+
+use crate::adapters::blocking::{ThreadChannel, ThreadRuntime};
+use crate::adapters::may::{May, MayMpsc};
+use crate::adapters::quadrille::{Mpmc, Quadrille};
+use crate::adapters::threads::{SyncChannel, Threads};
+use crate::outcome::{Measured, Stop};
+use crate::run_one::CHANNEL_SIZES;
+use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
+use crate::workloads::threads::{hackbench, ping_pong, skynet, sleepers, spawn_join, yields};
+
+/// Runs `spec`, whose body is threads, in this process.
+///
+/// # Errors
+/// Why there are no figures.
+pub fn run(spec: &Spec) -> Result<Measured, Stop> {
+    match spec.runtime.family() {
+        Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
+        Family::May => on::<_, MayMpsc>(May::start(spec.workers), spec),
+        Family::Threads => on::<_, SyncChannel>(Threads, spec),
+        Family::Tokio | Family::Smol => Err(Stop::unsupported(format!(
+            "{} has tasks only, no user-level threads",
+            spec.runtime.name()
+        ))),
+        Family::Go => Err(Stop::failed("the Go program has a process of its own")),
+    }
+}
+
+fn on<R: ThreadRuntime, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+    if let Some(warm_up) = spec.workload.warm_up() {
+        workload::<R, C>(runtime, warm_up, false)?;
+    }
+    workload::<R, C>(runtime, spec.workload, spec.progress)
+}
+
+fn workload<R: ThreadRuntime, C: ThreadChannel>(
+    runtime: R,
+    workload: Workload,
+    progress: bool,
+) -> Result<Measured, Stop> {
+    match workload {
+        Workload::Hackbench(params) => hackbench_by_channel::<R, C>(runtime, params, progress),
+        Workload::SpawnJoin { tasks, batch } => runtime.run(move || spawn_join::run(runtime, tasks, batch)),
+        Workload::Yield { tasks, yields, rounds } => runtime.run(move || yields::run(runtime, tasks, yields, rounds)),
+        Workload::PingPong { pairs, round_trips } => {
+            runtime.run(move || ping_pong::run::<R, C>(runtime, pairs, round_trips))
+        }
+        Workload::Skynet { leaves } => runtime.run(move || skynet::run(runtime, leaves)),
+        Workload::Sleepers { threads } => runtime.run(move || sleepers::run(runtime, threads)),
+        Workload::SpawnRemote { .. } | Workload::Spin { .. } | Workload::Closed { .. } => {
+            Err(Stop::failed("this workload is about tasks; it has no threads"))
+        }
+    }
+}
+
+fn hackbench_by_channel<R: ThreadRuntime, C: ThreadChannel>(
+    runtime: R,
+    params: Hackbench,
+    progress: bool,
+) -> Result<Measured, Stop> {
+    if params.transport != Transport::Channel {
+        return Err(Stop::failed("hackbench of threads goes over channels only"));
+    }
+    if !C::IS_BOUNDED {
+        return Err(Stop::unsupported(
+            "its channels have no bound: no sender would ever wait",
+        ));
+    }
+    match params.size {
+        4 => sized::<R, C, 4>(runtime, params, progress),
+        16 => sized::<R, C, 16>(runtime, params, progress),
+        64 => sized::<R, C, 64>(runtime, params, progress),
+        100 => sized::<R, C, 100>(runtime, params, progress),
+        256 => sized::<R, C, 256>(runtime, params, progress),
+        1024 => sized::<R, C, 1024>(runtime, params, progress),
+        4096 => sized::<R, C, 4096>(runtime, params, progress),
+        size => Err(Stop::failed(format!(
+            "messages of {size} bytes over channels; sizes are {CHANNEL_SIZES:?}"
+        ))),
+    }
+}
+
+fn sized<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
+    runtime: R,
+    params: Hackbench,
+    progress: bool,
+) -> Result<Measured, Stop> {
+    runtime.run(move || hackbench::run::<R, C, SIZE>(runtime, params, progress))
+}

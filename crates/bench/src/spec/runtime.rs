@@ -1,0 +1,113 @@
+//! Who runs a workload.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// The runtimes that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuntimeName {
+    /// quadrille as it comes.
+    Quadrille,
+    /// quadrille with one worker.
+    #[serde(rename = "quadrille-1w")]
+    #[value(name = "quadrille-1w")]
+    Quadrille1w,
+    /// quadrille with every policy off: plain work stealing.
+    QuadrilleBaseline,
+    /// quadrille in a program with mimalloc.
+    QuadrilleMimalloc,
+    /// tokio's multi-threaded runtime; the base of the ratios of workloads of tasks.
+    Tokio,
+    /// tokio with one worker.
+    #[serde(rename = "tokio-1w")]
+    #[value(name = "tokio-1w")]
+    Tokio1w,
+    /// tokio in a program with mimalloc.
+    TokioMimalloc,
+    /// smol's executor (async-executor), run by one thread a worker.
+    Smol,
+    /// smol's executor, run by one thread.
+    #[serde(rename = "smol-1w")]
+    #[value(name = "smol-1w")]
+    Smol1w,
+    /// A Go program; needs `go` when it is first used; the base of the ratios of workloads of threads.
+    Go,
+    /// The Go program with GOMAXPROCS=1.
+    #[serde(rename = "go-1w")]
+    #[value(name = "go-1w")]
+    Go1w,
+    /// may's stackful coroutines: workloads of threads only.
+    May,
+    /// One operating-system thread a task.
+    Threads,
+}
+
+/// The program behind a [`RuntimeName`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The runtime of this workspace.
+    Quadrille,
+    /// tokio.
+    Tokio,
+    /// async-executor.
+    Smol,
+    /// The Go program.
+    Go,
+    /// may.
+    May,
+    /// `std::thread`.
+    Threads,
+}
+
+impl RuntimeName {
+    /// The program that runs it.
+    #[must_use]
+    pub fn family(self) -> Family {
+        match self {
+            Self::Quadrille | Self::Quadrille1w | Self::QuadrilleBaseline | Self::QuadrilleMimalloc => {
+                Family::Quadrille
+            }
+            Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
+            Self::Smol | Self::Smol1w => Family::Smol,
+            Self::Go | Self::Go1w => Family::Go,
+            Self::May => Family::May,
+            Self::Threads => Family::Threads,
+        }
+    }
+
+    /// The number of workers it gets when `workers` were asked for: one for the `-1w` names.
+    #[must_use]
+    pub fn workers(self, workers: usize) -> usize {
+        match self {
+            Self::Quadrille1w | Self::Tokio1w | Self::Smol1w | Self::Go1w => 1,
+            _ => workers,
+        }
+    }
+
+    /// Whether it runs in the program with mimalloc.
+    #[must_use]
+    pub fn uses_mimalloc(self) -> bool {
+        matches!(self, Self::QuadrilleMimalloc | Self::TokioMimalloc)
+    }
+
+    /// The name as it is typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quadrille => "quadrille",
+            Self::Quadrille1w => "quadrille-1w",
+            Self::QuadrilleBaseline => "quadrille-baseline",
+            Self::QuadrilleMimalloc => "quadrille-mimalloc",
+            Self::TokioMimalloc => "tokio-mimalloc",
+            Self::Tokio => "tokio",
+            Self::Tokio1w => "tokio-1w",
+            Self::Smol => "smol",
+            Self::Smol1w => "smol-1w",
+            Self::Go => "go",
+            Self::Go1w => "go-1w",
+            Self::May => "may",
+            Self::Threads => "threads",
+        }
+    }
+}
