@@ -33,6 +33,8 @@ macro_rules! counters {
                 local_pops,
                 /// Started user-level threads, which are bound to this worker, that it took from their queue.
                 bound_pops,
+                /// User-level threads that this worker came to start and left to one with fewer.
+                bound_elsewhere,
                 /// Tasks taken from its group's FIFO and mailbox.
                 group_pops,
                 /// Tasks taken from injectors.

@@ -56,6 +56,7 @@ extern crate alloc;
 
 mod adversary;
 mod aggregation;
+mod bind;
 mod cause;
 mod config;
 mod counters;

@@ -73,6 +73,9 @@ pub struct Config {
     /// Tasks a worker takes before it looks at the injector and the group's queues again. Default 61 (Go's and tokio's:
     /// a prime, so that it does not beat with a program's own periods), 1 or more.
     pub global_interval: u32,
+    /// How many started threads more than another worker, and an eighth, a worker has before a user-level thread that it is about
+    /// to start is bound to that one instead. Default 8; at most 1,000,000, which is never. Ours, assumed.
+    pub bind_slack: u32,
     /// Seed of every pseudo-random choice. Default 0x5EED.
     pub seed: u64,
     /// Policy 1: into which queue a woken task goes.
@@ -105,6 +108,7 @@ impl Default for Config {
             slot_polls_max: 3,
             budget: 128,
             global_interval: 61,
+            bind_slack: 8,
             seed: 0x5EED,
             wake_groups: WakeGroups::default(),
             idle_filter: IdleFilter::default(),

@@ -46,6 +46,7 @@ names! {
     "slot-polls" => slot_polls_max;
     "budget" => budget;
     "global-interval" => global_interval;
+    "bind-slack" => bind_slack;
     "seed" => seed;
     "groups" => wake_groups.mode;
     "group" => wake_groups.group_size;

@@ -24,7 +24,8 @@ impl Config {
         within("sentinel_interval", self.sentinel_interval, span(20_000, SECOND))?;
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;
         within("budget", self.budget, 1..=u8::MAX)?;
-        within("global_interval", self.global_interval, 1..=u32::MAX)
+        within("global_interval", self.global_interval, 1..=u32::MAX)?;
+        within("bind_slack", self.bind_slack, 0..=1_000_000)
     }
 
     fn validate_placement(&self) -> Result<(), ConfigError> {

@@ -4,10 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use quadrille_policy::WorkerId;
+
 use super::Shared;
 use super::context::Context;
 use super::publish;
 use super::schedule::count;
+use super::search::Scope;
 use super::worker::Worker;
 use crate::coop;
 use crate::primitives::{Ordering, relax};
@@ -92,6 +95,26 @@ impl Context {
         self.me().living.store(living, Ordering::Relaxed);
     }
 
+    /// The worker that a thread which is about to start here is bound to instead, if policy says so of the one that is asked.
+    ///
+    /// Only one that has emptied its mailbox: of those that run one task for long, each keeps one thread waiting at most.
+    pub(super) fn owner_of_another(&self) -> Option<WorkerId> {
+        let own = self.living.len.get();
+        if own == 0 || self.unwinding.get() {
+            return None;
+        }
+        let mates = &self.shared.policy.plan.llcs[self.llc()].workers;
+        let other = mates[self.random_below(mates.len())];
+        if other == self.id {
+            return None;
+        }
+        let there = &*self.shared.workers[other.index()];
+        // Ordering: Relaxed; an estimate.
+        let living = there.living.load(Ordering::Relaxed);
+        let own = u32::try_from(own).unwrap_or(u32::MAX);
+        (self.shared.policy.binds_elsewhere(own, living) && there.bound.is_empty()).then_some(other)
+    }
+
     /// Queues a started thread that was woken on the OS thread of this worker (B b).
     pub(super) fn wake_bound(&self, runnable: Runnable) {
         // SAFETY: we hold the runnable (rule 1 of `task`).
@@ -138,24 +161,37 @@ impl Worker {
         Some(runnable)
     }
 
+    /// A worker whose bound threads give way in turn is never dry, and would never search: what waits in the deques of its LLC
+    /// would be left to the others. So it takes part in that when it looks up; of threads that have not started every
+    /// worker gets its share so, which is for good. At most `limit` tasks.
+    pub(super) fn join_in(&mut self, limit: usize) -> Option<Runnable> {
+        if self.context.bound.len() == 0 || self.context.local.len() > 0 {
+            return None;
+        }
+        let home = self.context.shared.policy.plan.workers[self.context.id.index()].llc;
+        let found = self.steal_in(home, Scope::Normal, limit)?;
+        self.taken(Scope::Normal);
+        Some(found)
+    }
+
     /// Ends every started thread of this worker, while it still is its OS thread's worker (B c). By `&self`, as `execute`.
     pub(super) fn unwind_threads(&self) {
         self.context.unwinding.set(true);
         // Ordering: AcqRel; (B c) what ran here happens before any destructor of a thread that is unwound elsewhere.
         self.context.shared.looping.fetch_sub(1, Ordering::AcqRel);
-        if self.context.living.len.get() == 0 {
-            return;
-        }
         let mut step = 0;
         // Ordering: Acquire; pairs with the decrement of each other worker (B c).
         while self.context.shared.looping.load(Ordering::Acquire) > 0 {
             relax(step);
             step += 1;
         }
-        while self.context.living.len.get() > 0 {
+        loop {
             let before = self.context.living.len.get();
             self.context.living.wake_all();
             self.context.bound.collect(&self.context.me().bound);
+            if before == 0 && self.context.bound.len() == 0 {
+                break;
+            }
             // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
             let ready = self.context.bound.len();
             for _ in 0..ready {
@@ -176,7 +212,6 @@ impl Worker {
                 std::thread::yield_now();
             }
         }
-        debug_assert_eq!(self.context.bound.len(), 0, "what is ready has not ended");
     }
 }
 
@@ -246,6 +281,44 @@ mod tests {
             run_all(worker);
             assert!(thread.is_finished());
         });
+    }
+
+    /// Who has many threads leaves the next to one that has fewer, and no second one before that has come for the first.
+    #[test]
+    fn a_thread_goes_to_a_worker_that_has_fewer() {
+        let mut still = Still::new("core:2", "bind-slack=1");
+        let (mut worker, mut other) = (still.worker(0), still.worker(1));
+        let handle = Handle {
+            shared: still.shared.clone(),
+        };
+        let mut threads = Vec::new();
+        let context: *const Context = &raw const worker.context;
+        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
+        let entered = unsafe { &*context }.enter();
+        threads.extend((0..2).map(|_| handle.spawn_thread(thread::park)));
+        run_all(&mut worker);
+        assert_eq!(worker.context.living.len.get(), 2, "both its own");
+        // Whom it asks is chosen at random: itself, one time in two.
+        while worker.context.me().counters.bound_elsewhere.get() == 0 {
+            threads.push(handle.spawn_thread(thread::park));
+            run_all(&mut worker);
+        }
+        assert!(!other.context.me().bound.is_empty());
+        threads.extend((0..20).map(|_| handle.spawn_thread(thread::park)));
+        run_all(&mut worker);
+        assert_eq!(worker.context.living.len.get(), threads.len() - 1);
+        assert_eq!(worker.context.me().counters.bound_elsewhere.get(), 1);
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        run_all(&mut worker);
+        drop(entered);
+        let ended = threads.iter().filter(|thread| thread.is_finished()).count();
+        assert_eq!(ended, threads.len() - 1, "the one is the other worker's");
+        let context: *const Context = &raw const other.context;
+        // SAFETY: as above.
+        let entered = unsafe { &*context }.enter();
+        run_all(&mut other);
+        drop(entered);
+        assert!(threads.iter().all(thread::JoinHandle::is_finished));
     }
 
     /// Bound threads and stealable tasks, both ready, come in turn.

@@ -2,10 +2,10 @@
 //!
 //! 1. Somebody calls `stop`: the flag, then a token for every worker.
 //! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval` tasks
-//!    later). One that has bound threads waits until all have done so, and unwinds their stacks (B c), which nobody else may;
+//!    later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which nobody else may;
 //!    meanwhile it drops what is ready and has not started. So once the first destructor runs, nothing else of the user's
-//!    does, and no task sees another cancelled. Then it stops being its thread's worker: what its thread schedules from now on goes to an injector
-//!    like any foreign wake.
+//!    does, and no task sees another cancelled. Then it stops being its thread's worker: what its thread schedules from now
+//!    on goes to an injector like any foreign wake.
 //!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
 //! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose

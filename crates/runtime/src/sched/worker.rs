@@ -207,6 +207,7 @@ impl Worker {
         if self.aggregates {
             found = found.or_else(|| self.spill(now));
         }
+        found = found.or_else(|| self.join_in(share));
         if found.is_some() {
             // One of ours goes in between (W5): shared queues that are never empty would keep us from the deque and the slot
             // for ever, and so would every other worker. What is taken back has lost its place: more of it follows that one.
@@ -229,15 +230,21 @@ impl Worker {
         let from = last.get();
         let here = LastWorker::ran_on(context.id);
         if from != here {
+            if meta.has(THREAD) {
+                debug_assert!(!meta.has(BOUND), "a bound thread runs on its owner alone");
+                let owner = context.owner_of_another();
+                // (B a) Nobody else gets a runnable until this run has ended, or the owner has it.
+                meta.set(BOUND);
+                if let Some(owner) = owner {
+                    last.set(LastWorker::ran_on(owner));
+                    context.me().counters.bound_elsewhere.add(1);
+                    return context.shared.publish_bound(runnable, Some(context));
+                }
+            }
             if from.is_another(context.id) {
                 self.count_move(from, &runnable);
             }
             last.set(here);
-            if meta.has(THREAD) {
-                debug_assert!(!meta.has(BOUND), "a bound thread runs on its owner alone");
-                // (B a) Nobody else gets a runnable until this run has ended.
-                meta.set(BOUND);
-            }
         }
         let policy = &context.shared.policy;
         if policy.groups_on() {

@@ -25,6 +25,7 @@ use crate::current;
 use crate::runtime::Handle;
 use crate::sched::context::Context;
 use crate::task::Meta;
+use crate::task::join::Cancelled;
 use crate::task::meta::BOUND;
 
 /// The body of a user-level thread that runs a closure `F` to its result `T`.
@@ -94,7 +95,19 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let State::Fresh { .. } = &this.state {
-            Context::with(|context| this.start(context.unwrap_or_else(|| misplaced())));
+            let leaves = Context::with(|context| {
+                let context = context.unwrap_or_else(|| misplaced());
+                let leaves = context.unwinding.get();
+                if !leaves {
+                    this.start(context);
+                }
+                leaves
+            });
+            if leaves {
+                // Bound, and not begun (B c).
+                this.state = State::Ended;
+                return Poll::Ready(Err(Box::new(Cancelled)));
+            }
         }
         let State::Started(started) = &mut this.state else {
             unreachable!("a task is not polled after its end");
