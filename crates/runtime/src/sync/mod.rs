@@ -16,12 +16,13 @@
 pub mod mpmc;
 pub mod oneshot;
 
-mod block;
+pub(crate) mod block;
 mod error;
-mod lock;
+pub(crate) mod lock;
 mod queue;
 mod ring;
-mod waiters;
+pub(crate) mod waiters;
+pub(crate) mod wake_all;
 
 #[cfg(all(test, quadrille_loom))]
 mod loom;
