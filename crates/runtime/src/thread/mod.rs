@@ -89,6 +89,7 @@ mod scope;
 mod spawn;
 pub(crate) mod stack;
 mod suspend;
+pub mod sync;
 mod wait;
 
 use std::io;
