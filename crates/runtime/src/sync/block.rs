@@ -23,7 +23,7 @@ impl Wake for Unpark {
 
 /// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may be,
 /// say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     if thread::suspends() {
         return future.wait();
     }

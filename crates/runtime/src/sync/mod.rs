@@ -16,7 +16,7 @@
 pub mod mpmc;
 pub mod oneshot;
 
-pub(crate) mod block;
+mod block;
 mod error;
 pub(crate) mod lock;
 mod queue;

@@ -5,20 +5,53 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 
+use loom::sync::{Condvar as Changed, Mutex as Word};
 use loom::thread::spawn;
 
 use super::raw::{Access, RawLock};
 use super::{Barrier, Condvar, Mutex};
 use crate::primitives::UnsafeCell;
-use crate::sync::block::block_on;
 
 /// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.
 fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions_max);
     builder.check(f);
+}
+
+/// Wakes the thread that waits. Not by loom's `unpark`, which also lets a thread go on that is blocked by a mutex, and is
+/// forgotten then: here a thread may be told while it is in a section.
+struct Parker {
+    told: Word<bool>,
+    changed: Changed,
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        *self.told.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let parker = Arc::new(Parker {
+        told: Word::new(false),
+        changed: Changed::new(),
+    });
+    let waker = Waker::from(Arc::clone(&parker));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let mut told = parker.told.lock().unwrap();
+        while !*told {
+            told = parker.changed.wait(told).unwrap();
+        }
+        *told = false;
+    }
 }
 
 /// Polls `future` once and drops it. Whether it was ready.
