@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::poison::{Before, Poison};
-use super::raw::{Access, Acquire, RawLock};
+use super::raw::{Access, Locking, RawLock};
 use super::{refuse_in_tasks, wait};
 use crate::primitives::const_fn;
 
@@ -268,7 +268,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct Lock<'a, T: ?Sized> {
         #[pin]
-        acquire: Acquire<'a>,
+        acquire: Locking<'a>,
         mutex: &'a Mutex<T>,
     }
 }

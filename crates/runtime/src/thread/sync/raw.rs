@@ -45,7 +45,7 @@
 //! (a), enters the list            the lock is free and nobody will tell
 //! ```
 //!
-//! A told waiter that is dropped settles, so the next is told (`Drop` of `Acquire`).
+//! A told waiter that is dropped settles, so the next is told (`Drop` of `Locking`).
 //!
 //! **M3, bounded passing.** A waiter that was told and came too late [`VAIN_MAX`] times reserves the lock: it is the first, and
 //! nobody else takes the lock until it did or gave up. So a waiter is passed by whoever runs during four wake-ups, and by those
@@ -159,8 +159,8 @@ impl RawLock {
     }
 
     /// Waits for the lock. Whoever gets it owes a [`release`](Self::release).
-    pub(super) fn acquire(&self, access: Access) -> Acquire<'_> {
-        Acquire {
+    pub(super) fn acquire(&self, access: Access) -> Locking<'_> {
+        Locking {
             lock: self,
             access,
             waiter: None,
@@ -188,7 +188,7 @@ impl RawLock {
 
     #[cold]
     fn tell(&self) {
-        // SAFETY: A1, inside the section; A2, `Acquire` sees to it.
+        // SAFETY: A1, inside the section; A2, `Locking` sees to it.
         let told = self.waiters.with(|waiters| unsafe { self.settle(waiters) });
         if let Some(waker) = told {
             waker.wake();
@@ -242,7 +242,7 @@ impl RawLock {
 /// The future of a lock. Ready once; then the lock is the caller's.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless awaited"]
-pub(super) struct Acquire<'a> {
+pub(super) struct Locking<'a> {
     lock: &'a RawLock,
     access: Access,
     /// From the first poll that must wait until the lock is taken.
@@ -260,7 +260,7 @@ enum Step {
     Waits(Wait),
 }
 
-impl Acquire<'_> {
+impl Locking<'_> {
     /// One section. Waits with `current`, or takes the lock.
     ///
     /// # Safety
@@ -304,7 +304,7 @@ impl Acquire<'_> {
     }
 }
 
-impl Future for Acquire<'_> {
+impl Future for Locking<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -336,7 +336,7 @@ impl Future for Acquire<'_> {
     }
 }
 
-impl Drop for Acquire<'_> {
+impl Drop for Locking<'_> {
     fn drop(&mut self) {
         let Some(waiter) = &self.waiter else { return };
         let (lock, reserves) = (self.lock, self.reserves);
@@ -347,7 +347,7 @@ impl Drop for Acquire<'_> {
                 // Ordering: Relaxed; read and written with the rest of the word.
                 lock.word.fetch_and(!RESERVED, Ordering::Relaxed);
             }
-            // SAFETY: A1, inside the section; A2, every `Acquire` sees to it.
+            // SAFETY: A1, inside the section; A2, every `Locking` sees to it.
             (unsafe { lock.settle(waiters) }, stale)
         });
         if let Some(waker) = told {

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::poison::{Before, Poison};
-use super::raw::{Access, Acquire, RawLock};
+use super::raw::{Access, Locking, RawLock};
 use super::{refuse_in_tasks, wait};
 use crate::primitives::const_fn;
 
@@ -310,7 +310,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct Read<'a, T: ?Sized> {
         #[pin]
-        acquire: Acquire<'a>,
+        acquire: Locking<'a>,
         lock: &'a RwLock<T>,
     }
 }
@@ -335,7 +335,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct Write<'a, T: ?Sized> {
         #[pin]
-        acquire: Acquire<'a>,
+        acquire: Locking<'a>,
         lock: &'a RwLock<T>,
     }
 }
