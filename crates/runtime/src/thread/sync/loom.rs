@@ -135,17 +135,23 @@ fn m_readers_and_a_writer() {
     });
 }
 
-/// M2: two readers wait behind a writer, and the first must tell the second.
+/// M2: two readers wait behind a writer, and the first must tell the second while it reads.
 #[test]
 fn m_readers_tell_readers() {
     check(3, || {
-        let guarded = Guarded::new();
+        let (guarded, both_read) = (Guarded::new(), Arc::new(Barrier::new(2)));
         assert!(guarded.lock.try_acquire(Access::Exclusive));
-        let threads = [Arc::clone(&guarded), Arc::clone(&guarded)].map(|other| spawn(move || other.read()));
+        let threads = [(); 2].map(|()| {
+            let (guarded, both_read) = (Arc::clone(&guarded), Arc::clone(&both_read));
+            spawn(move || {
+                block_on(guarded.lock.acquire(Access::Shared));
+                block_on(both_read.wait_async());
+                guarded.lock.release(Access::Shared);
+            })
+        });
         guarded.add_locked();
-        threads
-            .into_iter()
-            .for_each(|thread| assert_eq!(thread.join().unwrap(), 1));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(guarded.read(), 1);
     });
 }
 

@@ -33,7 +33,9 @@
 //!
 //! **M2, no lost wake-up.** Whenever no section runs and the first in the list could have the lock, a told waiter is yet to come, or
 //! a releaser that saw `QUEUED` is yet to enter its section. Proof. What makes the lock free for the first is a release, a change
-//! of who is first, or the end of a reservation. The last two happen in sections that settle. For a release: the waiter's (a) and
+//! of who is first, or the end of a reservation. The last two happen in sections that settle, but for step 3: there (b) has just
+//! failed for the one that becomes the first, because the lock is held, or because it is reserved, and then who reserved it is the
+//! first already or told: it was put in front, and only who was told is put in front. For a release: the waiter's (a) and
 //! the release (c) are read-modify-writes of one word. If (c) comes first, (b), which is later than (a), sees it and succeeds.
 //! If (a) comes first, (c) sees `QUEUED`, which stays until a section finds the list empty; the releaser's section comes after
 //! the waiter's and finds it in the list. The losing interleaving, if (b) came before (a):
