@@ -8,7 +8,8 @@ use std::sync::TryLockError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use quadrille::thread::sync::{Barrier, Condvar, Mutex, MutexGuard, RwLock, mpsc};
+use futures_lite::future::poll_once;
+use quadrille::thread::sync::{Barrier, Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard, mpsc};
 use quadrille::{task, thread};
 
 use crate::count::{Count, OnDrop};
@@ -226,6 +227,66 @@ fn readers_are_told_one_by_the_other_and_pass_no_writer() {
     assert_eq!(told(), [1, 1, 1, 1]);
     assert!(poll(three, &wakes[3]).is_ready());
     assert!(lock.try_write().is_ok());
+}
+
+#[test]
+fn a_writer_that_goes_on_as_a_reader_tells_readers_only() {
+    let lock = RwLock::new(1);
+    let (reader_wakes, writer_wakes) = (Count::default(), Count::default());
+    let mut holder = lock.write().unwrap();
+    let (mut reader, mut writer) = (pin!(lock.read_async()), pin!(lock.write_async()));
+    assert!(poll(reader.as_mut(), &reader_wakes).is_pending());
+    assert!(poll(writer.as_mut(), &writer_wakes).is_pending());
+    *holder += 1;
+    let holder = RwLockWriteGuard::downgrade(holder);
+    assert_eq!((reader_wakes.get(), writer_wakes.get()), (1, 0));
+    assert!(matches!(poll(reader, &reader_wakes), Poll::Ready(Ok(guard)) if *guard == 2));
+    assert!(poll(writer.as_mut(), &writer_wakes).is_pending());
+    drop(holder);
+    assert_eq!(writer_wakes.get(), 1);
+    assert!(poll(writer, &writer_wakes).is_ready());
+}
+
+/// Half of the attempts are given up after one poll; nobody is forgotten, whatever their state was.
+#[test]
+fn among_the_impatient_all_get_their_turn() {
+    static TOTAL: Mutex<usize> = Mutex::new(0);
+
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let (runtime, lock) = (shape.runtime(), Arc::new(RwLock::new(0)));
+            *TOTAL.lock().unwrap() = 0;
+            let tasks: Vec<_> = (0..12)
+                .map(|index| {
+                    let lock = Arc::clone(&lock);
+                    runtime.spawn(async move {
+                        for round in 0..ROUNDS {
+                            let reads = (index + round) % 3 == 0;
+                            // Dropped, whether it was queued or had the lock.
+                            if reads {
+                                drop(poll_once(lock.read_async()).await);
+                            } else {
+                                drop(poll_once(TOTAL.lock_async()).await);
+                                drop(poll_once(lock.write_async()).await);
+                            }
+                            *TOTAL.lock_async().await.unwrap() += 1;
+                            if reads {
+                                let guard = lock.read_async().await.unwrap();
+                                task::yield_now().await;
+                                assert!(*guard <= 12 * ROUNDS);
+                            } else {
+                                *lock.write_async().await.unwrap() += 1;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+            assert_eq!(*TOTAL.lock().unwrap(), 12 * ROUNDS);
+            assert_eq!(*lock.read().unwrap(), 12 * ROUNDS * 2 / 3);
+        },
+    );
 }
 
 /// In each kind of code: a panic with a guard poisons, but for a reader's; the data is there for who asks.

@@ -20,7 +20,7 @@
 //! 2. (M b) attempts to take the lock; if that succeeds it leaves the list, and settles;
 //! 3. else enters the list: at the back, or at the front if it was told and came too late.
 //!
-//! Whoever releases the lock: (M c) subtracts its part. If the lock may have become free and `QUEUED` was set, it enters a section
+//! Whoever releases the lock, or goes on as a reader: (M c) subtracts its part. If the lock may have become free and `QUEUED` was set, it enters a section
 //! and *settles*: if the lock is free for the first in the list, and nobody who was told is yet to come (there is one *token*,
 //! see `sync::waiters`), it tells the first. The lock is not handed over: whoever runs may take it meanwhile. A reader that takes
 //! it settles too, and so tells the next reader.
@@ -62,6 +62,7 @@
 //! - *Spinning before waiting*: the holder may be a suspended thread of this very worker.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -188,6 +189,15 @@ impl RawLock {
         }
     }
 
+    /// Keeps sharing the lock, which its caller has alone.
+    pub(super) fn downgrade(&self) {
+        // Ordering: Release (M d), as in `release`: readers that come now see what the writer did. (M c)
+        let before = self.word.fetch_add(READER - HELD, Ordering::Release);
+        if before & QUEUED != 0 {
+            self.tell();
+        }
+    }
+
     #[cold]
     fn tell(&self) {
         // SAFETY: A1, inside the section; A2, `Locking` sees to it.
@@ -306,6 +316,15 @@ impl Locking<'_> {
     }
 }
 
+/// Releases a lock if a waker panics before its holder knows that it has it.
+struct ReleaseOnDrop<'a>(&'a RawLock, Access);
+
+impl Drop for ReleaseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.release(self.1);
+    }
+}
+
 impl Future for Locking<'_> {
     type Output = ();
 
@@ -326,7 +345,9 @@ impl Future for Locking<'_> {
                     Step::Taken(told, _stale) => {
                         this.waiter = None;
                         if let Some(waker) = told {
+                            let held = ReleaseOnDrop(this.lock, this.access);
                             waker.wake();
+                            mem::forget(held);
                         }
                         return Poll::Ready(());
                     }

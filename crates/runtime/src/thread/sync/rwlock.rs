@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -264,6 +265,33 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
             before: lock.poison.before(),
             value: PhantomData,
         })
+    }
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// Goes on as a reader; no writer comes in between. Others may read from now on.
+    ///
+    /// ```
+    /// use quadrille::thread::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(0);
+    /// let mut writer = lock.write().unwrap();
+    /// *writer = 1;
+    /// let reader = RwLockWriteGuard::downgrade(writer);
+    /// assert_eq!(*reader + *lock.read().unwrap(), 2);
+    /// ```
+    #[must_use]
+    pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
+        let lock = this.lock;
+        lock.poison.after(this.before);
+        mem::forget(this);
+        // Made first: it gives back what is kept if a waker panics.
+        let guard = RwLockReadGuard {
+            lock,
+            value: PhantomData,
+        };
+        lock.raw.downgrade();
+        guard
     }
 }
 
