@@ -280,7 +280,6 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// let reader = RwLockWriteGuard::downgrade(writer);
     /// assert_eq!(*reader + *lock.read().unwrap(), 2);
     /// ```
-    #[must_use]
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let lock = this.lock;
         lock.poison.after(this.before);
