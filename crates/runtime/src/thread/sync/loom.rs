@@ -155,6 +155,30 @@ fn m_readers_tell_readers() {
     });
 }
 
+/// M1 and M2: a writer goes on as a reader, and lets a reader in that waits; it sees what was written.
+#[test]
+fn m_writer_goes_on_as_a_reader() {
+    check(3, || {
+        let (guarded, both_read) = (Guarded::new(), Arc::new(Barrier::new(2)));
+        assert!(guarded.lock.try_acquire(Access::Exclusive));
+        let (other, both) = (Arc::clone(&guarded), Arc::clone(&both_read));
+        let thread = spawn(move || {
+            block_on(other.lock.acquire(Access::Shared));
+            // SAFETY: the lock is shared with readers only. Before they meet, which would order it too.
+            assert_eq!(other.number.with(|number| unsafe { *number }), 1);
+            block_on(both.wait_async());
+            other.lock.release(Access::Shared);
+        });
+        // SAFETY: the lock is held alone.
+        guarded.number.with_mut(|number| unsafe { *number += 1 });
+        guarded.lock.downgrade();
+        block_on(both_read.wait_async());
+        guarded.lock.release(Access::Shared);
+        thread.join().unwrap();
+        guarded.add();
+    });
+}
+
 /// M2: a waiter that gives up when it was told tells the next.
 #[test]
 fn m_dropped_waiter_tells_the_next() {
