@@ -3,6 +3,20 @@
 //! An ordinary build takes them from `std`; a build with `--cfg quadrille_loom` takes them from loom, which then runs
 //! every interleaving of a test. Code that is to be checked names nothing but this module.
 
+/// Declares a function that is `const`, except under loom, whose atomics can't be made at compile time.
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty $body:block) => {
+        $(#[$attribute])*
+        #[cfg(not(quadrille_loom))]
+        $visibility const fn $name($($argument: $type),*) -> $output $body
+
+        $(#[$attribute])*
+        #[cfg(quadrille_loom)]
+        $visibility fn $name($($argument: $type),*) -> $output $body
+    };
+}
+pub(crate) use const_fn;
+
 #[cfg(not(quadrille_loom))]
 mod imp {
     #[cfg(not(target_os = "linux"))]

@@ -11,7 +11,7 @@
 //! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways in
 //! which two threads can wait for a third, loom would try each.
 
-use crate::primitives::{AtomicBool, Ordering, UnsafeCell, relax, seems_set};
+use crate::primitives::{AtomicBool, Ordering, UnsafeCell, const_fn, relax, seems_set};
 
 #[cfg(quadrille_loom)]
 use crate::primitives::Modelled as Exclusion;
@@ -20,7 +20,7 @@ use Word as Exclusion;
 
 /// Lets one thread at a time through.
 #[derive(Debug)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// True while a thread is inside `run`. Label L: the exchange that enters pairs with the store that left before.
     held: AtomicBool,
 }
@@ -37,15 +37,17 @@ impl Drop for Leave<'_> {
 }
 
 impl Word {
-    pub(super) fn new() -> Self {
-        Self {
-            held: AtomicBool::new(false),
+    const_fn! {
+        pub(crate) fn new() -> Self {
+            Self {
+                held: AtomicBool::new(false),
+            }
         }
     }
 
     /// Runs `section` while no other thread is in one.
     #[inline(always)]
-    pub(super) fn run<R>(&self, section: impl FnOnce() -> R) -> R {
+    pub(crate) fn run<R>(&self, section: impl FnOnce() -> R) -> R {
         if !self.try_enter() {
             self.enter_contended();
         }
@@ -89,10 +91,12 @@ unsafe impl<S: Send> Send for Lock<S> {}
 unsafe impl<S: Send> Sync for Lock<S> {}
 
 impl<S> Lock<S> {
-    pub(crate) fn new(state: S) -> Self {
-        Self {
-            exclusion: Exclusion::new(),
-            state: UnsafeCell::new(state),
+    const_fn! {
+        pub(crate) fn new(state: S) -> Self {
+            Self {
+                exclusion: Exclusion::new(),
+                state: UnsafeCell::new(state),
+            }
         }
     }
 

@@ -10,7 +10,8 @@
 //! | make once, asynchronously | [`OnceCell`] |
 //!
 //! The channels are quadrille's own, because under message-heavy load the channel, not the scheduler, is what a program
-//! waits for. The locks are those of the `async-lock` crate, unchanged. Neither needs a runtime: they work in tasks,
+//! waits for. The locks are those of the `async-lock` crate, unchanged; those that poison, wait in blocking style by std's names, and
+//! have a [`Condvar`](crate::thread::sync::Condvar) are in [`thread::sync`](crate::thread::sync). Neither needs a runtime: they work in tasks,
 //! in user-level threads, under any other executor and, by the `_blocking` methods, on plain threads.
 
 pub mod mpmc;
@@ -21,7 +22,8 @@ mod error;
 pub(crate) mod lock;
 mod queue;
 mod ring;
-mod waiters;
+pub(crate) mod waiters;
+pub(crate) mod wake_all;
 
 #[cfg(all(test, quadrille_loom))]
 mod loom;

@@ -12,7 +12,8 @@
 //! (because its operation is done, or because its future is dropped). While a token is out, somebody has promised to
 //! look. [`Waiters::write_off`] stops relying on the promise; the waiter may still keep it.
 //!
-//! A *weak* waiter promises nothing and never gets the token: after it the next one is notified as well.
+//! A *weak* waiter promises nothing and never gets the token: after it the next one is notified as well. A *sharing* one is like
+//! any other, but [`Waiters::first_shares`] tells it apart: it wants to read what others may read meanwhile.
 //!
 //! # Contract of the unsafe functions
 //!
@@ -34,11 +35,18 @@ enum Place {
     Notified,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Strong,
+    Weak,
+    Sharing,
+}
+
 #[derive(Debug)]
 struct Entry {
     place: Place,
     /// Never changes.
-    is_weak: bool,
+    kind: Kind,
     waker: Option<Waker>,
     /// Towards the front. Meaningful in place `Queued`, as is `next`.
     prev: Option<NonNull<Waiter>>,
@@ -47,7 +55,7 @@ struct Entry {
 
 /// One operation's place in a list.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     entry: UnsafeCell<Entry>,
     /// Neighbours point here, also while the future's owner holds it by `&mut`.
     _pinned: PhantomPinned,
@@ -60,19 +68,24 @@ unsafe impl Sync for Waiter {}
 
 impl Waiter {
     /// A waiter whose owner leaves when it loses interest.
-    pub(super) fn new() -> Self {
-        Self::make(false)
+    pub(crate) fn new() -> Self {
+        Self::make(Kind::Strong)
     }
 
     /// A waiter whose owner may lose interest without a word, and be alive for long.
-    pub(super) fn weak() -> Self {
-        Self::make(true)
+    pub(crate) fn weak() -> Self {
+        Self::make(Kind::Weak)
     }
 
-    fn make(is_weak: bool) -> Self {
+    /// A waiter whose owner leaves when it loses interest, and wants what it need not have alone.
+    pub(crate) fn sharing() -> Self {
+        Self::make(Kind::Sharing)
+    }
+
+    fn make(kind: Kind) -> Self {
         let entry = Entry {
             place: Place::Out,
-            is_weak,
+            kind,
             waker: None,
             prev: None,
             next: None,
@@ -87,7 +100,7 @@ impl Waiter {
 /// Whether [`Waiters::wait`] has put the waiter into the list.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(crate) enum Wait {
     /// It is in the list with a waker for this poll.
     Queued,
     /// It needs a waker of its own. Nothing has changed: clone one, outside of the lock, and try everything again.
@@ -96,7 +109,7 @@ pub(super) enum Wait {
 
 /// The waiters of one side, first come, first told.
 #[derive(Debug)]
-pub(super) struct Waiters {
+pub(crate) struct Waiters {
     head: Option<NonNull<Waiter>>,
     tail: Option<NonNull<Waiter>>,
     /// Compared, never followed.
@@ -121,7 +134,7 @@ unsafe fn entry<R>(waiter: NonNull<Waiter>, f: impl FnOnce(&mut Entry) -> R) -> 
 }
 
 impl Waiters {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             head: None,
             tail: None,
@@ -131,13 +144,38 @@ impl Waiters {
 
     /// Whether somebody waits of whom nobody has promised to take care.
     #[inline(always)]
-    pub(super) fn needs_notice(&self) -> bool {
+    pub(crate) fn needs_notice(&self) -> bool {
         self.head.is_some() && self.token.is_none()
+    }
+
+    /// Whether nobody is in the list.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    /// Whether the first in the list is a sharing one.
+    ///
+    /// # Safety
+    /// A1 and A2.
+    pub(crate) unsafe fn first_shares(&self) -> bool {
+        // SAFETY: A1; alive, because it is in the list (A2).
+        self.head
+            .is_some_and(|first| unsafe { entry(first, |e| e.kind == Kind::Sharing) })
+    }
+
+    /// Whether `waiter` was notified and has not acted since.
+    ///
+    /// # Safety
+    /// A1 and A3 for `waiter`.
+    pub(crate) unsafe fn is_notified(&self, waiter: &Waiter) -> bool {
+        // SAFETY: A1; alive, it is borrowed.
+        unsafe { entry(NonNull::from(waiter), |e| e.place == Place::Notified) }
     }
 
     /// Forgets the promise of the token's holder, so that the next event notifies somebody else.
     #[inline(always)]
-    pub(super) fn write_off(&mut self) {
+    pub(crate) fn write_off(&mut self) {
         self.token = None;
     }
 
@@ -146,17 +184,17 @@ impl Waiters {
     ///
     /// # Safety
     /// A1 and A2.
-    pub(super) unsafe fn notify_first(&mut self) -> Option<Waker> {
+    pub(crate) unsafe fn notify_first(&mut self) -> Option<Waker> {
         let first = self.head?;
         // SAFETY: A1; alive, because it is in the list (A2).
         unsafe { self.unlink(first) };
         let told = |e: &mut Entry| {
             e.place = Place::Notified;
-            (e.is_weak, e.waker.take())
+            (e.kind, e.waker.take())
         };
         // SAFETY: as above; nothing has ended the borrow of A2 since.
-        let (is_weak, waker) = unsafe { entry(first, told) };
-        if !is_weak {
+        let (kind, waker) = unsafe { entry(first, told) };
+        if kind != Kind::Weak {
             self.token = Some(first);
         }
         waker
@@ -168,7 +206,7 @@ impl Waiters {
     ///
     /// # Safety
     /// A1, A2 and A3 for `waiter`.
-    pub(super) unsafe fn wait(&mut self, waiter: &Waiter, current: &Waker, fresh: &mut Option<Waker>) -> Wait {
+    pub(crate) unsafe fn wait(&mut self, waiter: &Waiter, current: &Waker, fresh: &mut Option<Waker>) -> Wait {
         let node = NonNull::from(waiter);
         let look = |e: &mut Entry| {
             if e.waker.as_ref().is_some_and(|w| w.will_wake(current)) {
@@ -203,7 +241,7 @@ impl Waiters {
     ///
     /// # Safety
     /// A1 and A3 for `waiter`.
-    pub(super) unsafe fn leave(&mut self, waiter: &Waiter) -> Option<Waker> {
+    pub(crate) unsafe fn leave(&mut self, waiter: &Waiter) -> Option<Waker> {
         let node = NonNull::from(waiter);
         let out = |e: &mut Entry| (mem::replace(&mut e.place, Place::Out), e.waker.take());
         // SAFETY: A1; alive, it is borrowed.

@@ -41,8 +41,8 @@
 //!   may run them. [`yield_now`] lets them go on. Bound threads and tasks of a worker take turns.
 //! - A call that blocks the operating system's thread (`std::thread::sleep`, a contended `std::sync::Mutex`, a read from a
 //!   file or a pipe) blocks the worker and all threads that are bound to it. A lock of std's that is held across a wait can
-//!   deadlock for the same reason. Use [`sync`](crate::sync), [`net`](crate::net), [`sleep`], or
-//!   [`spawn_blocking`](crate::spawn_blocking).
+//!   deadlock for the same reason. Use [`thread::sync`](self::sync), which has std's locks and channels, or [`sync`](crate::sync),
+//!   [`net`](crate::net), [`sleep`], [`spawn_blocking`](crate::spawn_blocking).
 //! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks that it runs,
 //!   share it. It stays at the same address across a wait, but others may have changed it meanwhile. A variable of the thread's own
 //!   is declared by [`quadrille::thread_local!`](crate::thread_local!).
@@ -74,6 +74,7 @@
 // | `suspend` | what runs on the thread's own stack: the current thread, suspending, unwinding |
 // | `wait` | `.wait()`, on whichever kind of thread |
 // | `handle`, `park`, `scope`, `local` | what users hold |
+// | `sync` | locks and channels, with std's names |
 // | `stack` | the memory |
 //
 // Which stack am I on: `Frame::with` says. Code of the scheduler may be called on either, wakes and spawns above all, so it
@@ -89,6 +90,7 @@ mod scope;
 mod spawn;
 pub(crate) mod stack;
 mod suspend;
+pub mod sync;
 mod wait;
 
 use std::io;

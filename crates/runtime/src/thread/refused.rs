@@ -72,3 +72,31 @@
 //! quadrille::thread::scope(|s| kept = Some(s));
 //! kept.unwrap().spawn(|| 1);
 //! ```
+//!
+//! A guard is shared if the value is:
+//!
+//! ```
+//! fn shared(_: impl Sync) {}
+//! shared(quadrille::thread::sync::Mutex::new(1).lock().unwrap());
+//! ```
+//!
+//! But not one of a value that isn't, although the mutex itself is:
+//!
+//! ```compile_fail,E0277
+//! fn shared(_: impl Sync) {}
+//! shared(quadrille::thread::sync::Mutex::new(std::cell::Cell::new(1)).lock().unwrap());
+//! ```
+//!
+//! Nor a lock that lends to several readers what only one may use:
+//!
+//! ```compile_fail,E0277
+//! fn shared(_: impl Sync) {}
+//! shared(quadrille::thread::sync::RwLock::new(std::cell::Cell::new(1)));
+//! ```
+//!
+//! Nor a guard of a reader that is sent away with a value that can't be shared:
+//!
+//! ```compile_fail,E0277
+//! fn sent(_: impl Send) {}
+//! sent(quadrille::thread::sync::RwLock::new(std::cell::Cell::new(1)).read().unwrap());
+//! ```

@@ -30,6 +30,8 @@ mod theft;
 mod thread_hygiene;
 mod thread_life;
 mod thread_local;
+mod thread_locks;
+mod thread_meetings;
 mod thread_park;
 mod thread_scope;
 mod thread_shutdown;

@@ -1,18 +1,15 @@
 //! The lock around the state, and the steps of one operation.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 
 use crossbeam_utils::CachePadded;
 
 use super::super::lock::Lock;
 use super::super::waiters::{Wait, Waiter};
+use super::super::wake_all::wake_all;
 use super::state::{Notices, Outcome, Side, State};
 use crate::coop;
 use crate::primitives::{AtomicUsize, Ordering};
-
-/// Wakers that `close` takes out of the lists at a time.
-const CLOSE_BATCH: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Shared<T> {
@@ -167,33 +164,12 @@ impl<T> Shared<T> {
         if !self.state.with(State::close) {
             return false;
         }
-        let mut panic = None;
-        loop {
-            let mut wakers = Vec::with_capacity(CLOSE_BATCH);
+        wake_all(|batch| {
             self.state.with(|state| {
-                while wakers.len() < CLOSE_BATCH {
-                    // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
-                    let Some(waker) = (unsafe { state.notify_any() }) else {
-                        break;
-                    };
-                    wakers.push(waker);
-                }
+                // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
+                batch.fill_from(|| unsafe { state.notify_any() });
             });
-            if wakers.is_empty() {
-                break;
-            }
-            for waker in wakers {
-                match catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                    Err(payload) if panic.is_none() => panic = Some(payload),
-                    // Reported by the panic hook; its destructor may panic as well.
-                    Err(payload) => std::mem::forget(payload),
-                    Ok(()) => {}
-                }
-            }
-        }
-        if let Some(payload) = panic {
-            resume_unwind(payload);
-        }
+        });
         true
     }
 

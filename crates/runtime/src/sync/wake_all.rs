@@ -1,0 +1,46 @@
+//! Waking many, in batches that are taken under a lock and called outside of it.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::Waker;
+
+/// Wakers that are taken out of a list at a time.
+const BATCH_MAX: usize = 32;
+
+/// Wakers that were taken, to be called outside of the lock.
+#[derive(Debug)]
+pub(crate) struct Batch(Vec<Waker>);
+
+impl Batch {
+    /// Takes wakers until there is none or the batch is full. Allocates nothing.
+    pub(crate) fn fill_from(&mut self, mut take: impl FnMut() -> Option<Waker>) {
+        while self.0.len() < BATCH_MAX {
+            let Some(waker) = take() else { return };
+            self.0.push(waker);
+        }
+    }
+}
+
+/// Calls `fill` for one batch after the other, each time outside of the wakers, until it leaves one empty, and wakes them all,
+/// whatever a waker of the user's does: the first panic goes on when all are woken.
+pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
+    let mut panic = None;
+    loop {
+        let mut batch = Batch(Vec::with_capacity(BATCH_MAX));
+        fill(&mut batch);
+        if batch.0.is_empty() {
+            break;
+        }
+        for waker in batch.0 {
+            match catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                Err(payload) if panic.is_none() => panic = Some(payload),
+                // Reported by the panic hook; its destructor may panic as well.
+                Err(payload) => mem::forget(payload),
+                Ok(()) => {}
+            }
+        }
+    }
+    if let Some(payload) = panic {
+        resume_unwind(payload);
+    }
+}

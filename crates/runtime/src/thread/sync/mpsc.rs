@@ -1,0 +1,296 @@
+//! A channel with many senders and one receiver, as [`std::sync::mpsc`].
+//!
+//! On top of [`sync::mpmc`](crate::sync::mpmc): same queue, same fairness. Take that one for more than one receiver, or to receive in
+//! batches.
+//!
+//! ```
+//! use quadrille::thread::{self, sync::mpsc};
+//!
+//! let runtime = quadrille::Runtime::new()?;
+//! let (sender, receiver) = mpsc::channel();
+//! for id in 0..10 {
+//!     let sender = sender.clone();
+//!     runtime.spawn_thread(move || sender.send(id).unwrap());
+//! }
+//! drop(sender);
+//! let mut got: Vec<i32> = receiver.iter().collect();
+//! got.sort();
+//! assert_eq!(got, (0..10).collect::<Vec<_>>());
+//! # Ok::<(), quadrille::BuildError>(())
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+
+pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
+
+use super::{refuse_in_tasks, wait};
+use crate::sync::mpmc;
+use crate::thread::Wait as _;
+
+/// Makes a channel that holds any number of messages; sending never waits.
+///
+/// ```
+/// let (sender, receiver) = quadrille::thread::sync::mpsc::channel();
+/// sender.send(1).unwrap();
+/// assert_eq!(receiver.recv(), Ok(1));
+/// ```
+#[must_use]
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let (sender, receiver) = mpmc::unbounded();
+    (Sender { inner: sender }, Receiver { inner: receiver })
+}
+
+/// Makes a channel that holds at most `bound` messages; sending to a full one waits.
+///
+/// # Panics
+/// If `bound` is zero: a rendezvous, where a sender waits until its message is received, is not offered.
+///
+/// ```
+/// let (sender, receiver) = quadrille::thread::sync::mpsc::sync_channel(1);
+/// sender.send(1).unwrap();
+/// assert!(sender.try_send(2).is_err());
+/// assert_eq!(receiver.recv(), Ok(1));
+/// ```
+#[must_use]
+#[track_caller]
+pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
+    assert!(
+        bound > 0,
+        "a sync_channel of bound 0, a rendezvous, is not offered: it needs room for at least one message"
+    );
+    let (sender, receiver) = mpmc::bounded(bound);
+    (SyncSender { inner: sender }, Receiver { inner: receiver })
+}
+
+/// The sending side of a [`channel`]; clone it for more senders.
+pub struct Sender<T> {
+    inner: mpmc::Sender<T>,
+}
+
+impl<T> Sender<T> {
+    /// Sends a message; never waits.
+    ///
+    /// # Errors
+    /// With the message, if the receiver is gone.
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.inner
+            .try_send(message)
+            .map_err(|error| SendError(error.into_inner()))
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+/// The sending side of a [`sync_channel`]; clone it for more senders.
+pub struct SyncSender<T> {
+    inner: mpmc::Sender<T>,
+}
+
+impl<T> SyncSender<T> {
+    /// Sends a message; waits while the channel is full.
+    ///
+    /// # Errors
+    /// With the message, if the receiver is gone, also if it goes while waiting.
+    /// # Panics
+    /// As [`Mutex::lock`](super::Mutex::lock).
+    #[track_caller]
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        refuse_in_tasks();
+        match self.try_send(message) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
+            Err(TrySendError::Full(message)) => wait(self.send_async(message)),
+        }
+    }
+
+    /// Sends a message; waits while the channel is full, without blocking anybody.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    /// # Cancel safety
+    /// Loses the message: it is dropped with the future, unless it was sent.
+    pub async fn send_async(&self, message: T) -> Result<(), SendError<T>> {
+        let sent = self.inner.send(message).await;
+        sent.map_err(|error| SendError(error.into_inner()))
+    }
+
+    /// Sends a message if there is room now.
+    ///
+    /// # Errors
+    /// With the message, if the channel is full or the receiver is gone.
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.inner.try_send(message).map_err(|error| match error {
+            mpmc::TrySendError::Full(message) => TrySendError::Full(message),
+            mpmc::TrySendError::Closed(message) => TrySendError::Disconnected(message),
+        })
+    }
+}
+
+impl<T> Clone for SyncSender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for SyncSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncSender").finish_non_exhaustive()
+    }
+}
+
+/// The receiving side of a channel. There is one.
+pub struct Receiver<T> {
+    inner: mpmc::Receiver<T>,
+}
+
+impl<T> Receiver<T> {
+    /// Receives the oldest message; waits while there is none.
+    ///
+    /// # Errors
+    /// If there is none and all senders are gone.
+    /// # Panics
+    /// As [`Mutex::lock`](super::Mutex::lock).
+    #[track_caller]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        refuse_in_tasks();
+        match self.try_recv() {
+            Ok(message) => Ok(message),
+            Err(TryRecvError::Disconnected) => Err(RecvError),
+            Err(TryRecvError::Empty) => wait(self.recv_async()),
+        }
+    }
+
+    /// Receives the oldest message; waits while there is none, without blocking anybody.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    /// # Cancel safety
+    /// Strict: no message is lost, and nobody else receives here.
+    pub async fn recv_async(&self) -> Result<T, RecvError> {
+        self.inner.recv().await.map_err(|_closed| RecvError)
+    }
+
+    /// Receives the oldest message; waits while there is none, but no longer than `limit`.
+    ///
+    /// # Errors
+    /// If there is none in time, or all senders are gone.
+    /// # Panics
+    /// As [`Mutex::lock`](super::Mutex::lock).
+    #[track_caller]
+    pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
+        refuse_in_tasks();
+        match self.try_recv() {
+            Ok(message) => Ok(message),
+            Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
+            Err(TryRecvError::Empty) => match self.inner.recv().wait_timeout(limit) {
+                Ok(Ok(message)) => Ok(message),
+                Ok(Err(_closed)) => Err(RecvTimeoutError::Disconnected),
+                Err(_elapsed) => Err(RecvTimeoutError::Timeout),
+            },
+        }
+    }
+
+    /// Receives the oldest message if there is one now.
+    ///
+    /// # Errors
+    /// If there is none; the error tells whether one may come.
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.inner.try_recv().map_err(|error| match error {
+            mpmc::TryRecvError::Empty => TryRecvError::Empty,
+            mpmc::TryRecvError::Closed => TryRecvError::Disconnected,
+        })
+    }
+
+    /// Messages as they come, until all senders are gone; waits for each as [`recv`](Self::recv).
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { receiver: self }
+    }
+
+    /// The messages that are there.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter { receiver: self }
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+/// The iterator of [`Receiver::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.recv().ok()
+    }
+}
+
+/// The iterator of [`Receiver::try_iter`].
+#[derive(Debug)]
+pub struct TryIter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+/// A receiver as an iterator.
+#[derive(Debug)]
+pub struct IntoIter<T> {
+    receiver: Receiver<T>,
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.recv().ok()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { receiver: self }
+    }
+}
