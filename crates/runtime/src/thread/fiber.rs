@@ -55,6 +55,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// - `meta` is that of the task whose body this becomes, with the flag `THREAD`;
     /// - what `closure` borrows is there until the fiber is dropped.
     pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
+        debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
         Self {
             state: State::Fresh { closure, reservation },
             meta,
@@ -71,13 +72,8 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         debug_assert!(unsafe { meta.as_ref() }.has(BOUND), "the runner binds it first (B a)");
         let stack = reservation.take(llc);
         let bounds = stack.bounds();
-        let coroutine = if size_of::<F>() <= CLOSURE_MAX {
-            // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
-            unsafe { begin(stack, meta, closure) }
-        } else {
-            // SAFETY: as above.
-            unsafe { begin(stack, meta, Box::new(closure)) }
-        };
+        // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
+        let coroutine = unsafe { begin(stack, meta, closure) };
         self.state = State::Started(Started {
             coroutine: Some(coroutine),
             bounds,
@@ -131,8 +127,9 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
 /// What runs on a stack.
 type Switched<T> = Coroutine<Input, Pause, thread::Result<T>, Stack>;
 
-/// Closures up to this size are moved to the new stack without an allocation, bytes. corosensei takes 1024.
-const CLOSURE_MAX: usize = 512;
+/// Closures up to this size are moved to the new stack as they are, bytes; corosensei takes 1024. Larger ones go by way of the heap,
+/// from the start: without optimizations a task's body is copied a dozen times on the worker's stack before it runs.
+pub(super) const CLOSURE_MAX: usize = 512;
 
 /// A coroutine that will run `closure`.
 ///

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::fiber::Fiber;
+use super::fiber::{CLOSURE_MAX, Fiber};
 use super::handle::JoinHandle;
 use super::scope::{Scope, ScopedJoinHandle};
 use super::stack::{DEFAULT_SIZE, Reservation};
@@ -146,8 +146,14 @@ impl Builder {
         T: Send + 'static,
     {
         let reservation = self.reserve::<F, T>(shared)?;
-        // SAFETY: the closure and its result are 'static.
-        Ok(JoinHandle::new(unsafe { self.launch(f, reservation, shared) }))
+        let task = if size_of::<F>() <= CLOSURE_MAX {
+            // SAFETY: the closure and its result are 'static.
+            unsafe { self.launch(f, reservation, shared) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.launch(Box::new(f), reservation, shared) }
+        };
+        Ok(JoinHandle::new(task))
     }
 
     /// Spawns a thread that may borrow what outlives `scope`, on the current runtime; see [`scope`](super::scope()).
