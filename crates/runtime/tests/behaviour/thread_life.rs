@@ -333,8 +333,8 @@ fn a_guard_stays_with_its_thread() {
 #[test]
 fn large_closures_and_results() {
     let runtime = Shape::flat(1).runtime();
-    let large = [7_u8; 60_000];
-    let small = thread::Builder::new().stack_size(32 * 1024);
+    let large = [7_u8; 20_000];
+    let small = thread::Builder::new().stack_size(16 * 1024);
     let thread = small.spawn_on(move || large, runtime.handle()).unwrap();
     assert!(thread.join().unwrap().iter().all(|byte| *byte == 7));
 }
