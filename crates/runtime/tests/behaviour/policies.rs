@@ -332,7 +332,8 @@ fn whole_idle_cores_go_first() {
     ] {
         for whole in [true, false] {
             watched(machine, move || {
-                let config = "cap=off,filter-light-load=1024,sentinel=30ms,rescue-any=30ms,rescue-llc=30ms";
+                let config =
+                    "short-runs=0,cap=off,filter-light-load=1024,sentinel=30ms,rescue-any=30ms,rescue-llc=30ms";
                 until_shown(machine, config, |mut stage| {
                     // The fifth worker's sibling is held; the eleventh's is not, or is in the control.
                     stage.let_go(if whole { &[4, 10, 11] } else { &[4, 10] });
