@@ -97,15 +97,18 @@ impl Context {
 
     /// The worker that a thread which is about to start here is bound to instead, if policy says so of the one that is asked.
     ///
-    /// Only one that has emptied its mailbox: of those that run one task for long, each keeps one thread waiting at most.
+    /// Only one that is idle, and has emptied its mailbox: what is awake may run one task for ever, and a thread that has not begun
+    /// must not wait for that. And only if there is something to share.
     pub(super) fn owner_of_another(&self) -> Option<WorkerId> {
         let own = self.living.len.get();
-        if own == 0 || self.unwinding.get() {
+        let is_alone = self.bound.len() == 0 && self.local.len() == 0;
+        if own == 0 || is_alone || self.unwinding.get() {
             return None;
         }
         let mates = &self.shared.policy.plan.llcs[self.llc()].workers;
         let other = mates[self.random_below(mates.len())];
-        if other == self.id {
+        let seat = self.shared.sleepers.seat(other.index());
+        if other == self.id || self.shared.sleepers.idle.members(seat.group) & (1 << seat.member) == 0 {
             return None;
         }
         let there = &*self.shared.workers[other.index()];
@@ -283,7 +286,7 @@ mod tests {
         });
     }
 
-    /// Who has many threads leaves the next to one that has fewer, and no second one before that has come for the first.
+    /// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
     #[test]
     fn a_thread_goes_to_a_worker_that_has_fewer() {
         let mut still = Still::new("core:2", "bind-slack=1");
@@ -291,23 +294,27 @@ mod tests {
         let handle = Handle {
             shared: still.shared.clone(),
         };
-        let mut threads = Vec::new();
         let context: *const Context = &raw const worker.context;
         // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
         let entered = unsafe { &*context }.enter();
-        threads.extend((0..2).map(|_| handle.spawn_thread(thread::park)));
+        let mut threads: Vec<_> = (0..40).map(|_| handle.spawn_thread(thread::park)).collect();
         run_all(&mut worker);
-        assert_eq!(worker.context.living.len.get(), 2, "both its own");
-        // Whom it asks is chosen at random: itself, one time in two.
-        while worker.context.me().counters.bound_elsewhere.get() == 0 {
-            threads.push(handle.spawn_thread(thread::park));
-            run_all(&mut worker);
-        }
+        assert_eq!(
+            worker.context.living.len.get(),
+            40,
+            "the other is awake, and may be held up"
+        );
+        // Whom it asks is chosen at random: itself, one time in two. The last one is started here: there is nothing to share.
+        threads.extend((0..40).map(|_| handle.spawn_thread(thread::park)));
+        still.announce(1);
+        run_all(&mut worker);
+        assert_eq!(
+            worker.context.me().counters.bound_elsewhere.get(),
+            1,
+            "then it is claimed"
+        );
         assert!(!other.context.me().bound.is_empty());
-        threads.extend((0..20).map(|_| handle.spawn_thread(thread::park)));
-        run_all(&mut worker);
         assert_eq!(worker.context.living.len.get(), threads.len() - 1);
-        assert_eq!(worker.context.me().counters.bound_elsewhere.get(), 1);
         threads.iter().for_each(|thread| thread.thread().unpark());
         run_all(&mut worker);
         drop(entered);
