@@ -5,28 +5,52 @@
 //! compares with another one of its cache, chosen at random, if that is idle, by threads that have started there and not ended, and leaves it
 //! to that one if that has noticeably fewer. Threads that end without ever waiting are not counted: for them it does not matter.
 
-use crate::{Adversary, Policy};
+use crate::{Adversary, Nanos, Policy};
 
 impl Policy {
-    /// Whether a thread that is about to start on a worker with `own` started threads is bound to one with `other` instead: if
-    /// that is more than an eighth and [`Config::bind_slack`](crate::Config::bind_slack) fewer.
+    /// Whether a thread that is about to start on a worker with `own` started threads is bound to an idle one with `other` started
+    /// threads instead: if that is more than an eighth and [`Config::bind_slack`](crate::Config::bind_slack) fewer; or any fewer, if
+    /// the one before it `went` there, so that those that were spawned together are seldom parted.
     ///
     /// ```
     /// # use quadrille_policy::{Config, Plan, PlanOptions, Policy};
     /// # let machine = "llc:1 core:8".parse::<quadrille_topology::Topology>().unwrap();
     /// # let plan = Plan::compile(&machine, &PlanOptions::default()).unwrap();
     /// let policy = Policy::new(Config::default(), plan);
-    /// assert!(policy.binds_elsewhere(1000, 500));
-    /// assert!(!policy.binds_elsewhere(1000, 900));
+    /// assert!(policy.binds_elsewhere(1000, 500, false));
+    /// assert!(!policy.binds_elsewhere(1000, 900, false));
+    /// assert!(policy.binds_elsewhere(1000, 900, true));
     /// ```
     #[inline]
     #[must_use]
-    pub fn binds_elsewhere(&self, own: u32, other: u32) -> bool {
+    pub fn binds_elsewhere(&self, own: u32, other: u32, went: bool) -> bool {
         if self.config.adversary != Adversary::None {
             return true;
         }
-        let most = other.saturating_add(own / 8).saturating_add(self.config.bind_slack);
-        own > most
+        let slack = if went {
+            0
+        } else {
+            (own / 8).saturating_add(self.config.bind_slack)
+        };
+        own > other.saturating_add(slack)
+    }
+
+    /// Whether a thief with `own` started threads leaves those that have not begun to their spawner, which has `there`, those among
+    /// them, and has been in the middle of the same task for as long as the thief has `waited`.
+    ///
+    /// ```
+    /// # use quadrille_policy::{Config, Nanos, Plan, PlanOptions, Policy};
+    /// # let machine = "llc:1 core:8".parse::<quadrille_topology::Topology>().unwrap();
+    /// # let plan = Plan::compile(&machine, &PlanOptions::default()).unwrap();
+    /// let policy = Policy::new(Config::default(), plan);
+    /// assert!(policy.leaves_to_spawner(1000, 500, Nanos::from_millis(9)));
+    /// assert!(!policy.leaves_to_spawner(1000, 500, Nanos::from_millis(10)));
+    /// assert!(!policy.leaves_to_spawner(500, 500, Nanos(0)));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn leaves_to_spawner(&self, own: u32, there: u32, waited: Nanos) -> bool {
+        waited < self.config.bind_patience && self.binds_elsewhere(own, there, false)
     }
 }
 
@@ -37,24 +61,24 @@ mod tests {
     #[test]
     fn small_differences_are_none() {
         let policy_of = |config: &str| policy(PAIR, config);
-        for (config, own, other, elsewhere) in [
-            ("default", 0, 0, false),
-            ("default", 8, 0, false),
-            ("default", 9, 0, false),
-            ("default", 10, 0, true),
-            ("default", 100, 80, false),
-            ("default", 100, 79, true),
-            ("default", u32::MAX, 0, true),
-            ("default", u32::MAX, u32::MAX, false),
-            ("bind-slack=0", 1, 0, true),
-            ("adversary=random", 0, 1000, true),
-            ("bind-slack=1000000", 1_000_000, 0, false),
+        for (config, own, other, first, next) in [
+            ("default", 0, 0, false, false),
+            ("default", 8, 0, false, true),
+            ("default", 9, 0, false, true),
+            ("default", 10, 0, true, true),
+            ("default", 100, 80, false, true),
+            ("default", 100, 79, true, true),
+            ("default", 100, 100, false, false),
+            ("default", u32::MAX, 0, true, true),
+            ("default", u32::MAX, u32::MAX, false, false),
+            ("bind-slack=0", 1, 0, true, true),
+            ("adversary=random", 0, 1000, true, true),
+            ("bind-slack=1000000", 1_000_000, 0, false, true),
         ] {
-            assert_eq!(
-                policy_of(config).binds_elsewhere(own, other),
-                elsewhere,
-                "{config}: {own}, {other}"
-            );
+            for (went, elsewhere) in [(false, first), (true, next)] {
+                let answer = policy_of(config).binds_elsewhere(own, other, went);
+                assert_eq!(answer, elsewhere, "{config}: {own}, {other}, {went}");
+            }
         }
     }
 }

@@ -31,6 +31,7 @@
 //!     yielded: false,
 //!     slot_empty: true,
 //!     now: Nanos::from_millis(12),
+//!     waker_run: Nanos::from_micros(90),
 //!     home_run: Nanos::from_micros(90),
 //!     wake_cost: Nanos::from_micros(5),
 //!     home_idle: quadrille_policy::GroupMask(0b0100),

@@ -13,6 +13,8 @@ pub struct WakeView {
     pub slot_empty: bool,
     /// The waker's cached clock.
     pub now: Nanos,
+    /// Average run of a task on the waker; zero: unknown, taken as long.
+    pub waker_run: Nanos,
     /// Average run of a task on the task's home worker; zero: unknown, taken as long.
     pub home_run: Nanos,
     /// As [`UnparkView::wake_cost`].

@@ -19,12 +19,10 @@ pub(crate) use const_fn;
 
 #[cfg(not(quadrille_loom))]
 mod imp {
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) use std::sync::Condvar;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread::{Thread, current, park};
 
     /// Tells the processor that this is a spin loop.

@@ -76,6 +76,9 @@ pub struct Config {
     /// How many started threads more than another worker, and an eighth, a worker has before a user-level thread that it is about
     /// to start is bound to that one instead. Default 8; at most 1,000,000, which is never. Ours, assumed.
     pub bind_slack: u32,
+    /// How long a worker that already has more of them leaves user-level threads which have not begun to the worker that spawned
+    /// them, while that one is in the middle of a task. Default 10 ms, 0 to 1 s; 0: not at all. Ours, assumed.
+    pub bind_patience: Nanos,
     /// Seed of every pseudo-random choice. Default 0x5EED.
     pub seed: u64,
     /// Policy 1: into which queue a woken task goes.
@@ -109,6 +112,7 @@ impl Default for Config {
             budget: 128,
             global_interval: 61,
             bind_slack: 8,
+            bind_patience: Nanos::from_millis(10),
             seed: 0x5EED,
             wake_groups: WakeGroups::default(),
             idle_filter: IdleFilter::default(),

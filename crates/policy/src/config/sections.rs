@@ -57,7 +57,7 @@ pub struct WakeGroups {
     /// Ours, assumed.
     pub overflow_factor: u32,
     /// A woken task stays with its waker if the runs of its home worker's tasks are at most so many times as long as waking a
-    /// worker takes. Default 6; 0: never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is
+    /// worker takes, and those of its waker at most four times as long. Default 6; 0: never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is
     /// running during wake up", 2022; earlier `sched_short_burst` of Android's kernels), where a fixed time decides; the number
     /// is ours, from the simulator.
     pub short_runs: u32,

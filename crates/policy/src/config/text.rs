@@ -47,6 +47,7 @@ names! {
     "budget" => budget;
     "global-interval" => global_interval;
     "bind-slack" => bind_slack;
+    "bind-patience" => bind_patience;
     "seed" => seed;
     "groups" => wake_groups.mode;
     "group" => wake_groups.group_size;

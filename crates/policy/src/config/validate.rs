@@ -25,7 +25,8 @@ impl Config {
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;
         within("budget", self.budget, 1..=u8::MAX)?;
         within("global_interval", self.global_interval, 1..=u32::MAX)?;
-        within("bind_slack", self.bind_slack, 0..=1_000_000)
+        within("bind_slack", self.bind_slack, 0..=1_000_000)?;
+        within("bind_patience", self.bind_patience, span(0, SECOND))
     }
 
     fn validate_placement(&self) -> Result<(), ConfigError> {

@@ -2,9 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task::Waker;
-
-use quadrille_policy::WorkerId;
 
 use super::Shared;
 use super::context::Context;
@@ -13,7 +12,7 @@ use super::schedule::count;
 use super::search::Scope;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::{Ordering, relax};
+use crate::primitives::Ordering;
 use crate::task::Runnable;
 
 /// The threads of a worker that were ever suspended and have not ended, by the wakers on their own stacks.
@@ -22,7 +21,7 @@ pub(crate) struct Living {
     entries: RefCell<Vec<Entry>>,
     /// The first free entry.
     free: Cell<Option<usize>>,
-    len: Cell<usize>,
+    pub(super) len: Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -95,29 +94,6 @@ impl Context {
         self.me().living.store(living, Ordering::Relaxed);
     }
 
-    /// The worker that a thread which is about to start here is bound to instead, if policy says so of the one that is asked.
-    ///
-    /// Only one that is idle, and has emptied its mailbox: what is awake may run one task for ever, and a thread that has not begun
-    /// must not wait for that. And only if there is something to share.
-    pub(super) fn owner_of_another(&self) -> Option<WorkerId> {
-        let own = self.living.len.get();
-        let is_alone = self.bound.len() == 0 && self.local.len() == 0;
-        if own == 0 || is_alone || self.unwinding.get() {
-            return None;
-        }
-        let mates = &self.shared.policy.plan.llcs[self.llc()].workers;
-        let other = mates[self.random_below(mates.len())];
-        let seat = self.shared.sleepers.seat(other.index());
-        if other == self.id || self.shared.sleepers.idle.members(seat.group) & (1 << seat.member) == 0 {
-            return None;
-        }
-        let there = &*self.shared.workers[other.index()];
-        // Ordering: Relaxed; an estimate.
-        let living = there.living.load(Ordering::Relaxed);
-        let own = u32::try_from(own).unwrap_or(u32::MAX);
-        (self.shared.policy.binds_elsewhere(own, living) && there.bound.is_empty()).then_some(other)
-    }
-
     /// Queues a started thread that was woken on the OS thread of this worker (B b).
     pub(super) fn wake_bound(&self, runnable: Runnable) {
         // SAFETY: we hold the runnable (rule 1 of `task`).
@@ -143,12 +119,15 @@ impl Shared {
             self.wake_claimed(seat, by);
         }
     }
+}
 
-    /// Started threads that have not ended. Exact only while nothing runs.
-    pub(crate) fn living_threads(&self) -> usize {
-        // Ordering: Relaxed; a statistic.
-        let living = |worker: &super::WorkerShared| worker.living.load(Ordering::Relaxed) as usize;
-        self.workers.iter().map(|worker| living(worker)).sum()
+/// While it lives, a worker may run tasks (B c). Dropped as well when one of our own panics, so that nobody waits for it.
+#[derive(Debug)]
+pub(super) struct Looping(pub(super) Arc<Shared>);
+
+impl Drop for Looping {
+    fn drop(&mut self) {
+        self.0.looping.count_down(1);
     }
 }
 
@@ -177,17 +156,12 @@ impl Worker {
         Some(found)
     }
 
-    /// Ends every started thread of this worker, while it still is its OS thread's worker (B c). By `&self`, as `execute`.
-    pub(super) fn unwind_threads(&self) {
+    /// Ends every started thread of this worker, while it still is its OS thread's worker (B c), and once all have ended the loop
+    /// that `looping` stands for. By `&self`, as `execute`.
+    pub(super) fn unwind_threads(&self, looping: Looping) {
         self.context.unwinding.set(true);
-        // Ordering: AcqRel; (B c) what ran here happens before any destructor of a thread that is unwound elsewhere.
-        self.context.shared.looping.fetch_sub(1, Ordering::AcqRel);
-        let mut step = 0;
-        // Ordering: Acquire; pairs with the decrement of each other worker (B c).
-        while self.context.shared.looping.load(Ordering::Acquire) > 0 {
-            relax(step);
-            step += 1;
-        }
+        drop(looping);
+        self.context.shared.looping.wait();
         loop {
             let before = self.context.living.len.get();
             self.context.living.wake_all();
@@ -219,7 +193,7 @@ impl Worker {
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
-mod tests {
+pub(super) mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
@@ -245,7 +219,7 @@ mod tests {
     }
 
     /// Runs what is ready until nothing is.
-    fn run_all(worker: &mut Worker) {
+    pub(in crate::sched) fn run_all(worker: &mut Worker) {
         while let Some(runnable) = worker.next_local() {
             worker.execute(runnable);
         }
@@ -284,48 +258,6 @@ mod tests {
             run_all(worker);
             assert!(thread.is_finished());
         });
-    }
-
-    /// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
-    #[test]
-    fn a_thread_goes_to_a_worker_that_has_fewer() {
-        let mut still = Still::new("core:2", "bind-slack=1");
-        let (mut worker, mut other) = (still.worker(0), still.worker(1));
-        let handle = Handle {
-            shared: still.shared.clone(),
-        };
-        let context: *const Context = &raw const worker.context;
-        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
-        let entered = unsafe { &*context }.enter();
-        let mut threads: Vec<_> = (0..40).map(|_| handle.spawn_thread(thread::park)).collect();
-        run_all(&mut worker);
-        assert_eq!(
-            worker.context.living.len.get(),
-            40,
-            "the other is awake, and may be held up"
-        );
-        // Whom it asks is chosen at random: itself, one time in two. The last one is started here: there is nothing to share.
-        threads.extend((0..40).map(|_| handle.spawn_thread(thread::park)));
-        still.announce(1);
-        run_all(&mut worker);
-        assert_eq!(
-            worker.context.me().counters.bound_elsewhere.get(),
-            1,
-            "then it is claimed"
-        );
-        assert!(!other.context.me().bound.is_empty());
-        assert_eq!(worker.context.living.len.get(), threads.len() - 1);
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        run_all(&mut worker);
-        drop(entered);
-        let ended = threads.iter().filter(|thread| thread.is_finished()).count();
-        assert_eq!(ended, threads.len() - 1, "the one is the other worker's");
-        let context: *const Context = &raw const other.context;
-        // SAFETY: as above.
-        let entered = unsafe { &*context }.enter();
-        run_all(&mut other);
-        drop(entered);
-        assert!(threads.iter().all(thread::JoinHandle::is_finished));
     }
 
     /// Bound threads and stealable tasks, both ready, come in turn.

@@ -38,6 +38,10 @@ pub(crate) struct Context {
     pub(super) bound: BoundFifo<Runnable>,
     /// Those that were ever suspended and have not ended (B c).
     pub(crate) living: Living,
+    /// The worker that the last thread which was about to start here was left to, if it was.
+    pub(super) bound_last: Cell<Option<WorkerId>>,
+    /// The worker to which its threads are left, and until when it is not asked again.
+    pub(super) left_alone: Cell<Option<(WorkerId, Nanos)>>,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
     pub(crate) unwinding: Cell<bool>,
 }

@@ -4,7 +4,7 @@
 //! Policy 6: little or nothing while few run there. Both only delay: time passes, and what policy 6 leaves is counted.
 //! Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may (W1s).
 
-use quadrille_policy::{Cause, LlcId, Nanos};
+use quadrille_policy::{Cause, LlcId, Nanos, WorkerId};
 
 use super::Shared;
 use super::context::Context;
@@ -38,7 +38,7 @@ impl Sight {
         let waits = |llc: &LlcId| {
             !shared.injectors[llc.index()].is_empty()
                 || exported(*llc)
-                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, now)
+                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, now, context.left_alone.get())
         };
         let is_ours = |llc: LlcId| {
             let anything = || exported(llc) || shared.policy.takes_anything(now.since(self.dry_since));
@@ -68,10 +68,13 @@ impl Sight {
 }
 
 impl Shared {
-    /// Whether a deque behind `llc` has something that thieves may want.
-    fn worth_stealing(&self, llc: LlcId, now: Nanos) -> bool {
+    /// Whether a deque behind `llc` has something that a thief may want who leaves one worker alone for a while.
+    fn worth_stealing(&self, llc: LlcId, now: Nanos, left_alone: Option<(WorkerId, Nanos)>) -> bool {
+        let left = left_alone.filter(|(_, until)| now < *until).map(|(worker, _)| worker);
         let workers = self.policy.plan.llcs[llc.index()].workers.iter();
-        let mut workers = workers.map(|worker| &self.workers[worker.index()]);
+        let mut workers = workers
+            .filter(|worker| Some(**worker) != left)
+            .map(|worker| &self.workers[worker.index()]);
         workers.any(|worker| !worker.stealer.is_empty() && !worker.is_spared(now))
     }
 }

@@ -2,11 +2,13 @@
 //! lost is argued in `README.md` beside this file, whose labels the comments cite.
 
 mod arrival;
+mod bind;
 pub(crate) mod bound;
 pub(crate) mod context;
 mod coupling;
 mod far;
 pub(crate) mod idle;
+mod latch;
 pub(crate) mod load;
 mod lookout;
 #[cfg(all(test, quadrille_loom))]
@@ -34,6 +36,7 @@ use std::sync::{Arc, Weak};
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{Nanos, Plan, Policy, WorkerId};
 
+use self::latch::Latch;
 use self::load::Loads;
 use self::park::Sleepers;
 use self::queue::export::ExportQueue;
@@ -125,7 +128,7 @@ pub(crate) struct Shared {
     /// Measured cost of waking a parked worker, ns, moving average; starts at 10 us.
     wake_cost: CachePadded<AtomicU64>,
     /// Workers that may still run tasks.
-    looping: AtomicU32,
+    looping: Latch,
     /// Workers that have not left.
     running: AtomicU32,
     terminated: Terminated,
@@ -207,7 +210,7 @@ impl Shared {
             registry: Registry::new(),
             foreign: ForeignCounters::default(),
             wake_cost: CachePadded::new(AtomicU64::new(10_000)),
-            looping: AtomicU32::new(count),
+            looping: Latch::new(count),
             running: AtomicU32::new(count),
             terminated: Terminated::new(),
             threads: Mutex::new(Vec::new()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{LlcId, Plan};
+use quadrille_policy::{LlcId, Plan, WorkerId};
 
 use super::idle::{Idle, Seat, Withdrawn};
 use crate::lines;
@@ -278,6 +278,19 @@ impl Sleepers {
         }
         let seat = self.seats[recent as usize - 1];
         self.idle.claim_seat(seat).then_some(seat)
+    }
+
+    /// The worker that went idle last, unless it is the sentinel, or nobody ever did.
+    pub(crate) fn recent(&self) -> Option<WorkerId> {
+        // Ordering: Relaxed; a hint.
+        let recent = self.recent.load(Ordering::Relaxed);
+        let is_sentinel = recent == self.sentinel.load(Ordering::Relaxed);
+        (recent != 0 && !is_sentinel).then(|| WorkerId(u16::try_from(recent - 1).expect("workers fit u16")))
+    }
+
+    /// Whether `worker` was woken and has not got up yet.
+    pub(crate) fn is_waking(&self, worker: usize) -> bool {
+        self.words[worker].has_token()
     }
 
     /// The sentinel's seat, to be claimed last.

@@ -17,7 +17,7 @@ use crate::lines;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
-use crate::task::meta::{BLOCKING, BOUND, LastWorker};
+use crate::task::meta::{BLOCKING, BOUND, LastWorker, THREAD};
 
 /// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
@@ -281,18 +281,27 @@ impl Shared {
         let llc = LlcId(u16::try_from(llc.index().min(self.injectors.len() - 1)).unwrap_or(0));
         count(by, |counters| counters.wakes_injector.add(1));
         let injector = &self.injectors[llc.index()];
-        self.publish_to_anyone(|| injector.push(runnable), || injector.len(), llc, by);
+        let starts = runnable.meta().has(THREAD);
+        self.publish_to_anyone(|| injector.push(runnable), || injector.len(), llc, by, starts);
     }
 
     /// Puts tasks of a worker behind `llc` up for the workers of other caches, those of `to` first.
     pub(super) fn publish_exports(&self, tasks: Vec<Runnable>, llc: LlcId, to: LlcId, by: Option<&Context>) {
         let queue = &self.exports[llc.index()];
         let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
-        self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), to, by);
+        self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), to, by, false);
     }
 
-    /// Pushes by calling `push` into a queue that anyone may drain, and notifies, near `llc` first: (a), (A), step 6.
-    fn publish_to_anyone(&self, push: impl FnOnce(), len: impl Fn() -> usize, llc: LlcId, by: Option<&Context>) {
+    /// Pushes by calling `push` into a queue that anyone may drain, and notifies, near `llc` first: (a), (A), step 6. `starts`: it is a
+    /// thread, so that it matters who comes.
+    fn publish_to_anyone(
+        &self,
+        push: impl FnOnce(),
+        len: impl Fn() -> usize,
+        llc: LlcId,
+        by: Option<&Context>,
+        starts: bool,
+    ) {
         let pays = |idle, running| {
             let view = UnparkView {
                 idle,
@@ -307,7 +316,11 @@ impl Shared {
         };
         let near = (llc.index(), &*self.policy.plan.llcs[llc.index()].others);
         if publish::to_anyone(push, &self.sleepers, near, pays) {
-            self.wake_any(llc, by);
+            let starter = (starts && near.1.is_empty()).then(|| self.claim_to_start(self.foreign_rng()));
+            match starter.flatten() {
+                Some(seat) => self.wake_claimed(seat, by),
+                None => _ = self.wake_any(llc, by),
+            }
         } else {
             self.keep_watch(llc, by);
         }
@@ -331,7 +344,7 @@ impl Shared {
         }
     }
 
-    fn publish_group(&self, runnable: Runnable, group: usize, claim: Claim, by: Option<&Context>) {
+    pub(super) fn publish_group(&self, runnable: Runnable, group: usize, claim: Claim, by: Option<&Context>) {
         let group = group.min(self.groups.len() - 1);
         let prefer = match claim {
             Claim::Nobody | Claim::Member => None,

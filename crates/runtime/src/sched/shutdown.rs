@@ -98,8 +98,7 @@ impl Shared {
     /// A worker thread could not be started: it counts as one that has left.
     pub(crate) fn never_started(&self, workers: usize) {
         let workers = u32::try_from(workers).expect("workers fit u16");
-        // Ordering: AcqRel; (B c).
-        self.looping.fetch_sub(workers, Ordering::AcqRel);
+        self.looping.count_down(workers);
         // Ordering: AcqRel; (D a).
         if self.running.fetch_sub(workers, Ordering::AcqRel) == workers {
             self.drop_all_tasks();

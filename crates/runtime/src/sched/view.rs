@@ -21,7 +21,9 @@ impl Shared {
             yielded,
             slot_empty: waker.is_some_and(|context| context.me().slot.is_empty()),
             now,
-            home_run: self.home_run(task),
+            waker_run: waker.map_or(Nanos(0), |context| context.average_run.get()),
+            // For others it makes no difference.
+            home_run: waker.filter(|_| !yielded).map_or(Nanos(0), |_| self.home_run(task)),
             wake_cost: self.wake_cost(),
             home_idle: GroupMask::default(),
             home_queued: 0,

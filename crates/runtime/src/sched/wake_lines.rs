@@ -123,12 +123,14 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         now: Cell::new(Nanos::from_millis(5)),
         load: OwnLoad::default(),
         probe_rate: Cell::new(ProbeRate::default()),
-        average_run: Cell::new(Nanos(0)),
+        average_run: Cell::new(Nanos(case.run)),
         set: Cell::new(SetId::NONE),
         task: Cell::new(0),
         wakees: RefCell::default(),
         bound: BoundFifo::new(),
         living: Living::default(),
+        bound_last: Cell::new(None),
+        left_alone: Cell::new(None),
         unwinding: Cell::new(false),
     };
     let others = (0..workers).filter(|worker| *worker != waker);

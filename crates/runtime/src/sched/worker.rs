@@ -8,7 +8,8 @@ use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
-use super::bound::Living;
+use super::bind::Robbed;
+use super::bound::{Living, Looping};
 use super::context::Context;
 use super::coupling::Coupled;
 use super::far::Sight;
@@ -23,7 +24,7 @@ use crate::coop;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
-use crate::task::meta::{BOUND, LastWorker, THREAD};
+use crate::task::meta::{BOUND, LEFT, LastWorker, THREAD};
 
 /// A worker, on its own thread.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct Worker {
     pub(super) injector_first: bool,
     /// Whether a bound thread comes before slot and deque, if there are both (W5).
     pub(super) bound_first: bool,
+    /// Whom it robbed of threads last.
+    pub(super) robbed: Option<Robbed>,
 }
 
 impl Worker {
@@ -73,6 +76,7 @@ impl Worker {
             sight: Sight::default(),
             injector_first: false,
             bound_first: false,
+            robbed: None,
             context: Context {
                 id,
                 local,
@@ -86,6 +90,8 @@ impl Worker {
                 wakees: RefCell::new(Wakees::default()),
                 bound: BoundFifo::new(),
                 living: Living::default(),
+                bound_last: Cell::new(None),
+                left_alone: Cell::new(None),
                 unwinding: Cell::new(false),
                 shared,
             },
@@ -100,13 +106,14 @@ impl Worker {
         // - not aliased by a `&mut`: tasks run in `execute`, and in `unwind_threads`, which take `&self`; cells are what they
         //   write.
         let entered = unsafe { &*context }.enter();
+        let looping = Looping(self.context.shared.clone());
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.context.load.begins(&self.context.shared, self.context.now.get());
         while let Some(runnable) = self.next() {
             self.enter_set(&runnable);
             self.execute(runnable);
         }
-        self.unwind_threads();
+        self.unwind_threads(looping);
         coop::stop();
         drop(entered);
         self.leave();
@@ -232,17 +239,14 @@ impl Worker {
         if from != here {
             if meta.has(THREAD) {
                 debug_assert!(!meta.has(BOUND), "a bound thread runs on its owner alone");
-                let owner = context.owner_of_another();
-                // (B a) Nobody else gets a runnable until this run has ended, or the owner has it.
-                meta.set(BOUND);
-                if let Some(owner) = owner {
-                    last.set(LastWorker::ran_on(owner));
-                    context.me().counters.bound_elsewhere.add(1);
-                    return context.shared.publish_bound(runnable, Some(context));
+                if let Some(starter) = context.starter(meta.has(LEFT)) {
+                    return self.leave_thread(runnable, starter);
                 }
+                // (B a) Nobody else gets a runnable until this run has ended.
+                meta.set(BOUND);
             }
             if from.is_another(context.id) {
-                self.count_move(from, &runnable);
+                self.count_move(from, context.id, &runnable);
             }
             last.set(here);
         }
@@ -260,11 +264,11 @@ impl Worker {
     }
 
     #[cold]
-    fn count_move(&self, last: LastWorker, runnable: &Runnable) {
+    pub(super) fn count_move(&self, last: LastWorker, to: WorkerId, runnable: &Runnable) {
         let policy = &self.context.shared.policy;
         let counters = &self.context.me().counters;
         let (from, first_run) = last.worker();
-        let level = policy.plan.level(from, self.context.id);
+        let level = policy.plan.level(from, to);
         let cause = match self.arrivals.cause(counters, self.streak > 0) {
             Cause::Wake if first_run => Cause::Spawn,
             Cause::Wake if last.was_pulled() => Cause::Pull,
@@ -275,7 +279,7 @@ impl Worker {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let cell = unsafe { runnable.meta().policy() };
             let mut task = cell.get();
-            policy.stolen(&mut task, self.context.id, self.context.now.get());
+            policy.stolen(&mut task, to, self.context.now.get());
             cell.set(task);
         }
     }
@@ -357,9 +361,12 @@ impl Worker {
         }
     }
 
-    /// A bound thread that somebody has woken, or what a search finds.
+    /// A bound thread that somebody has woken, or what a search finds. A rescue begins with what is stuck (W5).
     fn find(&mut self, scope: Scope) -> Option<Runnable> {
-        self.take_bound().or_else(|| self.search(scope))
+        match scope {
+            Scope::Normal => self.take_bound().or_else(|| self.search(scope)),
+            Scope::Rescue => self.search(scope).or_else(|| self.take_bound()),
+        }
     }
 
     /// The worker's last-level cache.

@@ -148,6 +148,8 @@ pub(crate) const THREAD: u8 = 4;
 /// The worker in `last_worker` has begun to run the coroutine, and no other may run or drop it (B a); written by the runner
 /// only, before the first run.
 pub(crate) const BOUND: u8 = 8;
+/// A worker that might have run the thread first has left it to another, which nobody does twice; written by the runner only.
+pub(crate) const LEFT: u8 = 16;
 
 // SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the
 // runnable alone (rule 1), and a runnable has one holder at a time (W2).

@@ -131,8 +131,9 @@ fn wakes_are_queued_in_groups() {
 fn short_tasks_stay_with_their_waker() {
     for_each_machine("short-runs=1000", "short-runs=0", |machine, mut stage, on| {
         let far = machine.workers - 1;
-        // So many that their runs are what is known of the second worker, not how long it was held.
+        // So many that their runs are what is known of two workers, not how long they were held.
         let home = stage.settle(1, 100)[99];
+        stage.settle(far, 100);
         let wake = stage.wake(far, home);
         assert_eq!(wake.counted(|c| c.wakes_self), u64::from(on));
         assert_eq!(wake.counted(|c| c.wakes_mailbox), u64::from(!on));

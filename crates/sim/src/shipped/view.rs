@@ -28,6 +28,7 @@ impl Shipped {
             yielded,
             slot_empty: waker.is_some_and(|waker| self.workers[waker.index()].slot.is_none()),
             now,
+            waker_run: waker.map_or(Nanos(0), |waker| self.workers[waker.index()].pace.average_run()),
             home_run: home_worker.map_or(Nanos(0), |worker| worker.pace.average_run()),
             wake_cost: self.wake_cost,
             home_idle: GroupMask(self.sleepers.members(home)),

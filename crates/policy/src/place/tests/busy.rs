@@ -142,6 +142,7 @@ fn nobody_waits_for_long_beside_an_idle_worker() {
     for _ in 0..50_000 {
         // A task that does not wait at home at all is not what this is about.
         let view = WakeView {
+            waker_run: Nanos(0),
             home_run: Nanos(0),
             ..random_view(&mut rng, 32)
         };
@@ -170,6 +171,7 @@ fn light_load_always_searches() {
             waker: Some(WorkerId(300)),
             llc_util: u16::try_from(rng.below(512)).unwrap(),
             llc_has_idle: true,
+            waker_run: Nanos(0),
             home_run: Nanos(0),
             home_idle: GroupMask(0),
             yielded: false,

@@ -180,15 +180,21 @@ fn a_task_whose_home_runs_short_ones_stays_with_its_waker() {
         home_idle: GroupMask(0b0010),
         ..VIEW
     };
-    let run = |micros| WakeView {
-        home_run: Nanos::from_micros(micros),
+    let runs = |waker, home| WakeView {
+        waker_run: Nanos::from_micros(waker),
+        home_run: Nanos::from_micros(home),
         ..idle
     };
+    let run = |home| runs(30, home);
     let home = "group 3 (worker 13)";
     for (view, expected) in [
         (run(30), "slot"),
         (run(31), home),
         (run(0), home),
+        (runs(1, 1), "slot"),
+        (runs(120, 1), "slot"),
+        (runs(124, 1), home),
+        (runs(0, 1), "slot"),
         (
             WakeView {
                 slot_empty: false,

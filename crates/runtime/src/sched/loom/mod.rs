@@ -6,6 +6,7 @@
 mod abort;
 mod halving;
 mod idle;
+mod latch;
 mod park;
 mod sentinel;
 mod stop;

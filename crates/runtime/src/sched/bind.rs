@@ -1,0 +1,358 @@
+//! Which worker a thread is bound to (B a), or woken to start one: decided by how many each has.
+
+use quadrille_policy::{Claim, Nanos, Rng, WorkerId};
+
+use super::Shared;
+use super::context::Context;
+use super::idle::Seat;
+use super::search::Scope;
+use super::worker::Worker;
+use crate::primitives::Ordering;
+use crate::sys::clock;
+use crate::task::Runnable;
+use crate::task::meta::{BOUND, LEFT, LastWorker, THREAD};
+
+/// Another worker that starts a thread, and how it gets it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Starter {
+    /// It sleeps: the thread is bound to it.
+    Idle(WorkerId),
+    /// It was woken and has not got up yet: the thread waits in the queue of its group, where others find it if that takes long.
+    Waking(WorkerId),
+}
+
+impl Context {
+    /// Who starts a thread in place of this worker, which was about to, if policy says so of the one that is asked: the one that had
+    /// the thread before it, or any of the same cache. Not twice for the same thread: it was `left` by another already.
+    ///
+    /// Whatever policy says, nobody is bound to a worker that is awake, or has not emptied its mailbox: it may run one task for ever,
+    /// and a thread that has not begun must not wait for that (W5).
+    pub(super) fn starter(&self, left: bool) -> Option<Starter> {
+        if left || self.unwinding.get() {
+            return None;
+        }
+        let shared = &*self.shared;
+        let went = self.bound_last.get();
+        let other = went.or_else(|| shared.mate_of(self.id, |bound| self.random_below(bound)))?;
+        let own = u32::try_from(self.living.len.get()).unwrap_or(u32::MAX);
+        let elsewhere = shared
+            .policy
+            .binds_elsewhere(own, shared.starts_on(other), went.is_some());
+        self.bound_last.set(elsewhere.then_some(other));
+        if !elsewhere {
+            return None;
+        }
+        let seat = shared.sleepers.seat(other.index());
+        if shared.sleepers.idle.members(seat.group) & (1 << seat.member) != 0 {
+            return shared.workers[other.index()]
+                .bound
+                .is_empty()
+                .then_some(Starter::Idle(other));
+        }
+        // We would take it back out of the queue of our own group.
+        let waking = shared.group_of(self.id) != seat.group && shared.sleepers.is_waking(other.index());
+        waking.then_some(Starter::Waking(other))
+    }
+}
+
+/// Most threads that are taken from a worker at once to which they are left.
+const RESCUED_MAX: usize = 8;
+
+/// For how long a worker to which its threads are left is not asked again.
+const SPARED: Nanos = Nanos::from_millis(1);
+
+/// What a thief remembers of whom it robbed last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Robbed {
+    /// It had threads that had not begun.
+    victim: WorkerId,
+    /// Its polls, when it was left alone first.
+    polls: u64,
+    /// When that was.
+    since: Nanos,
+}
+
+impl Context {
+    /// Whether a worker was asked a moment ago, and its threads left to it.
+    pub(super) fn leaves_alone(&self, victim: WorkerId) -> bool {
+        self.left_alone
+            .get()
+            .is_some_and(|(left, until)| left == victim && Nanos(clock::nanos()) < until)
+    }
+
+    /// Wakes another one for threads that this worker, with `own` of them, does not take, if the one that is asked is idle and has
+    /// fewer: for our sake, since we searched, nobody may have been woken.
+    fn hand_over_to_fewer(&self, own: u32) {
+        let shared = &*self.shared;
+        let other = shared.mate_of(self.id, |bound| self.random_below(bound));
+        let fewer = other.filter(|other| shared.policy.binds_elsewhere(own, shared.starts_on(*other), false));
+        let seat = fewer.map(|other| shared.sleepers.seat(other.index()));
+        if let Some(seat) = seat.filter(|seat| shared.sleepers.idle.claim_seat(*seat)) {
+            shared.wake_claimed(seat, Some(self));
+        }
+    }
+}
+
+impl Worker {
+    /// Notes what was stolen: threads that have not begun are not always.
+    pub(super) fn note_threads(&mut self, victim: WorkerId, stolen: &Runnable) {
+        let known = self.robbed.filter(|robbed| robbed.victim == victim);
+        self.robbed = stolen.meta().has(THREAD).then(|| {
+            known.unwrap_or(Robbed {
+                victim,
+                polls: u64::MAX,
+                since: Nanos(0),
+            })
+        });
+    }
+
+    /// How many tasks are stolen from a victim, at most `limit`: none, or few for a rescue, if it had threads that have not begun,
+    /// and policy leaves those to it.
+    pub(super) fn take_from(&mut self, victim: WorkerId, scope: Scope, limit: usize) -> usize {
+        let Some(robbed) = self.robbed.as_mut().filter(|robbed| robbed.victim == victim) else {
+            return limit;
+        };
+        let context = &self.context;
+        let there = &*context.shared.workers[victim.index()];
+        let (now, polls) = (Nanos(clock::nanos()), there.counters.polls.get());
+        if robbed.polls != polls {
+            (robbed.polls, robbed.since) = (polls, now);
+        }
+        let own = u32::try_from(context.living.len.get()).unwrap_or(u32::MAX);
+        let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
+        let starts = context.shared.starts_on(victim).saturating_add(queued);
+        let waited = Nanos(now.0.saturating_sub(robbed.since.0));
+        if !context.shared.policy.leaves_to_spawner(own, starts, waited) {
+            return limit;
+        }
+        if scope == Scope::Rescue {
+            return limit.min(RESCUED_MAX);
+        }
+        let until = Nanos(now.0 + SPARED.0);
+        context.left_alone.set(Some((victim, until)));
+        if context.shared.policy.plan.llcs[context.llc()].workers.len() == 2 {
+            // Nor need it call for us: nobody else is there to hear it.
+            // Ordering: Relaxed; a hint.
+            there.spared_until.store(until.0, Ordering::Relaxed);
+        } else {
+            context.hand_over_to_fewer(own);
+        }
+        0
+    }
+
+    /// Leaves a thread that was about to start here to another worker. The push is the last touch (W3).
+    #[cold]
+    pub(super) fn leave_thread(&self, runnable: Runnable, starter: Starter) {
+        let context = &self.context;
+        context.me().counters.bound_elsewhere.add(1);
+        let meta = runnable.meta();
+        match starter {
+            Starter::Idle(owner) => {
+                // SAFETY: we hold the runnable (rule 1 of `task`).
+                let last = unsafe { meta.last_worker() };
+                // (B a) Nobody else gets a runnable until the owner has it.
+                meta.set(BOUND);
+                if last.get().is_another(owner) {
+                    self.count_move(last.get(), owner, &runnable);
+                }
+                last.set(LastWorker::ran_on(owner));
+                context.shared.publish_bound(runnable, Some(context));
+            }
+            Starter::Waking(other) => {
+                meta.set(LEFT);
+                let group = context.shared.group_of(other);
+                context
+                    .shared
+                    .publish_group(runnable, group, Claim::Prefer(other), Some(context));
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// For a thread that is about to start, on a machine of one cache: claims whoever went idle last, so that those that are spawned
+    /// together meet there, unless it has noticeably more threads than another one that is idle.
+    pub(super) fn claim_to_start(&self, mut rng: Rng) -> Option<Seat> {
+        let recent = self.sleepers.recent()?;
+        let other = self.mate_of(recent, |bound| {
+            rng.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize
+        });
+        let fewer = other.filter(|other| {
+            self.policy
+                .binds_elsewhere(self.starts_on(recent), self.starts_on(*other), false)
+        });
+        let seat = fewer.map(|other| self.sleepers.seat(other.index()));
+        seat.filter(|seat| self.sleepers.idle.claim_seat(*seat))
+            .or_else(|| self.sleepers.claim_recent())
+    }
+
+    /// Another worker of the same cache, by a number below that of those there are.
+    fn mate_of(&self, worker: WorkerId, random_below: impl FnOnce(usize) -> usize) -> Option<WorkerId> {
+        let plan = &self.policy.plan;
+        let mates = &plan.llcs[plan.workers[worker.index()].llc.index()].workers;
+        let others = mates.len().checked_sub(1).filter(|others| *others > 0)?;
+        let at = mates.iter().position(|mate| *mate == worker)?;
+        Some(mates[(at + 1 + random_below(others)) % mates.len()])
+    }
+
+    /// Threads that a worker has started and that have not ended, and its share of what waits in the queue of its group; an estimate.
+    fn starts_on(&self, worker: WorkerId) -> u32 {
+        let group = self.group_of(worker);
+        let queued = self.groups[group].len() / self.sleepers.group_len(group).max(1) as usize;
+        // Ordering: Relaxed; an estimate.
+        let living = self.workers[worker.index()].living.load(Ordering::Relaxed);
+        living.saturating_add(u32::try_from(queued).unwrap_or(u32::MAX))
+    }
+
+    /// Started threads that have not ended. Exact only while nothing runs.
+    pub(crate) fn living_threads(&self) -> usize {
+        // Ordering: Relaxed; a statistic.
+        let living = |worker: &super::WorkerShared| worker.living.load(Ordering::Relaxed) as usize;
+        self.workers.iter().map(|worker| living(worker)).sum()
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::LlcId;
+
+    use super::*;
+    use crate::runtime::Handle;
+    use crate::sched::bound::tests::run_all;
+    use crate::sched::still::Still;
+    use crate::thread;
+
+    /// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
+    #[test]
+    fn a_thread_goes_to_a_worker_that_has_fewer() {
+        let mut still = Still::new("core:2", "bind-slack=1");
+        let (mut worker, mut other) = (still.worker(0), still.worker(1));
+        let handle = Handle {
+            shared: still.shared.clone(),
+        };
+        let context: *const Context = &raw const worker.context;
+        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
+        let entered = unsafe { &*context }.enter();
+        let mut threads: Vec<_> = (0..40).map(|_| handle.spawn_thread(thread::park)).collect();
+        run_all(&mut worker);
+        assert_eq!(
+            worker.context.living.len.get(),
+            40,
+            "the other is awake, and may be held up"
+        );
+        threads.extend((0..40).map(|_| handle.spawn_thread(thread::park)));
+        still.announce(1);
+        run_all(&mut worker);
+        assert_eq!(
+            worker.context.me().counters.bound_elsewhere.get(),
+            1,
+            "then it is claimed"
+        );
+        assert!(!other.context.me().bound.is_empty());
+        assert_eq!(worker.context.living.len.get(), threads.len() - 1);
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        run_all(&mut worker);
+        drop(entered);
+        let ended = threads.iter().filter(|thread| thread.is_finished()).count();
+        assert_eq!(ended, threads.len() - 1, "the one is the other worker's");
+        let context: *const Context = &raw const other.context;
+        // SAFETY: as above.
+        let entered = unsafe { &*context }.enter();
+        run_all(&mut other);
+        drop(entered);
+        assert!(threads.iter().all(thread::JoinHandle::is_finished));
+    }
+
+    /// Does something as a worker.
+    fn as_one<R>(worker: &mut Worker, f: impl FnOnce(&mut Worker) -> R) -> R {
+        let context: *const Context = &raw const worker.context;
+        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped.
+        let entered = unsafe { &*context }.enter();
+        let result = f(worker);
+        drop(entered);
+        result
+    }
+
+    /// Who has more threads leaves those of a spawner that is in the middle of a task to it, but for a few when they are stuck; and not
+    /// for longer than it is told to.
+    #[test]
+    fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
+        for (patience, leaves) in [("1s", true), ("0ns", false)] {
+            let mut still = Still::new("core:2", &format!("bind-slack=1,bind-patience={patience}"));
+            let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
+            let handle = Handle {
+                shared: still.shared.clone(),
+            };
+            let spawn = |count| -> Vec<_> { (0..count).map(|_| handle.spawn_thread(thread::park)).collect() };
+            let mut threads = as_one(&mut thief, |thief| {
+                let threads = spawn(40);
+                run_all(thief);
+                threads
+            });
+            threads.extend(as_one(&mut spawner, |_| spawn(24)));
+            as_one(&mut thief, |thief| {
+                // What they are is known when the first have been taken.
+                let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
+                thief.execute(first);
+                run_all(thief);
+                let asked = thief.steal_in(LlcId(0), Scope::Normal, 128);
+                assert_eq!(asked.is_none(), leaves, "patience {patience}");
+                asked.into_iter().for_each(|runnable| thief.execute(runnable));
+                run_all(thief);
+                assert_eq!(thief.context.shared.workers[0].is_spared(Nanos(clock::nanos())), leaves);
+                if leaves {
+                    let before = thief.context.me().counters.polls.get();
+                    let stuck = thief.steal_in(LlcId(0), Scope::Rescue, 128).unwrap();
+                    thief.execute(stuck);
+                    run_all(thief);
+                    assert_eq!(thief.context.me().counters.polls.get() - before, RESCUED_MAX as u64);
+                }
+            });
+            as_one(&mut spawner, run_all);
+            threads.iter().for_each(|thread| thread.thread().unpark());
+            as_one(&mut thief, run_all);
+            as_one(&mut spawner, run_all);
+            as_one(&mut thief, run_all);
+            assert!(threads.iter().all(thread::JoinHandle::is_finished));
+        }
+    }
+
+    /// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it begins.
+    #[test]
+    fn a_thread_waits_for_a_worker_that_gets_up() {
+        let mut still = Still::new("l2:2 core:1", "bind-slack=1");
+        let (mut worker, mut other) = (still.worker(0), still.worker(1));
+        let handle = Handle {
+            shared: still.shared.clone(),
+        };
+        let seat = still.shared.sleepers.seat(1);
+        let threads: Vec<_> = as_one(&mut worker, |worker| {
+            let spawn = || handle.spawn_thread(thread::park);
+            let mut threads: Vec<_> = (0..40).map(|_| spawn()).collect();
+            run_all(worker);
+            still.announce(1);
+            assert!(still.shared.sleepers.idle.claim_seat(seat));
+            _ = still.shared.sleepers.wake(1);
+            threads.extend((0..40).map(|_| spawn()));
+            run_all(worker);
+            threads
+        });
+        let queued = still.shared.groups[seat.group].len();
+        assert_eq!(
+            (queued, worker.context.living.len.get()),
+            (40, 40),
+            "until both have as many"
+        );
+        as_one(&mut other, |other| {
+            while let Some(runnable) = other.take_shared(64) {
+                other.execute(runnable);
+                run_all(other);
+            }
+            assert_eq!(other.context.living.len.get(), 40);
+        });
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        as_one(&mut worker, run_all);
+        as_one(&mut other, run_all);
+        assert!(threads.iter().all(thread::JoinHandle::is_finished));
+    }
+}
