@@ -2,7 +2,8 @@
 //!
 //! These are the kernel's rules, with the kernel's constants; `quadrille-policy` decides nothing here, except that its
 //! configuration says what is varied: `group` is the unit in which wakers take another CPU's lock themselves, `lazy` whether the
-//! load of the task group is published at most once a millisecond, `filter` whether the search for an idle CPU is limited.
+//! load of the task group is published at most once a millisecond, `filter` whether the search for an idle CPU is limited,
+//! `numa` whether new tasks may leave their node a little less idle than others.
 //!
 //! 1. A woken task goes to its previous CPU or the waker's, whichever is idle or has the shorter queue, or to an idle CPU
 //!    of that one's last-level cache ([`select`]).
@@ -10,7 +11,11 @@
 //!    a lock-free list, and interrupts the CPU if the list was empty; that one then takes its own lock and enqueues all
 //!    of them. Queued if the two CPUs are in different units, or if the CPU is idle; else direct.
 //! 3. A task runs until it waits, or for a slice of 3 ms while others are queued.
-//! 4. A CPU that runs dry pulls a task from its last-level cache's longest queue, if it has recently been idle for
+//! 4. A new task goes to the node with the most idle CPUs, to the idlest of them; with `numa` it stays on its maker's node
+//!    while no more tasks run there than the tolerance (a quarter of its CPUs in the proposal of September 2020, which asked
+//!    that of balancing; since cb29a5c19d2d new tasks and balancing follow one rule). A first task, which nobody here has
+//!    made, goes to any idlest CPU.
+//! 5. A CPU that runs dry pulls a task from its last-level cache's longest queue, if it has recently been idle for
 //!    longer than that costs, and goes idle.
 //!
 //! Left out: wake-up preemption, all but one cgroup, the tick, and balancing by the tick. Of a pipe's mutex there is only that

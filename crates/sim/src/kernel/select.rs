@@ -1,5 +1,7 @@
 //! Where a woken task goes: `select_task_rq_fair` without the rules that hackbench does not reach.
 
+use std::ops::Range;
+
 use quadrille_policy::{Nanos, WorkerId};
 
 use super::Kernel;
@@ -17,12 +19,13 @@ impl Kernel {
         why: Why,
         t: &mut Nanos,
     ) -> WorkerId {
-        let Some(previous) = world.tasks[task.index()].last_worker else {
-            return self.idlest(world, t);
+        let previous = world.tasks[task.index()].last_worker;
+        let Some(previous) = previous.filter(|_| why != Why::Spawned) else {
+            return match waker {
+                Some(parent) => self.idlest_near(world, parent, t),
+                None => self.idlest(0..self.cpus.len(), world, t),
+            };
         };
-        if why == Why::Spawned {
-            return self.idlest(world, t);
-        }
         let target = self.affine(previous, waker);
         self.idle_sibling(world, target, previous, waker, t)
     }
@@ -85,15 +88,62 @@ impl Kernel {
         idle.unwrap_or(target)
     }
 
-    /// For a new task: the CPU with the shortest queue; among equals, the first from a random one on.
-    fn idlest(&mut self, world: &World, t: &mut Nanos) -> WorkerId {
-        let count = self.cpus.len();
+    /// For a new task of somebody who runs here: the idlest CPU of its node, if no other node has more idle CPUs or few
+    /// enough tasks run here; else of the node with the most idle CPUs.
+    fn idlest_near(&mut self, world: &World, parent: WorkerId, t: &mut Nanos) -> WorkerId {
+        let here = world.space.node(parent).index();
+        let nodes = &world.policy.plan.nodes;
+        let idle = |node: usize| {
+            let cpus = nodes[node].workers.iter();
+            cpus.filter(|cpu| self.cpus[cpu.index()].is_idle()).count()
+        };
+        t.0 += world.cost.scan_step * self.cpus.len() as u64;
+        let most = (0..nodes.len()).rev().max_by_key(|node| idle(*node)).unwrap_or(here);
+        let running = nodes[here].workers.len() - idle(here) + 1;
+        let few = world.policy.active().numa && running <= nodes[here].tolerance as usize;
+        let node = if few || idle(most) <= idle(here) { here } else { most };
+        let cpus = nodes[node].workers.iter().map(|cpu| cpu.index());
+        let range = cpus.clone().min().zip(cpus.max());
+        self.idlest(
+            range.map_or(0..self.cpus.len(), |(first, last)| first..last + 1),
+            world,
+            t,
+        )
+    }
+
+    /// The CPU with the shortest queue in a range; among equals, the first from a random one on.
+    fn idlest(&mut self, range: Range<usize>, world: &World, t: &mut Nanos) -> WorkerId {
+        let count = range.len();
         t.0 += world.cost.scan_step * count as u64;
         let start = self.rng.below(u32::try_from(count).unwrap_or(u32::MAX)) as usize;
-        let at = |step: usize| (start + step) % count;
+        let at = |step: usize| range.start + (start + step) % count;
         let best = (0..count)
             .min_by_key(|step| self.cpus[at(*step)].load())
             .unwrap_or_default();
         WorkerId(u16::try_from(at(best)).expect("workers fit u16"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Cost, Machine, Model, Nanos, Sharing, Simulation};
+
+    /// Moves of four new tasks to other nodes than their maker's, which has 24 CPUs.
+    fn check(config: &str, moves: u64) {
+        let machine: Machine = "kunpeng-4n".parse().unwrap();
+        let workload: Sharing = "rounds=10".parse().unwrap();
+        let model = Model::KernelFaithful { scattered: None };
+        let simulation = Simulation::new(machine, Cost::default(), config.parse().unwrap(), model, workload, 1);
+        let report = simulation.unwrap().run(Nanos::from_millis(10));
+        assert!(report.finished, "{config}");
+        assert_eq!(report.total().moves_spawn_machine, moves, "{config}");
+    }
+
+    #[test]
+    fn new_tasks_go_where_most_cpus_are_idle_beyond_what_is_tolerated() {
+        check("numa=off", 3);
+        check("numa=on,numa-div=4", 0); // their maker and they are five of six
+        check("numa=on,numa-div=8", 2); // their maker and two are three of three
+        check("numa=on,numa-div=6", 1);
     }
 }
