@@ -37,14 +37,18 @@
 //! were found that met 8 without 16 becoming a collapse (1.2 and 1.9); seeds differ by 3 % at 8 and by 10 % at 16.
 
 mod cpu;
+mod limit;
 mod load;
 mod select;
+mod share;
 
 use quadrille_policy::{Cause, Nanos, Policy, Rng, WorkerId};
 
 use self::cpu::{Cpu, State};
+use self::limit::Limit;
 use self::load::{CacheLoad, GroupLoad};
-use crate::scheduler::{Next, Scheduler, Why};
+use self::share::Share;
+use crate::scheduler::{Change, Next, Scheduler, Why};
 use crate::trace::What;
 use crate::workload::TaskId;
 use crate::world::World;
@@ -63,6 +67,12 @@ pub(crate) struct Kernel {
     units: Vec<u16>,
     caches: Vec<CacheLoad>,
     group: GroupLoad,
+    change: Option<Change>,
+    limit: Limit,
+    /// By task: what share of time it runs.
+    shares: Vec<Share>,
+    /// Whether anybody asks for what share of time tasks and CPUs run.
+    asks_shares: bool,
     /// Among equally idle CPUs for a new task: which one comes first.
     rng: Rng,
 }
@@ -77,7 +87,7 @@ pub(crate) enum Units {
 }
 
 impl Kernel {
-    pub(crate) fn new(policy: &Policy, units: Units, seed: u64) -> Self {
+    pub(crate) fn new(policy: &Policy, units: Units, change: Option<Change>, seed: u64) -> Self {
         let workers = &policy.plan.workers;
         let units = match units {
             Units::Groups => workers.iter().map(|worker| worker.group.0).collect(),
@@ -98,6 +108,10 @@ impl Kernel {
                 .map(|llc| CacheLoad::new(llc.workers.len()))
                 .collect(),
             group: GroupLoad::new(policy),
+            change,
+            limit: Limit::new(policy.config.migration_cap.clone()),
+            shares: Vec::new(),
+            asks_shares: matches!(change, Some(Change::Fits | Change::FitsAndPrevious)),
             rng: Rng::new(seed),
         }
     }
@@ -159,7 +173,10 @@ impl Kernel {
         }
         let level = world.policy.plan.level(busiest, worker);
         world.counters(worker).count_steal(level);
-        found.into_iter().for_each(|task| world.came(task, Cause::Steal));
+        if let Some(task) = found {
+            world.came(task, Cause::Steal);
+            self.limit.moved(task, *t);
+        }
         let hold = Nanos(self.hold_from(world, busiest, worker).0 + self.group.enqueued(world, worker, true, *t).0);
         let cpu = &mut self.cpus[busiest.index()];
         let taken = cpu.lock.take(world.when(*t), worker, hold, &world.space, &world.cost);
@@ -178,13 +195,29 @@ impl Kernel {
     fn run(&mut self, world: &mut World, worker: WorkerId, task: TaskId, t: Nanos) -> Next {
         let cpu = &mut self.cpus[worker.index()];
         cpu.state = State::Running;
+        cpu.last = Some(task);
         let at = Nanos(t.0 + world.cost.kernel_switch);
         cpu.slice_ends = Nanos(at.0 + SLICE.0);
+        if self.asks_shares {
+            cpu.used.set(t, true);
+            self.runs(task, at, true);
+        }
         Next::Run { task, at }
+    }
+
+    /// The task runs, or does not, from `now` on.
+    fn runs(&mut self, task: TaskId, now: Nanos, runs: bool) {
+        if self.shares.len() <= task.index() {
+            self.shares.resize(task.index() + 1, Share::default());
+        }
+        self.shares[task.index()].set(now, runs);
     }
 
     /// A task that gave way goes to the back of its CPU's queue.
     fn requeue(&mut self, world: &mut World, task: TaskId, by: WorkerId, t: &mut Nanos) {
+        if self.asks_shares {
+            self.runs(task, *t, false);
+        }
         let hold = Nanos(world.cost.queue_hold);
         let cpu = &mut self.cpus[by.index()];
         let taken = cpu.lock.take(world.when(*t), by, hold, &world.space, &world.cost);
@@ -260,7 +293,11 @@ impl Scheduler for Kernel {
         }
         // Whoever enqueued meanwhile saw a CPU that was not idle, and left the rest to it: none did, since this is one event.
         self.caches[llc].busy(now, &mut self.cpus[worker.index()].counted, false);
-        self.cpus[worker.index()].goes_idle(t);
+        let cpu = &mut self.cpus[worker.index()];
+        cpu.goes_idle(t);
+        if self.asks_shares {
+            cpu.used.set(t, false);
+        }
         world.trace.note(now, worker.0, What::Sleep, None);
         let overhead = t.since(now).0 + world.cost.idle_enter;
         let counters = world.counters(worker);
@@ -291,6 +328,12 @@ impl Scheduler for Kernel {
     fn left(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Nanos {
         let cpu = &mut self.cpus[worker.index()];
         cpu.state = State::Between;
+        if self.asks_shares
+            && let Some(task) = cpu.last
+        {
+            self.runs(task, now, false);
+        }
+        let cpu = &mut self.cpus[worker.index()];
         let hold = Nanos(world.cost.queue_hold);
         let taken = cpu.lock.take(world.when(now), worker, hold, &world.space, &world.cost);
         world.counters(worker).lock_wait_ns += taken.waited.0;

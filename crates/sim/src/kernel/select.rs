@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use quadrille_policy::{Nanos, WorkerId};
+use quadrille_topology::Distance;
 
 use super::Kernel;
-use crate::scheduler::Why;
+use crate::scheduler::{Change, Why};
 use crate::workload::TaskId;
 use crate::world::World;
 
@@ -26,17 +27,30 @@ impl Kernel {
                 None => self.idlest(0..self.cpus.len(), world, t),
             };
         };
+        if self.limit.is_reached(task, *t) {
+            return previous;
+        }
         let target = self.affine(previous, waker);
-        self.idle_sibling(world, target, previous, waker, t)
+        let chosen = match self.sitting(world, task, target, previous, *t) {
+            Some(found) => found,
+            None => self.idle_sibling(world, target, previous, waker, t),
+        };
+        if chosen != previous {
+            self.limit.moved(task, *t);
+        }
+        chosen
     }
 
-    /// Either the task's previous CPU or the waker's: the previous one if it is idle or no busier; the waker is about to
-    /// wait, so its own task does not count (a synchronous wake-up, as pipes do).
+    /// Either the task's previous CPU or the waker's (`wake_affine`). The waker is about to wait, and does not count: its CPU
+    /// it is if nothing is queued there. Else the previous one if it is idle or no busier.
     fn affine(&self, previous: WorkerId, waker: Option<WorkerId>) -> WorkerId {
         let Some(waker) = waker else {
             return previous;
         };
         let (there, here) = (&self.cpus[previous.index()], &self.cpus[waker.index()]);
+        if here.queue.is_empty() {
+            return waker;
+        }
         if there.is_idle() || here.load().saturating_sub(1) >= there.load() {
             previous
         } else {
@@ -44,7 +58,59 @@ impl Kernel {
         }
     }
 
-    /// `target`, the previous CPU, or another one of `target`'s cache if it is idle; else `target`.
+    /// Without a search: `target` or the previous CPU, if it is idle or fits, and they share a cache; the previous one first
+    /// where that is the bias.
+    fn sitting(
+        &mut self,
+        world: &World,
+        task: TaskId,
+        target: WorkerId,
+        previous: WorkerId,
+        now: Nanos,
+    ) -> Option<WorkerId> {
+        let near = match self.change {
+            Some(Change::Clusters) => world.space.distance(previous, target) <= Distance::Group,
+            _ => world.space.llc(previous) == world.space.llc(target),
+        };
+        let previous = near.then_some(previous);
+        let order = if self.prefers_previous() {
+            [previous, Some(target)]
+        } else {
+            [Some(target), previous]
+        };
+        let mut order = order.into_iter().flatten();
+        order.find(|cpu| self.cpus[cpu.index()].is_idle() || self.fits(world, task, *cpu, now))
+    }
+
+    /// Whether a CPU is used to at most 80 % with the task; one that ran there last is in the figure already.
+    fn fits(&mut self, world: &World, task: TaskId, cpu: WorkerId, now: Nanos) -> bool {
+        if !self.asks_shares {
+            return false;
+        }
+        let own = match self.shares.get_mut(task.index()) {
+            Some(share) if world.tasks[task.index()].last_worker != Some(cpu) => share.get(now),
+            _ => 0,
+        };
+        (self.cpus[cpu.index()].used.get(now) + own) * 100 <= 80 * 1024
+    }
+
+    fn prefers_previous(&self) -> bool {
+        matches!(self.change, Some(Change::Previous | Change::FitsAndPrevious))
+    }
+
+    /// What is left where nobody idle is found: `target`, or the previous CPU where that is the bias; with clusters the
+    /// previous CPU too, if it is idle after all.
+    fn fallback(&self, world: &World, target: WorkerId, previous: WorkerId) -> WorkerId {
+        let near = world.space.llc(previous) == world.space.llc(target);
+        let idle = self.change == Some(Change::Clusters) && self.cpus[previous.index()].is_idle();
+        if near && (idle || self.prefers_previous()) {
+            previous
+        } else {
+            target
+        }
+    }
+
+    /// A CPU of `target`'s cache that a search finds idle, else the fallback.
     fn idle_sibling(
         &mut self,
         world: &mut World,
@@ -53,13 +119,8 @@ impl Kernel {
         waker: Option<WorkerId>,
         t: &mut Nanos,
     ) -> WorkerId {
-        if self.cpus[target.index()].is_idle() {
-            return target;
-        }
         let llc = world.space.llc(target);
-        if self.cpus[previous.index()].is_idle() && world.space.llc(previous) == llc {
-            return previous;
-        }
+        let otherwise = self.fallback(world, target, previous);
         let by = waker.unwrap_or(previous);
         let depth = if world.policy.active().idle_filter {
             self.caches[llc.index()].depth(*t)
@@ -68,24 +129,28 @@ impl Kernel {
         };
         if depth == 0 {
             world.counters(by).wakes_cut += 1;
-            return target;
+            return otherwise;
         }
         let cpus = &world.policy.plan.llcs[llc.index()].workers;
-        let first = cpus[0].index();
-        let start = target.index() - first + 1;
-        let found = (0..cpus.len())
-            .take(usize::try_from(depth).unwrap_or(usize::MAX))
-            .position(|step| self.cpus[first + (start + step) % cpus.len()].is_idle());
-        let steps = found.map_or_else(|| depth.min(cpus.len() as u64), |position| position as u64 + 1);
-        let idle = found.map(|position| cpus[(start + position) % cpus.len()]);
+        let start = target.index() - cpus[0].index() + 1;
+        let wrapped = || (0..cpus.len()).map(|step| cpus[(start + step) % cpus.len()]);
+        let is_near = |cpu: &WorkerId| world.space.distance(*cpu, target) <= Distance::Group;
+        let idle = |cpu: &WorkerId| self.cpus[cpu.index()].is_idle();
+        let depth = usize::try_from(depth).unwrap_or(usize::MAX).min(cpus.len());
+        let (found, steps) = if self.change == Some(Change::Clusters) {
+            let far = wrapped().filter(|cpu| !is_near(cpu));
+            first(wrapped().filter(is_near).chain(far).take(depth), idle)
+        } else {
+            first(wrapped().take(depth), idle)
+        };
         t.0 += world.cost.scan_step * steps;
         let counters = world.counters(by);
         counters.wakes_searched += 1;
         counters.search_steps += steps;
-        if idle.is_some() {
+        if found.is_some() {
             counters.wakes_found += 1;
         }
-        idle.unwrap_or(target)
+        found.unwrap_or(otherwise)
     }
 
     /// For a new task of somebody who runs here: the idlest CPU of its node, if no other node has more idle CPUs or few
@@ -122,6 +187,13 @@ impl Kernel {
             .unwrap_or_default();
         WorkerId(u16::try_from(at(best)).expect("workers fit u16"))
     }
+}
+
+/// The first of these that is idle, and how many were looked at.
+fn first(cpus: impl Iterator<Item = WorkerId>, idle: impl Fn(&WorkerId) -> bool) -> (Option<WorkerId>, u64) {
+    let mut steps = 0;
+    let found = cpus.inspect(|_| steps += 1).find(idle);
+    (found, steps)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use super::Simulated;
 use super::lab::{Bench, Lab, LabError, Steady, workload};
 use crate::reproduce::curve::{Curve, gained_percent};
-use crate::{Hackbench, Model, Rpc, Schbench};
+use crate::{Change, Hackbench, Model, Rpc, Schbench};
 
-const KERNEL: Model = Model::KernelFaithful { scattered: None };
+pub(super) const KERNEL: Model = Model::KernelFaithful { scattered: None };
 
 /// As many groups of 20 senders and 20 receivers over pipes.
 pub(super) fn hackbench(groups: u32) -> Result<Hackbench, LabError> {
@@ -40,7 +40,7 @@ pub(super) fn hackbench_pairs(
     let pair = |&groups: &u32| {
         let workload = match bench.model {
             Model::Shipped => channels(groups)?,
-            Model::KernelFaithful { .. } => hackbench(groups)?,
+            Model::KernelFaithful { .. } | Model::KernelChanged(_) => hackbench(groups)?,
         };
         Ok([bench.run(&workload, configs[0])?, bench.run(&workload, configs[1])?])
     };
@@ -116,7 +116,7 @@ fn sapphire_rapids(lab: &Lab) -> Bench<'_> {
         machine: "spr-2s",
         model: KERNEL,
         millis: 40,
-        seeds: 2,
+        seeds: 4,
     }
 }
 
@@ -213,27 +213,47 @@ pub(super) fn g(lab: &Lab) -> Result<Simulated, LabError> {
 }
 
 pub(super) fn r(lab: &Lab) -> Result<Simulated, LabError> {
-    let bench = Bench {
+    let shipped = Bench {
         lab,
         machine: "ecore",
         model: Model::Shipped,
         millis: 20,
-        seeds: 5,
+        seeds: 8,
     };
+    let plain = Bench {
+        model: KERNEL,
+        ..shipped
+    };
+    let clusters = Bench {
+        model: Model::KernelChanged(Change::Clusters),
+        ..shipped
+    };
+    let gain = |name: &str, cases: [(&Bench<'_>, &str); 2]| {
+        let run = |&pairs: &u32| {
+            let workload = request_pairs(pairs)?;
+            let [base, ours] = cases.map(|(bench, config)| bench.run(&workload, config));
+            Ok([base?, ours?])
+        };
+        let pairs: Result<Vec<[Steady; 2]>, LabError> = [1, 4, 8, 16, 32, 64, 128].iter().map(run).collect();
+        Ok(gains(name, &pairs?))
+    };
+    let whole = "group=32,filter=on,lazy=off";
     let configs = ["group=1,groups=on", "group=l2,groups=on"];
-    let run = |&pairs: &u32| {
-        let workload = request_pairs(pairs)?;
-        Ok([bench.run(&workload, configs[0])?, bench.run(&workload, configs[1])?])
-    };
-    let pairs: Vec<[Steady; 2]> = [1, 4, 8, 16, 32, 64, 128]
-        .iter()
-        .map(run)
-        .collect::<Result<_, LabError>>()?;
     Ok(Simulated::new(
-        vec![gains("gain", &pairs)],
-        vec![bench.condition(REQUESTS, "group=l2 (clusters of 4 cores) against group=1, groups=on")],
-        "a woken task goes to its own worker with either grouping, and the cluster only says who is looked for next; the kernel \
-         without clusters spreads a pair over the LLC",
+        vec![
+            gain("kernel model, gain", [(&plain, whole), (&clusters, whole)])?,
+            gain("gain", configs.map(|config| (&shipped, config)))?,
+        ],
+        vec![
+            plain.condition(
+                REQUESTS,
+                "model kernel-clusters (clusters of 4 cores searched first) against kernel, group=32,filter=on,lazy=off",
+            ),
+            shipped.condition(REQUESTS, "group=l2 (clusters of 4 cores) against group=1, groups=on"),
+        ],
+        "in the kernel model a pair finds neighbouring CPUs without clusters too, unless a cluster ends between them, and a pipe \
+         has two lines to bring nearer; a socket has more. In the runtime a woken task goes to its own worker with either \
+         grouping, and the cluster only says who is looked for next",
     ))
 }
 
