@@ -1,7 +1,5 @@
 //! Where a woken task goes: `select_task_rq_fair` without the rules that hackbench does not reach.
 
-use std::ops::Range;
-
 use quadrille_policy::{Nanos, WorkerId};
 use quadrille_topology::Distance;
 
@@ -24,7 +22,7 @@ impl Kernel {
         let Some(previous) = previous.filter(|_| why != Why::Spawned) else {
             return match waker {
                 Some(parent) => self.idlest_near(world, parent, t),
-                None => self.idlest(0..self.cpus.len(), world, t),
+                None => self.idlest(&every(self.cpus.len()), world, t),
             };
         };
         if self.limit.is_reached(task, *t) {
@@ -167,26 +165,23 @@ impl Kernel {
         let running = nodes[here].workers.len() - idle(here) + 1;
         let few = world.policy.active().numa && running <= nodes[here].tolerance as usize;
         let node = if few || idle(most) <= idle(here) { here } else { most };
-        let cpus = nodes[node].workers.iter().map(|cpu| cpu.index());
-        let range = cpus.clone().min().zip(cpus.max());
-        self.idlest(
-            range.map_or(0..self.cpus.len(), |(first, last)| first..last + 1),
-            world,
-            t,
-        )
+        self.idlest(&nodes[node].workers, world, t)
     }
 
-    /// The CPU with the shortest queue in a range; among equals, the first from a random one on.
-    fn idlest(&mut self, range: Range<usize>, world: &World, t: &mut Nanos) -> WorkerId {
-        let count = range.len();
-        t.0 += world.cost.scan_step * count as u64;
-        let start = self.rng.below(u32::try_from(count).unwrap_or(u32::MAX)) as usize;
-        let at = |step: usize| range.start + (start + step) % count;
-        let best = (0..count)
-            .min_by_key(|step| self.cpus[at(*step)].load())
-            .unwrap_or_default();
-        WorkerId(u16::try_from(at(best)).expect("workers fit u16"))
+    /// The CPU with the shortest queue of these; among equals, the first from a random one on.
+    fn idlest(&mut self, cpus: &[WorkerId], world: &World, t: &mut Nanos) -> WorkerId {
+        t.0 += world.cost.scan_step * cpus.len() as u64;
+        let start = self.rng.below(u32::try_from(cpus.len()).unwrap_or(u32::MAX)) as usize;
+        let from_start = cpus[start..].iter().chain(&cpus[..start]);
+        let best = from_start.min_by_key(|cpu| self.cpus[cpu.index()].load());
+        *best.expect("a node has CPUs")
     }
+}
+
+/// So many CPUs.
+fn every(count: usize) -> Vec<WorkerId> {
+    let id = |cpu: usize| WorkerId(u16::try_from(cpu).expect("workers fit u16"));
+    (0..count).map(id).collect()
 }
 
 /// The first of these that is idle, and how many were looked at.
@@ -198,24 +193,79 @@ fn first(cpus: impl Iterator<Item = WorkerId>, idle: impl Fn(&WorkerId) -> bool)
 
 #[cfg(test)]
 mod tests {
-    use crate::{Cost, Machine, Model, Nanos, Sharing, Simulation};
+    use crate::scheduler::Change;
+    use crate::{Cost, Hackbench, Machine, Model, Nanos, Report, Rpc, Sharing, Simulation, Workload};
+
+    const KERNEL: Model = Model::KernelFaithful { scattered: None };
+
+    fn run(machine: &str, model: Model, config: &str, workload: impl Workload, seed: u64) -> Report {
+        let machine: Machine = machine.parse().unwrap();
+        let simulation = Simulation::new(machine, Cost::default(), config.parse().unwrap(), model, workload, seed);
+        simulation.unwrap().run(Nanos::from_millis(10))
+    }
 
     /// Moves of four new tasks to other nodes than their maker's, which has 24 CPUs.
-    fn check(config: &str, moves: u64) {
-        let machine: Machine = "kunpeng-4n".parse().unwrap();
+    fn check_new(config: &str, moves: u64) {
         let workload: Sharing = "rounds=10".parse().unwrap();
-        let model = Model::KernelFaithful { scattered: None };
-        let simulation = Simulation::new(machine, Cost::default(), config.parse().unwrap(), model, workload, 1);
-        let report = simulation.unwrap().run(Nanos::from_millis(10));
+        let report = run("kunpeng-4n", KERNEL, config, workload, 1);
         assert!(report.finished, "{config}");
         assert_eq!(report.total().moves_spawn_machine, moves, "{config}");
     }
 
     #[test]
     fn new_tasks_go_where_most_cpus_are_idle_beyond_what_is_tolerated() {
-        check("numa=off", 3);
-        check("numa=on,numa-div=4", 0); // their maker and they are five of six
-        check("numa=on,numa-div=8", 2); // their maker and two are three of three
-        check("numa=on,numa-div=6", 1);
+        check_new("numa=off", 3);
+        check_new("numa=on,numa-div=4", 0); // their maker and they are five of six
+        check_new("numa=on,numa-div=8", 2); // their maker and two are three of three
+        check_new("numa=on,numa-div=6", 1);
+    }
+
+    /// Transactions of one pair with each of eight seeds, which decide where its tasks begin.
+    fn pairs(machine: &str, model: Model) -> Vec<u64> {
+        let rpc: Rpc = "pairs=1,pipe=1".parse().unwrap();
+        let one = |seed| run(machine, model, "group=4,filter=on", rpc.clone(), seed).done;
+        (1..=8).map(one).collect()
+    }
+
+    /// The sibling of a core is as near as it gets, so that pairs may differ by that.
+    #[test]
+    fn a_waker_that_is_alone_fetches_whom_it_wakes_into_its_cache() {
+        let done = pairs("llc:4 l2:4", KERNEL);
+        let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
+        assert!(least * 100 > most * 98, "{done:?}");
+    }
+
+    #[test]
+    fn clusters_fetch_it_behind_the_same_l2() {
+        let plain = pairs("l2:4 core:4", KERNEL);
+        let clusters = pairs("l2:4 core:4", Model::KernelChanged(Change::Clusters));
+        let gains = plain.iter().zip(&clusters).filter(|(plain, clusters)| clusters > plain);
+        assert!(gains.count() >= 4, "{plain:?} {clusters:?}");
+        let least = clusters.iter().min().unwrap();
+        assert!(
+            least * 100 >= plain.iter().max().unwrap() * 99,
+            "{plain:?} {clusters:?}"
+        );
+    }
+
+    /// Moves of ten thousand messages of so many groups on 32 CPUs, of which some are idle.
+    fn moves(model: Model, config: &str, groups: u32) -> u64 {
+        let hackbench: Hackbench = format!("g={groups},via=pipe").parse().unwrap();
+        let report = run("llc:2 l2:16", model, config, hackbench, 1);
+        let count = report.total();
+        (count.migrations_group + count.migrations_llc + count.migrations_node) * 10_000 / report.done
+    }
+
+    #[test]
+    fn proposals_keep_tasks_where_they_were() {
+        let base = |groups| moves(KERNEL, "cap=off", groups);
+        let changed = |change, groups| moves(Model::KernelChanged(change), "cap=off", groups);
+        let check = |got: u64, base: u64| assert!(got * 4 < base * 3, "{got} of {base}");
+        check(moves(KERNEL, "cap=fixed:1:2ms", 1), base(1));
+        check(changed(Change::Fits, 1), base(1));
+        check(changed(Change::Previous, 2), base(2));
+        check(changed(Change::FitsAndPrevious, 2), base(2));
+        // Auto is the runtime's; the kernel has no limit.
+        assert_eq!(moves(KERNEL, "default", 1), base(1));
     }
 }
