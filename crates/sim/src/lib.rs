@@ -55,7 +55,7 @@ pub use machine::{Machine, MachineError};
 pub use metrics::Counters;
 pub use outcome::Report;
 pub use quadrille_policy::{Config, Nanos};
-pub use scheduler::Model;
+pub use scheduler::{Change, Model};
 pub use simulation::{Simulation, SimulationError};
 pub use workload::{
     ChannelId, ChannelSpec, Context, Hackbench, Kin, Kinship, MemoryId, MemorySpec, NewTask, OldSchbench, Rpc,

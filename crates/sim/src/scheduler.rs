@@ -20,19 +20,55 @@ pub enum Model {
         /// CPUs of a unit that is scattered over the machine; `None`: the groups of the configuration.
         scattered: Option<u16>,
     },
+    /// The same with units as configured, and a proposed change to where woken tasks go.
+    KernelChanged(Change),
+}
+
+/// What proposals changed in the kernel's choice of a CPU for a woken task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// A busy CPU will do if it is used to at most 80 % with the task (`UTIL_FITS_CAPACITY`,
+    /// 20231019160523.1582101-1-mathieu.desnoyers@efficios.com).
+    Fits,
+    /// The previous CPU is looked at before the chosen one, and again where the search for an idle one fails
+    /// (`SELECT_BIAS_PREV`, from the same series).
+    Previous,
+    /// Both of these.
+    FitsAndPrevious,
+    /// CPUs that share a level-2 cache with the chosen one are searched first, and the previous CPU comes last if it does
+    /// not (20230530070253.33306-3-yangyicong@huawei.com).
+    Clusters,
+}
+
+impl Change {
+    const ALL: [(&'static str, Self); 4] = [
+        ("kernel-fits", Self::Fits),
+        ("kernel-previous", Self::Previous),
+        ("kernel-fits-previous", Self::FitsAndPrevious),
+        ("kernel-clusters", Self::Clusters),
+    ];
+
+    fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, change)| *change == self);
+        found.map_or("", |(name, _)| name)
+    }
 }
 
 impl FromStr for Model {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((_, change)) = Change::ALL.iter().find(|(name, _)| *name == text) {
+            return Ok(Self::KernelChanged(*change));
+        }
         let scattered = text.strip_prefix("kernel-scattered:").map(str::parse::<u16>);
         match (text, scattered) {
             ("shipped", _) => Ok(Self::Shipped),
             ("kernel", _) => Ok(Self::KernelFaithful { scattered: None }),
             (_, Some(Ok(len @ 1..))) => Ok(Self::KernelFaithful { scattered: Some(len) }),
             _ => Err(format!(
-                "model `{text}`: expected shipped, kernel, or kernel-scattered: and CPUs a unit"
+                "model `{text}`: expected shipped, kernel, {}, or kernel-scattered: and CPUs a unit",
+                Change::ALL.map(|(name, _)| name).join(", ")
             )),
         }
     }
@@ -42,6 +78,7 @@ impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shipped => f.write_str("shipped"),
+            Self::KernelChanged(change) => f.write_str(change.name()),
             Self::KernelFaithful { scattered: None } => f.write_str("kernel"),
             Self::KernelFaithful { scattered: Some(len) } => write!(f, "kernel-scattered:{len}"),
         }
@@ -97,7 +134,8 @@ mod tests {
 
     #[test]
     fn models_round_trip() {
-        for text in ["shipped", "kernel", "kernel-scattered:3"] {
+        let changed = Change::ALL.map(|(name, _)| name);
+        for text in ["shipped", "kernel", "kernel-scattered:3"].into_iter().chain(changed) {
             assert_eq!(text.parse::<Model>().unwrap().to_string(), text);
         }
         for text in ["", "linux", "kernel-scattered:0", "kernel-scattered:x"] {

@@ -98,7 +98,11 @@ impl<W: Workload> Simulation<W> {
             }
             Model::KernelFaithful { scattered } => {
                 let units = scattered.map_or(Units::Groups, Units::Scattered);
-                let scheduler = Kernel::new(&self.world.policy, units, self.seed);
+                let scheduler = Kernel::new(&self.world.policy, units, None, self.seed);
+                self.run_with(scheduler, until)
+            }
+            Model::KernelChanged(change) => {
+                let scheduler = Kernel::new(&self.world.policy, Units::Groups, Some(change), self.seed);
                 self.run_with(scheduler, until)
             }
         }

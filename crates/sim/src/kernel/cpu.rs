@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use quadrille_policy::Nanos;
 
 use super::MIGRATION_COST;
+use super::share::Share;
 use crate::line::{Line, Lock};
 use crate::workload::TaskId;
 
@@ -31,6 +32,8 @@ pub(super) struct Cpu {
     pub(super) list_line: Line,
     pub(super) lock: Lock,
     pub(super) state: State,
+    /// The task that it runs or has run last.
+    pub(super) last: Option<TaskId>,
     /// Its list is not empty, and it runs a task.
     pub(super) interrupted: bool,
     pub(super) slice_ends: Nanos,
@@ -39,6 +42,8 @@ pub(super) struct Cpu {
     idle_since: Nanos,
     /// Whether it counts as busy in its cache.
     pub(super) counted: bool,
+    /// What share of time it runs tasks; told only where somebody asks.
+    pub(super) used: Share,
 }
 
 impl Default for Cpu {
@@ -49,11 +54,13 @@ impl Default for Cpu {
             list_line: Line::default(),
             lock: Lock::default(),
             state: State::Between,
+            last: None,
             interrupted: false,
             slice_ends: Nanos(0),
             average_idle: Nanos(2 * MIGRATION_COST.0),
             idle_since: Nanos(0),
             counted: false,
+            used: Share::default(),
         }
     }
 }

@@ -7,6 +7,8 @@ use quadrille_policy::Nanos;
 
 use super::{ChannelId, ChannelSpec, Context, Kin, NewTask, Setup, Step, TaskId, Transport, Workload, text};
 
+/// What a client does before its first request: meanwhile everybody has found a place, and idle workers sleep.
+const PROLOGUE: Nanos = Nanos::from_micros(100);
 /// All clients are one program.
 const CLIENTS: Kin = Kin::Program(1);
 /// All servers are another.
@@ -78,6 +80,7 @@ struct Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
+    Start,
     Begin,
     Exchange,
     Finish,
@@ -106,6 +109,10 @@ impl Rpc {
     fn client_step(&self, pair: u32, progress: &mut Progress, context: &mut Context<'_>) -> Step {
         let request = self.channel(pair, progress.begun);
         match progress.phase {
+            Phase::Start => {
+                progress.phase = Phase::Begin;
+                Step::Compute(PROLOGUE)
+            }
             Phase::Begin if self.think > 0 => {
                 progress.phase = Phase::Exchange;
                 Step::Compute(Nanos(u64::from(self.think)))
@@ -126,7 +133,7 @@ impl Rpc {
     fn server_step(&self, pair: u32, progress: &mut Progress) -> Step {
         let request = self.channel(pair, progress.begun);
         match progress.phase {
-            Phase::Begin => {
+            Phase::Start | Phase::Begin => {
                 progress.phase = if self.work > 0 { Phase::Exchange } else { Phase::Finish };
                 Step::Recv(request)
             }

@@ -19,12 +19,16 @@ pub struct Sharing {
     pub rounds: u32,
     /// Whether they are declared to share data, as `quadrille::TaskGroup` does. Default no.
     pub declared: bool,
+    /// What the first task does after it has made one, ns: making a thread of the kernel takes 10 to 20 us. Default 0.
+    pub gap: u32,
     state: State,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     has_begun: bool,
+    /// The gap comes before the next task is made.
+    rests: bool,
     spawned: u32,
     /// By task, without the first: accesses done.
     accesses: Vec<u32>,
@@ -41,6 +45,7 @@ impl Default for Sharing {
             tasks: 4,
             rounds: 20_000,
             declared: false,
+            gap: 0,
             state: State::default(),
         }
     }
@@ -80,6 +85,10 @@ impl Workload for Sharing {
             if !std::mem::replace(&mut self.state.has_begun, true) {
                 return Step::Compute(PROLOGUE);
             }
+            if std::mem::replace(&mut self.state.rests, false) {
+                return Step::Compute(Nanos(u64::from(self.gap)));
+            }
+            self.state.rests = self.gap > 0;
             self.state.spawned += 1;
             return Step::Spawn(self.new_task());
         }
@@ -109,14 +118,15 @@ impl Workload for Sharing {
 impl FromStr for Sharing {
     type Err = String;
 
-    /// `name=value,…` with `t` (tasks), `rounds`, `declared` (0 or 1).
+    /// `name=value,…` with `t` (tasks), `rounds`, `declared` (0 or 1), `gap` (ns).
     fn from_str(text: &str) -> Result<Self, String> {
         let mut made = Self::default();
-        text::read("sharing", text, "t, rounds or declared (0 or 1)", |name, value| {
+        text::read("sharing", text, "t, rounds, declared (0 or 1) or gap", |name, value| {
             match (name, value) {
                 ("t", _) => made.tasks = value,
                 ("rounds", _) => made.rounds = value,
                 ("declared", 0 | 1) => made.declared = value == 1,
+                ("gap", _) => made.gap = value,
                 _ => return false,
             }
             true
@@ -130,7 +140,11 @@ impl FromStr for Sharing {
 impl fmt::Display for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let declared = u8::from(self.declared);
-        write!(f, "t={},rounds={},declared={declared}", self.tasks, self.rounds)
+        write!(f, "t={},rounds={},declared={declared}", self.tasks, self.rounds)?;
+        match self.gap {
+            0 => Ok(()),
+            gap => write!(f, ",gap={gap}"),
+        }
     }
 }
 
@@ -150,9 +164,22 @@ mod tests {
     }
 
     #[test]
+    fn a_gap_lies_between_tasks() {
+        let time = |text: &str| {
+            let machine: Machine = "node:2 l2:4".parse().unwrap();
+            let workload: Sharing = text.parse().unwrap();
+            let simulation = Simulation::new(machine, Cost::default(), Config::default(), Model::Shipped, workload, 1);
+            simulation.unwrap().run(Nanos::from_millis(100)).time.0
+        };
+        let added = time("rounds=1,gap=50000") - time("rounds=1");
+        assert!((150_000..250_000).contains(&added), "{added}");
+    }
+
+    #[test]
     fn texts_round_trip() {
-        let text = "t=3,rounds=4,declared=1";
-        assert_eq!(text.parse::<Sharing>().unwrap().to_string(), text);
+        for text in ["t=3,rounds=4,declared=1", "t=3,rounds=4,declared=0,gap=5"] {
+            assert_eq!(text.parse::<Sharing>().unwrap().to_string(), text);
+        }
         assert!("declared=2".parse::<Sharing>().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The same input gives the same run, to the last event.
 
-use quadrille_sim::{Config, Cost, Hackbench, Machine, Model, Nanos, Report, Simulation};
+use quadrille_sim::{Change, Config, Cost, Hackbench, Machine, Model, Nanos, Report, Simulation};
 
 fn traced(seed: u64, config: &str, model: Model) -> Report {
     let machine: Machine = "node:2 llc:2 l2:4 pu:2".parse().unwrap();
@@ -27,4 +27,5 @@ fn check(model: Model) {
 fn the_same_seed_gives_the_same_trace() {
     check(Model::Shipped);
     check(Model::KernelFaithful { scattered: None });
+    check(Model::KernelChanged(Change::FitsAndPrevious));
 }

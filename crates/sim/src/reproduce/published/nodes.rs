@@ -39,6 +39,10 @@ const Q: Figure = Figure {
         scale: Scale::ToFirst,
     }],
     asked: &[
+        packed(
+            "the kernel with divisor 4 (a quarter of the node) takes at least 30 % off",
+            "kernel model, divisor 4",
+        ),
         packed("divisor 4 (a quarter of the node) takes at least 30 % off", "divisor 4"),
         packed("a declared set of four takes at least 30 % off", "declared set"),
     ],

@@ -66,6 +66,8 @@ pub(super) struct Steady {
     pub(super) counters: Counters,
     /// Moves between groups for each unit of work; those inside a group share a level-2 cache and cost next to nothing.
     pub(super) group_changes_per_unit: f64,
+    /// Moves between workers for each unit of work, however near.
+    pub(super) moves_per_unit: f64,
     /// Share of worker time without anything to do.
     pub(super) idle_share: f64,
     /// The 99th percentile of the workload's own times, ns, of the whole run.
@@ -103,6 +105,7 @@ impl Bench<'_> {
             let share = 1.0 / f64::from(seeds);
             mean.rate += one.rate * share;
             mean.group_changes_per_unit += one.group_changes_per_unit * share;
+            mean.moves_per_unit += one.moves_per_unit * share;
             mean.idle_share += one.idle_share * share;
             mean.p99 += one.p99 * share;
             mean.time += one.time * share;
@@ -129,6 +132,7 @@ impl Bench<'_> {
         Ok(Steady {
             rate: done * 1e9 / span,
             group_changes_per_unit: group_changes(&counters) as f64 / done.max(1.0),
+            moves_per_unit: (group_changes(&counters) + counters.migrations_group) as f64 / done.max(1.0),
             idle_share: (1.0 - worked / (span * whole.workers.len() as f64)).max(0.0),
             counters,
             p99: whole.samples.quantile(0.99).0 as f64,
