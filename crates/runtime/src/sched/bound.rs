@@ -14,6 +14,8 @@ use super::worker::Worker;
 use crate::coop;
 use crate::primitives::Ordering;
 use crate::task::Runnable;
+use crate::task::meta::READY;
+use crate::thread::note::Note;
 
 /// The threads of a worker that were ever suspended and have not ended, by the wakers on their own stacks.
 #[derive(Debug, Default)]
@@ -73,16 +75,19 @@ impl Context {
     /// Enters a thread that runs here and is suspended for the first time (B c).
     ///
     /// # Safety
-    /// The waker stays where it is until [`has_ended`](Self::has_ended) is called with the key, on this OS thread.
-    pub(crate) unsafe fn will_suspend(&self, waker: NonNull<Waker>) -> usize {
+    /// Waker and note stay where they are until [`has_ended`](Self::has_ended) is called with the key, on this OS thread.
+    pub(crate) unsafe fn will_suspend(&self, waker: NonNull<Waker>, note: NonNull<Note>) -> usize {
         // SAFETY: passed on.
         let key = unsafe { self.living.insert(waker) };
+        // SAFETY: passed on; `has_ended` strikes it off.
+        unsafe { self.me().notes.insert(key, note) };
         self.publish_living();
         key
     }
 
     /// The thread that was entered under `key` has come to the end of its stack.
     pub(crate) fn has_ended(&self, key: usize) {
+        self.me().notes.remove(key);
         self.living.remove(key);
         self.publish_living();
     }
@@ -99,6 +104,7 @@ impl Context {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
         if owner == self.id {
+            runnable.meta().set(READY);
             self.me().counters.wakes_self.add(1);
             self.bound.push(runnable);
         } else {
@@ -112,6 +118,7 @@ impl Shared {
     pub(super) fn publish_bound(&self, runnable: Runnable, by: Option<&Context>) {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
+        runnable.meta().set(READY);
         count(by, |counters| counters.wakes_bound.add(1));
         let seat = self.sleepers.seat(owner.index());
         let push = || self.workers[owner.index()].bound.push(runnable);

@@ -12,6 +12,7 @@ use super::queue::bound::BoundFifo;
 use super::queue::local::Local;
 use super::{Shared, WorkerShared};
 use crate::task::Runnable;
+use crate::thread::roll::Places;
 
 /// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Context {
     pub(super) bound_last: Cell<Option<WorkerId>>,
     /// The worker to which its threads are left, and until when it is not asked again.
     pub(super) left_alone: Cell<Option<(WorkerId, Nanos)>>,
+    /// For the threads that are spawned here.
+    pub(crate) places: Places,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
     pub(crate) unwinding: Cell<bool>,
 }

@@ -55,6 +55,8 @@ use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
+use crate::thread::note::Notes;
+use crate::thread::roll::Roll;
 use crate::thread::stack::Stacks;
 
 pub(crate) use self::schedule::schedule;
@@ -75,6 +77,8 @@ pub(crate) struct WorkerShared {
     pub(super) bound: Mailbox<Runnable>,
     /// Its bound threads that were ever suspended and have not ended. One writer.
     pub(super) living: AtomicU32,
+    /// What those wait for.
+    pub(crate) notes: Notes,
     pub(crate) counters: WorkerCounters,
     /// When it was last unparked, by the unparker's clock; zero once it has looked.
     unparked_at: AtomicU64,
@@ -91,6 +95,7 @@ impl WorkerShared {
             stealer: local.stealer(),
             bound: Mailbox::new(),
             living: AtomicU32::new(0),
+            notes: Notes::new(),
             counters: WorkerCounters::default(),
             unparked_at: AtomicU64::new(0),
             average_run: AtomicU64::new(0),
@@ -137,6 +142,8 @@ pub(crate) struct Shared {
     pub(crate) driver: Arc<Driver>,
     /// The memory that user-level threads run on.
     pub(crate) stacks: Stacks,
+    /// Which of them there are.
+    pub(crate) roll: Roll,
     pub(crate) name: String,
     /// What was found, what was chosen and why: the start-up line.
     pub(crate) report: String,
@@ -217,6 +224,7 @@ impl Shared {
             pool,
             driver,
             stacks: Stacks::new(plan.llcs.len()),
+            roll: Roll::new(),
             name,
             report,
             pin_failures: AtomicU32::new(0),

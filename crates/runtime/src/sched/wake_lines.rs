@@ -16,6 +16,7 @@ use crate::primitives::Ordering;
 use crate::task::Runnable;
 use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
+use crate::thread::roll::Places;
 
 /// Who is what when the task of worker 0 is woken.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +132,7 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         living: Living::default(),
         bound_last: Cell::new(None),
         left_alone: Cell::new(None),
+        places: Places::default(),
         unwinding: Cell::new(false),
     };
     let others = (0..workers).filter(|worker| *worker != waker);

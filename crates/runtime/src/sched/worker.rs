@@ -25,6 +25,7 @@ use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::{BOUND, LEFT, LastWorker, THREAD};
+use crate::thread::roll::Places;
 
 /// A worker, on its own thread.
 #[derive(Debug)]
@@ -92,6 +93,7 @@ impl Worker {
                 living: Living::default(),
                 bound_last: Cell::new(None),
                 left_alone: Cell::new(None),
+                places: Places::default(),
                 unwinding: Cell::new(false),
                 shared,
             },

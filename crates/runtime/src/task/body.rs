@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use super::Meta;
 use super::join::Cancelled;
-use super::meta::{BOUND, FUTURE_DROPPED};
+use super::meta::{FUTURE_DROPPED, THREAD};
 use crate::primitives::Ordering;
 
 /// What a body leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
@@ -117,9 +117,9 @@ impl<F: Future> Future for Body<F> {
         let future = unsafe { Pin::new_unchecked(&mut *this.future) };
         match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(Poll::Pending) => {
-                // Ordering: Relaxed; only the runner writes it. A bound thread is on the list of its owner instead, which
-                // ends it before it leaves (B c).
-                let registered = this.meta().key.load(Ordering::Relaxed) != 0 || this.meta().has(BOUND);
+                // Ordering: Relaxed; only the runner writes it. A user-level thread, whose key is another, is on the list of its
+                // owner instead, which ends it before it leaves (B c).
+                let registered = this.meta().key.load(Ordering::Relaxed) != 0;
                 if !registered && this.enter_registry(cx) {
                     return Poll::Ready(this.cancel());
                 }
@@ -163,7 +163,7 @@ impl<F> Drop for Body<F> {
         }
         // Ordering: Relaxed; whoever drops the body got it from the runner that wrote the key.
         let key = meta.key.load(Ordering::Relaxed);
-        if key != 0 {
+        if key != 0 && !meta.has(THREAD) {
             shared.registry.remove(key);
         }
     }

@@ -39,11 +39,16 @@ impl Id {
     pub(crate) fn number(self) -> u64 {
         self.0
     }
+
+    /// The id with this number.
+    pub(crate) fn from_number(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)
+        self.0.fmt(f)
     }
 }
 
@@ -68,7 +73,8 @@ pub(crate) struct Meta {
     pub(crate) id: Id,
     extras: AtomicPtr<Extras>,
     policy: Cell<TaskPolicy>,
-    /// Key in the registry, which is never zero; zero before the task was first pending.
+    /// Key in the registry, which is never zero; zero before the task was first pending. Of a user-level thread, which never enters
+    /// the registry, its place in the roll of threads.
     pub(crate) key: AtomicU32,
     flags: AtomicU8,
     /// Where the task was last. Touched by the holder of the runnable alone.
@@ -150,6 +156,8 @@ pub(crate) const THREAD: u8 = 4;
 pub(crate) const BOUND: u8 = 8;
 /// A worker that might have run the thread first has left it to another, which nobody does twice; written by the runner only.
 pub(crate) const LEFT: u8 = 16;
+/// A bound thread is in a queue, or on its way there. For those who make a list of threads; nothing else rests on it.
+pub(crate) const READY: u8 = 32;
 
 // SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the
 // runnable alone (rule 1), and a runnable has one holder at a time (W2).
@@ -192,11 +200,20 @@ impl Meta {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
-    /// Sets a flag. Only the runner may.
+    /// Sets a flag. Only the holder of the runnable may, which the runner is.
+    #[inline]
     pub(crate) fn set(&self, flag: u8) {
         // Ordering: Relaxed; see `has`.
         self.flags
             .store(self.flags.load(Ordering::Relaxed) | flag, Ordering::Relaxed);
+    }
+
+    /// Clears a flag. Only the holder of the runnable may.
+    #[inline]
+    pub(crate) fn clear(&self, flag: u8) {
+        // Ordering: Relaxed; see `has`.
+        self.flags
+            .store(self.flags.load(Ordering::Relaxed) & !flag, Ordering::Relaxed);
     }
 
     /// The rare fields, if the task has any.

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::mem::{self, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
@@ -22,17 +22,23 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::stack::{self, Reservation, Stack, StackBounds};
 use super::suspend::{Frame, Input, Pause, Resumption};
 use crate::current;
+use crate::primitives::Ordering;
 use crate::runtime::Handle;
+use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
-use crate::task::meta::BOUND;
+use crate::task::meta::{BOUND, READY};
 
 /// The body of a user-level thread that runs a closure `F` to its result `T`.
 pub(super) struct Fiber<F, T> {
     state: State<F, T>,
-    meta: NonNull<Meta>,
+    /// Dropped after the state.
+    enrolled: Enrolled,
 }
+
+/// While it lives, the thread with this metadata is on the roll.
+struct Enrolled(NonNull<Meta>);
 
 enum State<F, T> {
     Fresh { closure: F, reservation: Reservation },
@@ -58,7 +64,8 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
         Self {
             state: State::Fresh { closure, reservation },
-            meta,
+            // SAFETY: `meta` outlives the fiber, by our contract.
+            enrolled: unsafe { Enrolled::new(meta) },
         }
     }
 
@@ -67,9 +74,9 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Ended) else {
             unreachable!("a thread starts once");
         };
-        let (meta, llc) = (self.meta, context.llc());
-        // SAFETY: the task outlives its body, which this is (`new`).
-        debug_assert!(unsafe { meta.as_ref() }.has(BOUND), "the runner binds it first (B a)");
+        let (meta, llc) = (self.enrolled.0, context.llc());
+        debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
+        context.shared.roll.begins(self.enrolled.place(), context.id);
         let stack = reservation.take(llc);
         let bounds = stack.bounds();
         // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
@@ -124,6 +131,55 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
     }
 }
 
+impl Enrolled {
+    /// Enters the thread with this metadata, which has not started.
+    ///
+    /// # Safety
+    /// The metadata, which is a thread's, outlives what is returned.
+    unsafe fn new(meta: NonNull<Meta>) -> Self {
+        let this = Self(meta);
+        this.with_places(|meta, shared, context| {
+            let places = context.map(|context| &context.places);
+            let name = meta.extras().and_then(|extras| extras.name.as_deref());
+            // Ordering: Relaxed; whoever runs or drops the thread gets it by way of a queue.
+            meta.key
+                .store(shared.roll.enter(places, meta.id, name), Ordering::Relaxed);
+        });
+        this
+    }
+
+    fn meta(&self) -> &Meta {
+        // SAFETY: it outlives us (`new`).
+        unsafe { self.0.as_ref() }
+    }
+
+    fn place(&self) -> u32 {
+        // Ordering: Relaxed; written before the thread was queued.
+        self.meta().key.load(Ordering::Relaxed)
+    }
+
+    /// Calls `f` with the metadata, its scheduler, and the calling thread's worker, if it is one of that scheduler.
+    fn with_places(&self, f: impl FnOnce(&Meta, &Shared, Option<&Context>)) {
+        let meta = self.meta();
+        // SAFETY: rule 4 of `task`: the scheduler outlives every body, which we are part of.
+        let shared = unsafe { &*meta.scheduler() };
+        Context::with(|context| {
+            let here = context.filter(|context| ptr::eq(&*context.shared, shared));
+            f(meta, shared, here);
+        });
+    }
+}
+
+impl Drop for Enrolled {
+    fn drop(&mut self) {
+        self.with_places(|meta, shared, context| {
+            let places = context.map(|context| &context.places);
+            let has_name = meta.extras().is_some_and(|extras| extras.name.is_some());
+            shared.roll.leave(places, self.place(), meta.id, has_name);
+        });
+    }
+}
+
 /// What runs on a stack.
 type Switched<T> = Coroutine<Input, Pause, thread::Result<T>, Stack>;
 
@@ -166,6 +222,7 @@ impl<T> Started<T> {
         let _resumption = Resumption::new();
         // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
         let meta = unsafe { self.meta.as_ref() };
+        meta.clear(READY);
         let name = meta.extras().and_then(|extras| extras.name.as_deref());
         let _entered = stack::enter(&self.bounds, name);
         let depth = current::depth();
@@ -183,7 +240,7 @@ impl<T> Started<T> {
     /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread.
     #[inline]
     fn is_owned_by(&self, context: &Context) -> bool {
-        std::ptr::eq(context, self.owner)
+        ptr::eq(context, self.owner)
     }
 
     /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things are: the

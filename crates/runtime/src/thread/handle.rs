@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::thread;
 
+use super::note::Reason;
 use super::park::Token;
-use super::wait::Wait as _;
+use super::wait::wait_on;
 use crate::error::JoinError;
 use crate::task;
 use crate::task::Meta;
@@ -100,6 +101,13 @@ impl fmt::Debug for Thread {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadId(IdKind);
 
+impl ThreadId {
+    /// The id of the user-level thread that this task is.
+    pub(super) fn of(task: task::Id) -> Self {
+        Self(IdKind::User(task))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum IdKind {
     User(task::Id),
@@ -111,6 +119,17 @@ impl fmt::Debug for ThreadId {
         match self.0 {
             IdKind::User(id) => write!(f, "ThreadId({id})"),
             IdKind::Os(id) => id.fmt(f),
+        }
+    }
+}
+
+/// The number of a user-level thread, which [`Handle::threads`](crate::Handle::threads) shows; for one of the operating system what
+/// std shows.
+impl fmt::Display for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IdKind::User(id) => id.fmt(f),
+            IdKind::Os(id) => fmt::Debug::fmt(&id, f),
         }
     }
 }
@@ -151,7 +170,8 @@ impl<T> JoinHandle<T> {
     /// As [`Wait::wait`](super::Wait::wait); in a task use `.await`.
     #[track_caller]
     pub fn join(self) -> thread::Result<T> {
-        self.wait().map_err(payload)
+        let reason = Reason::join(self.task.id());
+        wait_on(self, reason).map_err(payload)
     }
 
     /// The thread.

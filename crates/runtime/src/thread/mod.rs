@@ -74,6 +74,7 @@
 // | `suspend` | what runs on the thread's own stack: the current thread, suspending, unwinding |
 // | `wait` | `.wait()`, on whichever kind of thread |
 // | `handle`, `park`, `scope`, `local` | what users hold |
+// | `list`, `roll`, `note` | a list of all threads: who there is, what each waits for |
 // | `sync` | locks and channels, with std's names |
 // | `stack` | the memory |
 //
@@ -82,10 +83,13 @@
 
 mod fiber;
 mod handle;
+mod list;
 mod local;
+pub(crate) mod note;
 mod park;
 #[cfg(doctest)]
 mod refused;
+pub(crate) mod roll;
 mod scope;
 mod spawn;
 pub(crate) mod stack;
@@ -97,14 +101,16 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use self::note::Reason;
 use self::suspend::Frame;
-use self::wait::refuse_on_workers;
+use self::wait::{refuse_on_workers, wait_on};
 use crate::runtime::Handle;
 use crate::time;
 
 pub use std::thread::{Result, panicking};
 
 pub use self::handle::{JoinHandle, Thread, ThreadId};
+pub use self::list::{ThreadInfo, ThreadState, WaitsFor};
 pub use self::local::{AccessError, LocalKey};
 pub use self::park::{park, park_timeout};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
@@ -152,7 +158,7 @@ pub fn sleep(duration: Duration) {
         refuse_on_workers();
         return std::thread::sleep(duration);
     }
-    time::sleep(duration).wait();
+    wait_on(time::sleep(duration), Reason::SLEEP);
 }
 
 /// How many threads can run at the same time: the workers of the current runtime; outside of one, what

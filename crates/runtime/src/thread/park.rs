@@ -6,7 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::current;
-use super::wait::{Wait as _, refuse_on_workers, suspends};
+use super::note::Reason;
+use super::wait::{refuse_on_workers, suspends, wait_on, wait_timeout_on};
 use crate::primitives::{AtomicBool, MutexGuard, Ordering};
 use crate::stress::Mutex;
 
@@ -103,7 +104,7 @@ pub fn park() {
     }
     let thread = current();
     if let Some(token) = thread.token() {
-        Parked(token).wait();
+        wait_on(Parked(token), Reason::PARK);
     }
 }
 
@@ -120,6 +121,6 @@ pub fn park_timeout(limit: Duration) {
     let thread = current();
     if let Some(token) = thread.token() {
         // Either way the thread goes on; it looks by itself whether what it waited for is there.
-        let _elapsed = Parked(token).wait_timeout(limit);
+        let _elapsed = wait_timeout_on(Parked(token), limit, Reason::PARK);
     }
 }

@@ -15,9 +15,10 @@ use std::thread;
 
 use super::fiber::abort;
 use super::handle::{Thread, payload};
+use super::note::Reason;
 use super::spawn::Builder;
 use super::suspend::{Frame, Pause, is_cancelled, unwind};
-use super::wait::{Wait as _, refuse_on_workers, suspends, wait_for};
+use super::wait::{refuse_on_workers, suspends, wait_for, wait_on};
 use crate::error::JoinError;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
 use crate::stress::Mutex;
@@ -77,7 +78,7 @@ impl Data {
             drop(old);
             if self.is_done() { Poll::Ready(()) } else { Poll::Pending }
         });
-        wait_for(done, Pause::Outlasts);
+        wait_for(done, Pause::Outlasts, Reason::SCOPE);
     }
 }
 
@@ -304,7 +305,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     #[track_caller]
     pub fn join(self) -> thread::Result<T> {
         let id = self.task.id();
-        let ended = self.task.wait();
+        let ended = wait_on(self.task, Reason::join(id));
         let result = match self.packet.replace(Slot::Taken) {
             Slot::Ended(result) => result,
             // It was dropped before it has started.

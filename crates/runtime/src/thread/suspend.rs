@@ -12,6 +12,7 @@ use corosensei::Yielder;
 
 use super::handle::Thread;
 use super::local::Locals;
+use super::note::{Note, Reason};
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
@@ -41,6 +42,8 @@ pub(super) struct Frame {
     key: Cell<Option<usize>>,
     /// It was told to unwind while it had to outlast that.
     owes_unwinding: Cell<bool>,
+    /// What the thread waits for, for others.
+    note: Note,
     locals: Locals,
     meta: NonNull<Meta>,
 }
@@ -63,6 +66,7 @@ impl Frame {
             waker: OnceCell::new(),
             key: Cell::new(None),
             owes_unwinding: Cell::new(false),
+            note: Note::new(meta),
             locals: Locals::new(),
             meta,
         }
@@ -109,14 +113,15 @@ impl Frame {
         self.waker.get_or_init(|| unsafe { self.first_waker.as_ref() }.clone())
     }
 
-    /// Waits for `future` by suspending the thread.
+    /// Waits for `future` by suspending the thread, and notes why.
     #[track_caller]
-    pub(super) fn wait<F: Future>(&self, future: F, pause: Pause) -> F::Output {
+    pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> F::Output {
         let mut future = pin!(future);
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut TaskContext::from_waker(self.waker())) {
                 return output;
             }
+            self.note.waits::<F>(reason);
             self.suspend(pause);
         }
     }
@@ -125,6 +130,7 @@ impl Frame {
     #[track_caller]
     pub(super) fn give_way(&self) {
         self.waker().wake_by_ref();
+        self.note.waits::<()>(Reason::TURN);
         self.suspend(Pause::Waits);
     }
 
@@ -142,6 +148,7 @@ impl Frame {
         let yielder = unsafe { self.yielder.as_ref() };
         let input = yielder.suspend(pause);
         CURRENT.set(self);
+        self.note.goes_on();
         match (input, pause) {
             (Some(_), _) => {}
             (None, Pause::Waits) => unwind(),
@@ -157,12 +164,12 @@ impl Frame {
     /// Before the first suspension: the worker must find the thread when it leaves (B c).
     #[cold]
     fn enter_list(&self) {
-        let waker = NonNull::from(self.waker());
+        let (waker, note) = (NonNull::from(self.waker()), NonNull::from(&self.note));
         Context::with(|context| {
             let context = context.expect("a started thread runs on its worker");
-            // SAFETY: the waker is part of `self`, on the thread's stack, which is neither moved nor dropped before `drop`
+            // SAFETY: waker and note are part of `self`, on the thread's stack, which is neither moved nor dropped before `drop`
             // below, on this OS thread (B).
-            self.key.set(Some(unsafe { context.will_suspend(waker) }));
+            self.key.set(Some(unsafe { context.will_suspend(waker, note) }));
         });
     }
 }

@@ -3,6 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
+use super::note::Reason;
 use super::suspend::{Frame, Pause};
 use crate::runtime::{block_on_here, block_on_until};
 use crate::sched::context::may_block;
@@ -43,7 +44,7 @@ pub trait Wait: IntoFuture {
     where
         Self: Sized,
     {
-        wait_for(self.into_future(), Pause::Waits)
+        wait_on(self.into_future(), Reason::FUTURE)
     }
 
     /// Waits until the future is ready, but not longer than `limit`; a future that is ready at once never elapses. The future is
@@ -59,11 +60,7 @@ pub trait Wait: IntoFuture {
     where
         Self: Sized,
     {
-        if suspends() {
-            return wait_for(timeout(limit, self), Pause::Waits);
-        }
-        refuse_on_workers();
-        block_on_until(self.into_future(), Some(clock::after(limit))).ok_or_else(Elapsed::new)
+        wait_timeout_on(self.into_future(), limit, Reason::FUTURE)
     }
 }
 
@@ -75,14 +72,31 @@ pub(crate) fn suspends() -> bool {
     Frame::with(|frame| frame.is_some())
 }
 
-/// Waits for `future` in whichever way the calling thread does.
+/// Waits for `future` in whichever way the calling thread does, and notes why.
 #[track_caller]
-pub(super) fn wait_for<F: Future>(future: F, pause: Pause) -> F::Output {
+#[inline]
+pub(super) fn wait_on<F: Future>(future: F, reason: Reason) -> F::Output {
+    wait_for(future, Pause::Waits, reason)
+}
+
+/// The same, but not longer than `limit`.
+#[track_caller]
+pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Reason) -> Result<F::Output, Elapsed> {
+    if suspends() {
+        return wait_on(timeout(limit, future), reason);
+    }
+    refuse_on_workers();
+    block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
+}
+
+/// Waits for `future` in whichever way the calling thread does, and unwinds as `pause` says.
+#[track_caller]
+pub(super) fn wait_for<F: Future>(future: F, pause: Pause, reason: Reason) -> F::Output {
     if !suspends() {
         refuse_on_workers();
         return block_on_here(future);
     }
-    Frame::with(|frame| frame.expect("asked just above").wait(future, pause))
+    Frame::with(|frame| frame.expect("asked just above").wait(future, pause, reason))
 }
 
 /// Panics where to block would hold up a worker.

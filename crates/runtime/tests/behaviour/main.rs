@@ -29,6 +29,7 @@ mod starvation;
 mod theft;
 mod thread_hygiene;
 mod thread_life;
+mod thread_list;
 mod thread_local;
 mod thread_locks;
 mod thread_meetings;

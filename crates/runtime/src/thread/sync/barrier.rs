@@ -5,11 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::{refuse_in_tasks, wait};
+use super::refuse_in_tasks;
 use crate::primitives::const_fn;
 use crate::sync::lock::Lock as Guarded;
 use crate::sync::waiters::{Wait, Waiter, Waiters};
 use crate::sync::wake_all::wake_all;
+use crate::thread::note::Reason;
+use crate::thread::wait::wait_on;
 
 /// Lets a number of threads and tasks wait until all of them have come, as [`std::sync::Barrier`]. It can be used again at once.
 ///
@@ -69,7 +71,7 @@ impl Barrier {
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         refuse_in_tasks();
-        wait(self.wait_async())
+        wait_on(self.wait_async(), Reason::barrier(self))
     }
 
     /// Waits until all have come, without blocking anybody. It has come when it is polled first.

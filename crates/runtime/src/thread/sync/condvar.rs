@@ -15,13 +15,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::mutex::MutexGuard;
-use super::{refuse_in_tasks, wait};
+use super::refuse_in_tasks;
 use crate::primitives::const_fn;
 use crate::sync::lock::Lock as Guarded;
 use crate::sync::waiters::{Wait, Waiter, Waiters};
 use crate::sync::wake_all::wake_all;
 use crate::sys::clock;
-use crate::thread::Wait as _;
+use crate::thread::note::Reason;
+use crate::thread::wait::{wait_on, wait_timeout_on};
 use crate::time::timeout;
 
 /// Lets threads and tasks wait until another one says that something has changed, as [`std::sync::Condvar`].
@@ -93,7 +94,7 @@ impl Condvar {
         refuse_in_tasks();
         let mutex = guard.mutex();
         let mut notified = pin!(self.notified(guard));
-        wait(notified.as_mut());
+        wait_on(notified.as_mut(), Reason::condvar(self));
         let guard = mutex.lock_here();
         // Until here, unwinding hands the notification on (V c).
         notified.uses_notification();
@@ -132,7 +133,7 @@ impl Condvar {
         refuse_in_tasks();
         let mutex = guard.mutex();
         let mut notified = pin!(self.notified(guard));
-        let elapsed = notified.as_mut().wait_timeout(limit).is_err();
+        let elapsed = wait_timeout_on(notified.as_mut(), limit, Reason::condvar(self)).is_err();
         let guard = mutex.lock_here();
         let told = notified.uses_notification();
         with_outcome(guard, WaitTimeoutResult(elapsed && !told))

@@ -66,10 +66,7 @@ mod poison;
 mod raw;
 mod rwlock;
 
-use std::future::Future;
-
-use super::suspend::Pause;
-use super::wait::{refuse_on_workers, suspends, wait_for};
+use super::wait::{refuse_on_workers, suspends};
 
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
@@ -85,10 +82,4 @@ fn refuse_in_tasks() {
     if !suspends() {
         refuse_on_workers();
     }
-}
-
-/// Waits in whichever way the calling thread does.
-#[track_caller]
-fn wait<F: Future>(future: F) -> F::Output {
-    wait_for(future, Pause::Waits)
 }

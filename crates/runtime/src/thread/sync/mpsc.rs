@@ -24,9 +24,10 @@ use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use super::{refuse_in_tasks, wait};
+use super::refuse_in_tasks;
 use crate::sync::mpmc;
-use crate::thread::Wait as _;
+use crate::thread::note::Reason;
+use crate::thread::wait::{wait_on, wait_timeout_on};
 
 /// Makes a channel that holds any number of messages; sending never waits.
 ///
@@ -112,7 +113,9 @@ impl<T> SyncSender<T> {
         match self.try_send(message) {
             Ok(()) => Ok(()),
             Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
-            Err(TrySendError::Full(message)) => wait(self.send_async(message)),
+            Err(TrySendError::Full(message)) => {
+                wait_on(self.send_async(message), Reason::channel(self.inner.address()))
+            }
         }
     }
 
@@ -171,7 +174,7 @@ impl<T> Receiver<T> {
         match self.try_recv() {
             Ok(message) => Ok(message),
             Err(TryRecvError::Disconnected) => Err(RecvError),
-            Err(TryRecvError::Empty) => wait(self.recv_async()),
+            Err(TryRecvError::Empty) => wait_on(self.recv_async(), Reason::channel(self.inner.address())),
         }
     }
 
@@ -197,11 +200,13 @@ impl<T> Receiver<T> {
         match self.try_recv() {
             Ok(message) => Ok(message),
             Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
-            Err(TryRecvError::Empty) => match self.inner.recv().wait_timeout(limit) {
-                Ok(Ok(message)) => Ok(message),
-                Ok(Err(_closed)) => Err(RecvTimeoutError::Disconnected),
-                Err(_elapsed) => Err(RecvTimeoutError::Timeout),
-            },
+            Err(TryRecvError::Empty) => {
+                match wait_timeout_on(self.inner.recv(), limit, Reason::channel(self.inner.address())) {
+                    Ok(Ok(message)) => Ok(message),
+                    Ok(Err(_closed)) => Err(RecvTimeoutError::Disconnected),
+                    Err(_elapsed) => Err(RecvTimeoutError::Timeout),
+                }
+            }
         }
     }
 

@@ -15,8 +15,10 @@ use pin_project_lite::pin_project;
 
 use super::poison::{Before, Poison};
 use super::raw::{Access, Locking, RawLock};
-use super::{refuse_in_tasks, wait};
+use super::refuse_in_tasks;
 use crate::primitives::const_fn;
+use crate::thread::note::Reason;
+use crate::thread::wait::wait_on;
 
 /// Lets one thread or task at a time have a value, as [`std::sync::Mutex`].
 ///
@@ -118,7 +120,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub(super) fn lock_here(&self) -> LockResult<MutexGuard<'_, T>> {
         if !self.raw.try_acquire(Access::Exclusive) {
-            wait(self.raw.acquire(Access::Exclusive));
+            wait_on(self.raw.acquire(Access::Exclusive), Reason::lock(self));
         }
         MutexGuard::make(self)
     }

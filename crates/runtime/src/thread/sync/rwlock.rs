@@ -15,8 +15,10 @@ use pin_project_lite::pin_project;
 
 use super::poison::{Before, Poison};
 use super::raw::{Access, Locking, RawLock};
-use super::{refuse_in_tasks, wait};
+use super::refuse_in_tasks;
 use crate::primitives::const_fn;
+use crate::thread::note::Reason;
+use crate::thread::wait::wait_on;
 
 /// Lets many threads and tasks read a value, or one change it, as [`std::sync::RwLock`].
 ///
@@ -84,7 +86,7 @@ impl<T: ?Sized> RwLock<T> {
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         refuse_in_tasks();
         if !self.raw.try_acquire(Access::Shared) {
-            wait(self.raw.acquire(Access::Shared));
+            wait_on(self.raw.acquire(Access::Shared), Reason::lock(self));
         }
         RwLockReadGuard::make(self)
     }
@@ -100,7 +102,7 @@ impl<T: ?Sized> RwLock<T> {
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         refuse_in_tasks();
         if !self.raw.try_acquire(Access::Exclusive) {
-            wait(self.raw.acquire(Access::Exclusive));
+            wait_on(self.raw.acquire(Access::Exclusive), Reason::lock(self));
         }
         RwLockWriteGuard::make(self)
     }
