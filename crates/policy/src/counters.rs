@@ -35,6 +35,8 @@ macro_rules! counters {
                 bound_pops,
                 /// User-level threads that this worker came to start and left to one with fewer.
                 bound_elsewhere,
+                /// Times that a task blocked this worker's thread in place.
+                blocks_in_place,
                 /// Tasks taken from its group's FIFO and mailbox.
                 group_pops,
                 /// Tasks taken from injectors.

@@ -54,11 +54,25 @@ thread_local! {
     /// Whether the thread is or was a worker, of whichever runtime. Never cleared: destructors that run while a worker leaves
     /// may not block either.
     static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
+    /// Whether the task that the thread runs blocks in place.
+    static IS_AWAY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread may wait for others: it is no worker, and was none.
+/// Whether the calling thread may wait for others: it is no worker, and was none; or it is in `block_in_place`.
+#[inline]
 pub(crate) fn may_block() -> bool {
+    is_away() || may_join()
+}
+
+/// Whether the calling thread may wait for workers to leave: it is no worker, and was none.
+pub(crate) fn may_join() -> bool {
     !IS_WORKER_THREAD.with(Cell::get)
+}
+
+/// Whether the task that the calling thread runs blocks in place.
+#[inline]
+pub(crate) fn is_away() -> bool {
+    IS_AWAY.with(Cell::get)
 }
 
 impl Context {
@@ -108,5 +122,44 @@ pub(crate) struct Entered<'a>(#[expect(dead_code, reason = "the borrow is what k
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(ptr::null()));
+    }
+}
+
+/// While it lives, the thread is no worker, and may block.
+#[derive(Debug)]
+pub(super) struct Away(*const Context);
+
+impl Away {
+    pub(super) fn begin() -> Self {
+        IS_AWAY.with(|away| {
+            debug_assert!(!away.get(), "who is away is no worker");
+            away.set(true);
+        });
+        Self(CURRENT.with(|current| current.replace(ptr::null())))
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        IS_AWAY.with(|away| away.set(false));
+        // The worker, if there was one, is in the middle of a task, this one, and so where it was.
+        CURRENT.with(|current| current.set(self.0));
+    }
+}
+
+/// While it lives, the thread, which is no worker, runs tasks like one: it may not block.
+#[derive(Debug)]
+pub(super) struct Relieving(());
+
+impl Relieving {
+    pub(super) fn begin() -> Self {
+        IS_WORKER_THREAD.with(|is| is.set(true));
+        Self(())
+    }
+}
+
+impl Drop for Relieving {
+    fn drop(&mut self) {
+        IS_WORKER_THREAD.with(|is| is.set(false));
     }
 }

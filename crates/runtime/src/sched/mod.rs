@@ -8,6 +8,7 @@ pub(crate) mod context;
 mod coupling;
 mod far;
 pub(crate) mod idle;
+pub(crate) mod in_place;
 mod latch;
 pub(crate) mod load;
 mod lookout;
@@ -36,6 +37,7 @@ use std::sync::{Arc, Weak};
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{Nanos, Plan, Policy, WorkerId};
 
+use self::in_place::Relief;
 use self::latch::Latch;
 use self::load::Loads;
 use self::park::Sleepers;
@@ -139,6 +141,7 @@ pub(crate) struct Shared {
     terminated: Terminated,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub(crate) pool: Pool,
+    relief: Relief,
     pub(crate) driver: Arc<Driver>,
     /// The memory that user-level threads run on.
     pub(crate) stacks: Stacks,
@@ -222,6 +225,7 @@ impl Shared {
             terminated: Terminated::new(),
             threads: Mutex::new(Vec::new()),
             pool,
+            relief: Relief::default(),
             driver,
             stacks: Stacks::new(plan.llcs.len()),
             roll: Roll::new(),

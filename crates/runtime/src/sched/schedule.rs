@@ -369,7 +369,7 @@ impl Shared {
     /// (O) Something was queued and nobody was woken for it. Those who are awake may run one task for long; so somebody
     /// idle must look at the queues from time to time. Without a sentinel, and without a searcher who becomes it or
     /// names one, wakes a worker, whatever the policy says (W4).
-    fn keep_watch(&self, llc: LlcId, by: Option<&Context>) {
+    pub(super) fn keep_watch(&self, llc: LlcId, by: Option<&Context>) {
         let sleepers = &self.sleepers;
         if sleepers.idle.caches.any() && !sleepers.has_sentinel() && !sleepers.anyone_searches() {
             self.wake_any(llc, by);

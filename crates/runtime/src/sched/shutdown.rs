@@ -21,7 +21,7 @@ use std::time::Duration;
 use quadrille_policy::Nanos;
 
 use super::Shared;
-use super::context::may_block;
+use super::context::may_join;
 use super::worker::Worker;
 use crate::current;
 use crate::primitives::{AtomicBool, Ordering, fence};
@@ -47,10 +47,7 @@ impl Worker {
             shared.injectors[llc].push(runnable);
         }
         drop(context);
-        // Ordering: AcqRel; (D a) what the other workers handed over happens before the last one's drain.
-        if shared.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shared.drop_all_tasks();
-        }
+        shared.has_left();
     }
 }
 
@@ -65,7 +62,7 @@ impl Shared {
     pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
         self.sleepers.stop();
         self.driver.shutdown();
-        if may_block() {
+        if may_join() {
             self.join_workers();
             return self.pool.shutdown(limit);
         }
@@ -93,6 +90,20 @@ impl Shared {
     /// Nobody will wait for the workers.
     fn detach_workers(&self) {
         drop(std::mem::take(&mut *self.threads.lock().unwrap()));
+    }
+
+    /// A worker, or who ran tasks in place of one, is about to leave, and has handed over what it had.
+    fn has_left(&self) {
+        // Ordering: AcqRel; (D a) what the other workers handed over happens before the last one's drain.
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.drop_all_tasks();
+        }
+    }
+
+    /// Who ran tasks in place of workers that blocked, and was counted as one of them, does so no more.
+    pub(super) fn count_out(&self) {
+        self.looping.count_down(1);
+        self.has_left();
     }
 
     /// A worker thread could not be started: it counts as one that has left.

@@ -44,6 +44,7 @@
 pub(crate) mod abort;
 pub(crate) mod body;
 mod group;
+mod in_place;
 pub(crate) mod join;
 pub(crate) mod meta;
 pub(crate) mod registry;
@@ -57,6 +58,7 @@ mod api;
 
 pub use api::{Builder, YieldNow, yield_now};
 pub use group::{Locality, TaskGroup};
+pub use in_place::block_in_place;
 pub use join::{AbortHandle, JoinHandle};
 pub use meta::Id;
 

@@ -32,7 +32,7 @@ pub enum ThreadState {
         /// The worker that it is bound to.
         worker: usize,
     },
-    /// It runs.
+    /// It runs, or blocks [in place](crate::task::block_in_place).
     Running {
         /// The worker that it is bound to.
         worker: usize,

@@ -42,7 +42,8 @@
 //! - A call that blocks the operating system's thread (`std::thread::sleep`, a contended `std::sync::Mutex`, a read from a
 //!   file or a pipe) blocks the worker and all threads that are bound to it. A lock of std's that is held across a wait can
 //!   deadlock for the same reason. Use [`thread::sync`](self::sync), which has std's locks and channels, or [`sync`](crate::sync),
-//!   [`net`](crate::net), [`sleep`], [`spawn_blocking`](crate::spawn_blocking).
+//!   [`net`](crate::net), [`sleep`], [`spawn_blocking`](crate::spawn_blocking); or [`block_in_place`](crate::task::block_in_place),
+//!   which at least lets others run what is not bound to the worker.
 //! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks that it runs,
 //!   share it. It stays at the same address across a wait, but others may have changed it meanwhile. A variable of the thread's own
 //!   is declared by [`quadrille::thread_local!`](crate::thread_local!).

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::current;
 use super::note::Reason;
-use super::wait::{refuse_on_workers, suspends, wait_on, wait_timeout_on};
+use super::wait::{refuse_on_workers, wait_on, wait_timeout_on};
 use crate::primitives::{AtomicBool, MutexGuard, Ordering};
 use crate::stress::Mutex;
 
@@ -98,13 +98,13 @@ impl Drop for Parked<'_> {
 /// ```
 #[track_caller]
 pub fn park() {
-    if !suspends() {
-        refuse_on_workers();
-        return std::thread::park();
-    }
     let thread = current();
-    if let Some(token) = thread.token() {
-        wait_on(Parked(token), Reason::PARK);
+    match thread.token() {
+        Some(token) => wait_on(Parked(token), Reason::PARK),
+        None => {
+            refuse_on_workers();
+            std::thread::park();
+        }
     }
 }
 
@@ -114,13 +114,15 @@ pub fn park() {
 /// As [`park`], and on a user-level thread as [`time::sleep`](crate::time::sleep).
 #[track_caller]
 pub fn park_timeout(limit: Duration) {
-    if !suspends() {
-        refuse_on_workers();
-        return std::thread::park_timeout(limit);
-    }
     let thread = current();
-    if let Some(token) = thread.token() {
-        // Either way the thread goes on; it looks by itself whether what it waited for is there.
-        let _elapsed = wait_timeout_on(Parked(token), limit, Reason::PARK);
+    match thread.token() {
+        Some(token) => {
+            // Either way the thread goes on; it looks by itself whether what it waited for is there.
+            let _elapsed = wait_timeout_on(Parked(token), limit, Reason::PARK);
+        }
+        None => {
+            refuse_on_workers();
+            std::thread::park_timeout(limit);
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::note::Reason;
 use super::suspend::{Frame, Pause};
 use crate::runtime::{block_on_here, block_on_until};
-use crate::sched::context::may_block;
+use crate::sched::context::{is_away, may_block};
 use crate::sys::clock;
 use crate::time::{Elapsed, timeout};
 
@@ -66,10 +66,10 @@ pub trait Wait: IntoFuture {
 
 impl<F: IntoFuture> Wait for F {}
 
-/// Whether the calling code runs on a user-level thread.
+/// Whether the calling code runs on a user-level thread, which it has not said it will block.
 #[inline]
 pub(crate) fn suspends() -> bool {
-    Frame::with(|frame| frame.is_some())
+    Frame::with(|frame| frame.is_some()) && !is_away()
 }
 
 /// Waits for `future` in whichever way the calling thread does, and notes why.

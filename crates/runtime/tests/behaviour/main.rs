@@ -11,6 +11,7 @@ mod count;
 mod destructors;
 mod fairness;
 mod gate;
+mod in_place;
 mod life_cycle;
 mod metrics;
 mod origins;

@@ -1,0 +1,349 @@
+//! Blocking in place: a worker whose OS thread is about to be blocked lets go of what others may run (see `README.md`).
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quadrille_policy::LlcId;
+
+use super::context::{Away, Context, Relieving, is_away};
+use super::{Shared, publish};
+use crate::coop;
+use crate::current;
+use crate::primitives::Ordering;
+use crate::runtime::Handle;
+use crate::sys::clock;
+use crate::task::Runnable;
+use crate::task::meta::THREAD;
+
+thread_local! {
+    /// The scheduler whose tasks the calling thread runs as a reliever, if it is one.
+    static RELIEVES: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+}
+
+/// Who blocks in place, and who runs tasks meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Relief {
+    state: Mutex<State>,
+    /// For relievers that have found nothing: they may have to leave.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Workers that block in place.
+    workers: usize,
+    /// Relievers that are asked for, or run.
+    relievers: usize,
+    /// Those among them that block in place.
+    blocked: usize,
+    /// Threads that relievers came to: only a worker can start one. Empty unless all workers block.
+    aside: Vec<Runnable>,
+}
+
+impl Relief {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No foreign code runs under the lock, so nothing is half done in a poisoned one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs `f`, which may block the calling OS thread; what that thread leaves undone meanwhile others may do.
+pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    let Some(_left) = Left::here() else { return f() };
+    // Nobody fills the budget while the task does not give way.
+    coop::without_limit(f)
+}
+
+/// While it lives, its thread may block, and its worker has nothing that others may run.
+struct Left {
+    shared: Arc<Shared>,
+    /// `None` only in `drop`.
+    away: Option<Away>,
+    /// Null on a worker.
+    relieves: *const Shared,
+    _runtime: Option<current::EnterGuard>,
+}
+
+impl Left {
+    /// Lets go, if the calling thread is a worker that stays, or a reliever, and has not let go already.
+    fn here() -> Option<Self> {
+        if is_away() {
+            return None;
+        }
+        let relieves = RELIEVES.get();
+        let shared = Context::with(|context| match context {
+            Some(context) if context.unwinding.get() => None,
+            Some(context) => {
+                context.hand_over();
+                Some(context.shared.clone())
+            }
+            // SAFETY: set only while a reliever runs tasks, which has a reference of its own.
+            None => unsafe { relieves.as_ref() }.map(Shared::arc),
+        })?;
+        let runtime = Handle::try_current().map(current::enter);
+        RELIEVES.set(ptr::null());
+        let left = Self {
+            shared,
+            away: Some(Away::begin()),
+            relieves,
+            _runtime: runtime,
+        };
+        left.shared.blocks(left.is_reliever());
+        Some(left)
+    }
+
+    fn is_reliever(&self) -> bool {
+        !self.relieves.is_null()
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        drop(self.away.take());
+        RELIEVES.set(self.relieves);
+        self.shared.returns(self.is_reliever());
+    }
+}
+
+impl Context {
+    /// Puts what is in slot and deque where anyone may take it, and wakes somebody for it.
+    fn hand_over(&self) {
+        self.me().counters.blocks_in_place.add(1);
+        let mut tasks = Vec::new();
+        // The deque first, whose tasks have waited longer.
+        while let Some(runnable) = self.local.pop().or_else(|| self.me().slot.take()) {
+            tasks.push(runnable);
+        }
+        self.shared.inject_all(tasks, self.llc(), Some(self));
+    }
+}
+
+impl Shared {
+    /// Pushes `tasks` into the injector of `llc`, and wakes an idle worker for them if there is one.
+    fn inject_all(&self, tasks: Vec<Runnable>, llc: usize, by: Option<&Context>) {
+        if tasks.is_empty() {
+            return;
+        }
+        let injector = &self.injectors[llc];
+        let push = || tasks.into_iter().for_each(|runnable| injector.push(runnable));
+        // It always pays: the pusher, who seems awake, may not come to it.
+        let near = (llc, &*self.policy.plan.llcs[llc].others);
+        let llc = LlcId(u16::try_from(llc).expect("LLCs fit u16"));
+        if publish::to_anyone(push, &self.sleepers, near, |_, _| true) {
+            self.wake_any(llc, by);
+        } else {
+            self.keep_watch(llc, by);
+        }
+    }
+
+    /// The calling thread is about to block. If nobody is left to run tasks, asks for a reliever.
+    fn blocks(&self, is_reliever: bool) {
+        let mut state = self.relief.lock();
+        if is_reliever {
+            state.blocked += 1;
+        } else {
+            state.workers += 1;
+        }
+        if state.workers < self.worker_count() || state.relievers > state.blocked {
+            return;
+        }
+        state.relievers += 1;
+        drop(state);
+        let reliever = Reliever {
+            shared: self.arc(),
+            on_account: true,
+            counted: false,
+        };
+        // Refused, it is dropped, which takes it off the account: the runtime stops, or the system has no thread to give.
+        if let Err(rejected) = self.pool.submit(Box::new(|| reliever.run())) {
+            drop(rejected.job);
+        }
+    }
+
+    /// The calling thread has blocked, and goes on.
+    fn returns(&self, is_reliever: bool) {
+        let mut state = self.relief.lock();
+        if is_reliever {
+            state.blocked -= 1;
+        } else {
+            state.workers -= 1;
+        }
+        let aside = if is_reliever {
+            Vec::new()
+        } else {
+            std::mem::take(&mut state.aside)
+        };
+        drop(state);
+        self.relief.changed.notify_all();
+        Context::with(|context| self.inject_all(aside, context.map_or(0, Context::llc), context));
+    }
+}
+
+/// A thread of the blocking pool that runs tasks while all workers block in place. Dropping it takes it off the account.
+struct Reliever {
+    shared: Arc<Shared>,
+    /// It is one of [`State::relievers`].
+    on_account: bool,
+    /// It counts as a worker that may run tasks.
+    counted: bool,
+}
+
+impl Reliever {
+    fn run(mut self) {
+        let shared = self.shared.clone();
+        if !self.begins(&shared) {
+            return;
+        }
+        // Until it is counted out: then it may be the one who drops all tasks.
+        let _runtime = current::enter(Handle { shared: shared.clone() });
+        let _relieving = Relieving::begin();
+        RELIEVES.set(&*shared);
+        let mut groups_first = false;
+        while self.goes_on(&shared).is_some() {
+            groups_first = !groups_first;
+            match shared.take_any(groups_first) {
+                Some(thread) if thread.meta().has(THREAD) => shared.set_aside(thread),
+                Some(task) => {
+                    coop::start(shared.policy.config.budget);
+                    task.run();
+                    coop::stop();
+                }
+                None => self.waits(&shared),
+            }
+        }
+        RELIEVES.set(ptr::null());
+        drop(self);
+    }
+
+    /// Counts as a worker from now on, if it is still wanted. Then all workers block: none has left.
+    fn begins(&mut self, shared: &Shared) -> bool {
+        let Some(state) = self.goes_on(shared) else {
+            return false;
+        };
+        // Who counts either down to zero has yet to return, by way of the lock that we hold.
+        shared.looping.count_up();
+        // Ordering: AcqRel; (D a), as the decrement.
+        shared.running.fetch_add(1, Ordering::AcqRel);
+        drop(state);
+        self.counted = true;
+        true
+    }
+
+    /// Sleeps until somebody returns, or for an interval: a wake-up that finds nobody idle tells nobody.
+    fn waits(&mut self, shared: &Shared) {
+        let interval = Duration::from_nanos(shared.policy.config.sentinel_interval.0);
+        if let Some(state) = self.goes_on(shared) {
+            drop(shared.relief.changed.wait_timeout(state, interval));
+        }
+    }
+
+    /// Whether it is the only one who is there for the tasks; then nobody returns as long as the guard is held. If it is not, it
+    /// is off the account, so that of two that meet one stays.
+    fn goes_on<'a>(&mut self, shared: &'a Shared) -> Option<MutexGuard<'a, State>> {
+        if !self.on_account {
+            return None;
+        }
+        let mut state = shared.relief.lock();
+        let is_needed = state.workers == shared.worker_count() && state.relievers - state.blocked == 1;
+        if is_needed && !shared.sleepers.is_stopping() {
+            return Some(state);
+        }
+        state.relievers -= 1;
+        self.on_account = false;
+        None
+    }
+}
+
+impl Drop for Reliever {
+    fn drop(&mut self) {
+        if self.on_account {
+            self.shared.relief.lock().relievers -= 1;
+        }
+        if self.counted {
+            self.shared.count_out();
+        }
+    }
+}
+
+impl Shared {
+    /// A task out of the queues that anyone may drain, whatever policies say.
+    fn take_any(&self, groups_first: bool) -> Option<Runnable> {
+        let from_groups = || (0..self.groups.len()).find_map(|group| self.take_from_group(group));
+        let from_injectors = || {
+            let injected = || self.injectors.iter().find_map(|injector| injector.pop_one());
+            injected().or_else(|| self.exports.iter().find_map(|queue| queue.pop_one()))
+        };
+        if groups_first {
+            from_groups().or_else(from_injectors)
+        } else {
+            from_injectors().or_else(from_groups)
+        }
+    }
+
+    /// Leaves a thread, which a reliever can't start, to the first worker that returns.
+    fn set_aside(&self, thread: Runnable) {
+        let mut state = self.relief.lock();
+        if state.workers == self.worker_count() {
+            state.aside.push(thread);
+        } else {
+            drop(state);
+            self.inject_all(vec![thread], 0, None);
+        }
+    }
+
+    fn take_from_group(&self, group: usize) -> Option<Runnable> {
+        let (found, claimed) = publish::rescue_from_group(&self.groups[group], clock::nanos(), &self.sleepers, group);
+        if let Some(seat) = claimed {
+            self.wake_claimed(seat, None);
+        }
+        found
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::SetId;
+
+    use super::*;
+    use crate::sched::still::Still;
+
+    /// Nothing is left in slot and deque, an idle worker is claimed, and the thread is a worker again when the call has ended.
+    #[test]
+    fn the_worker_lets_go_of_what_it_has() {
+        for config in ["groups=off", "groups=on"] {
+            let mut still = Still::new("llc:2 core:2", config);
+            let worker = still.worker(2);
+            (0..5).for_each(|_| worker.context.local.push(still.task(2, SetId::NONE)));
+            worker.context.me().slot.replace(still.task(2, SetId::NONE));
+            still.announce(0);
+            let entered = worker.context.enter();
+            block_in_place(|| {
+                assert!(Context::with(|context| context.is_none()));
+                assert!(worker.context.me().slot.is_empty() && worker.context.local.len() == 0);
+                let queued: Vec<_> = still.shared.injectors.iter().map(|injector| injector.len()).collect();
+                assert_eq!(queued, [0, 6], "near the worker");
+                assert!(
+                    !still.is_idle(0),
+                    "somebody is claimed, if he sleeps behind another cache"
+                );
+            });
+            assert!(Context::with(|context| context.is_some_and(|context| context.id.0 == 2)));
+            assert_eq!(worker.context.me().counters.blocks_in_place.get(), 1);
+            drop(entered);
+        }
+    }
+
+    /// A worker with nothing to leave wakes nobody.
+    #[test]
+    fn nobody_is_woken_for_nothing() {
+        let mut still = Still::new("core:2", "default");
+        let worker = still.worker(0);
+        still.announce(1);
+        let entered = worker.context.enter();
+        block_in_place(|| assert!(still.is_idle(1)));
+        drop(entered);
+        assert!(still.is_idle(1));
+    }
+}

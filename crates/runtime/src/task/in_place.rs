@@ -1,0 +1,49 @@
+//! Blocking in the middle of a task.
+
+use crate::sched::in_place;
+
+/// Runs `f`, which may block the calling thread of the operating system, while others run what its worker would.
+///
+/// For a call in the middle of a task or of a user-level thread that blocks, or computes for long, and borrows from its
+/// surroundings; else [`spawn_blocking`](crate::spawn_blocking) is the better choice. What is ready on the worker goes to the others. If all
+/// workers are in such calls, one thread of the blocking pool runs tasks in their place.
+///
+/// Inside of `f` the calling code is on an ordinary thread: [`block_on`](crate::Handle::block_on), [`.wait()`](crate::Wait::wait),
+/// [`thread::park`](crate::thread::park) and the locks of [`thread::sync`](crate::thread::sync) block it, in a task as in a user-level thread.
+/// The runtime stays the current one, and so do [`thread::current`](crate::thread::current) and what
+/// [`quadrille::thread_local!`](crate::thread_local!) declares. On a thread that is no worker, in a `block_in_place`, and in a destructor
+/// that runs while its worker leaves, `f` is only called.
+///
+/// ```
+/// # let runtime = quadrille::Runtime::builder().worker_threads(1).build()?;
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// let answer = runtime.block_on(async {
+///     quadrille::spawn(async move {
+///         quadrille::spawn(async move { sender.send(42).unwrap() });
+///         // The only worker waits for a task.
+///         quadrille::task::block_in_place(|| receiver.recv().unwrap())
+///     })
+///     .await
+/// });
+/// assert_eq!(answer.unwrap(), 42);
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
+///
+/// # What waits all the same
+///
+/// - User-level threads that are bound to the worker: nobody else may run them. They go on when `f` has returned. While all workers
+///   are in such calls, threads that have not started wait, too: for the first that returns.
+/// - All that belongs to the same task, as the other branches of a `join!`.
+/// - The end of the runtime: its workers leave when `f` has returned. No task runs then, and none is dropped before, so `f` must not
+///   wait for one that does not come.
+///
+/// # Cost
+///
+/// Two uncontended locks and what it takes to queue what was ready; if no worker is left, the start of a thread, or waking one. A
+/// task that becomes ready while all workers are in such calls waits for up to a sentinel interval (default 500 us).
+///
+/// # Panics
+/// If `f` does.
+pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    in_place::block_in_place(f)
+}

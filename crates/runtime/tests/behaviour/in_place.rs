@@ -1,0 +1,255 @@
+//! Blocking in place: what others take over, what waits, and what the call is like inside.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use quadrille::task::block_in_place;
+use quadrille::{Handle, Wait as _, thread, time};
+
+use crate::count::Count;
+use crate::gate::Gate;
+use crate::shape::{Shape, for_each_shape, for_each_shape_if};
+use crate::wait::eventually;
+
+/// What is in the slot and the deque of the worker when it blocks.
+#[test]
+fn others_run_what_the_worker_had() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (gate, ran) = (Gate::default(), Count::default());
+        let (block, count) = (gate.clone(), ran.clone());
+        let blocks = runtime.spawn(async move {
+            for _ in 0..100 {
+                let count = count.clone();
+                quadrille::spawn(async move {
+                    quadrille::task::yield_now().await;
+                    count.add();
+                });
+            }
+            block_in_place(|| block.block());
+        });
+        eventually("all tasks run beside the one that blocks", || ran.get() == 100);
+        assert!(!blocks.is_finished());
+        gate.open();
+        runtime.block_on(blocks).unwrap();
+        assert_eq!(runtime.metrics().total().blocks_in_place, 1);
+    });
+}
+
+/// With all workers blocked tasks are spawned, wake one another, and wait for time.
+#[test]
+fn tasks_go_on_while_all_workers_block() {
+    for_each_shape_if(
+        |shape| shape.workers <= 16,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, begun) = (Gate::default(), Count::default());
+            let blocked: Vec<_> = (0..shape.workers)
+                .map(|_| {
+                    let (block, begun) = (gate.clone(), begun.clone());
+                    runtime.spawn(async move {
+                        block_in_place(|| {
+                            begun.add();
+                            block.block();
+                        });
+                    })
+                })
+                .collect();
+            eventually("all block", || begun.get() == shape.workers);
+            let (sender, receiver) = quadrille::sync::mpmc::bounded(1);
+            let sends = runtime.spawn(async move {
+                for i in 0..20 {
+                    time::sleep(Duration::from_micros(100)).await;
+                    sender.send(i).await.unwrap();
+                }
+            });
+            let receives = runtime.spawn(async move {
+                let mut sum = 0;
+                while let Ok(i) = receiver.recv().await {
+                    sum += quadrille::spawn(async move { i }).await.unwrap();
+                }
+                sum
+            });
+            assert_eq!(runtime.block_on(receives).unwrap(), 190);
+            runtime.block_on(sends).unwrap();
+            gate.open();
+            blocked.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        },
+    );
+}
+
+/// Each waits for one that is spawned later, and may be left nobody to run it by those before.
+#[test]
+fn who_blocks_in_place_of_another_is_relieved_too() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (mut sender, end) = mpsc::channel();
+            for _ in 0..20 {
+                let (before, receiver) = mpsc::channel::<u32>();
+                let after = std::mem::replace(&mut sender, before);
+                runtime.spawn(async move {
+                    let message = block_in_place(|| receiver.recv().unwrap());
+                    after.send(message + 1).unwrap();
+                });
+            }
+            runtime.spawn(async move { sender.send(0).unwrap() });
+            assert_eq!(end.recv_timeout(crate::wait::patient(Duration::from_secs(20))), Ok(20));
+        },
+    );
+}
+
+/// What is bound to the worker, or can be started by a worker alone, goes on when the call has returned.
+#[test]
+fn threads_wait_for_their_worker() {
+    let runtime = Shape::flat(1).runtime();
+    let (gate, begun, wakes) = (Gate::default(), Gate::default(), Gate::default());
+    let pass = wakes.pass();
+    let bound = runtime.spawn_thread(move || pass.wait());
+    eventually("it is bound", || wakes.waiting() == 1);
+    let (block, open) = (gate.clone(), begun.clone());
+    let blocks = runtime.spawn(async move {
+        block_in_place(|| {
+            open.open();
+            block.block();
+        });
+    });
+    eventually("the worker blocks", || begun.is_open());
+    let new = runtime.spawn_thread(|| ());
+    wakes.open();
+    // A task that was spawned after both, and its successor.
+    let after = runtime.spawn(async { quadrille::spawn(async {}).await.unwrap() });
+    runtime.block_on(after).unwrap();
+    assert!(!bound.is_finished() && !new.is_finished());
+    gate.open();
+    bound.join().unwrap();
+    new.join().unwrap();
+    runtime.block_on(blocks).unwrap();
+}
+
+/// Inside it is an ordinary thread, whose runtime and user-level thread are the current ones.
+#[test]
+fn inside_one_may_block() {
+    quadrille::thread_local! {
+        static OWN: Cell<u32> = const { Cell::new(0) };
+    }
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let in_task = runtime.spawn(async {
+                block_in_place(|| {
+                    let spawned = quadrille::spawn(async { 1 });
+                    let waited = spawned.wait().unwrap() + Handle::current().block_on(async { 2 });
+                    time::sleep(Duration::from_millis(1)).wait();
+                    waited + block_in_place(|| 4)
+                })
+            });
+            assert_eq!(runtime.block_on(in_task).unwrap(), 7);
+            let in_thread = runtime.spawn_thread(|| {
+                OWN.with(|own| own.set(5));
+                let (me, place) = (thread::current(), std::thread::current().id());
+                block_in_place(|| {
+                    assert_eq!(thread::current().id(), me.id());
+                    assert_eq!(OWN.with(Cell::get), 5);
+                    let unparker = me.clone();
+                    std::thread::spawn(move || unparker.unpark()).join().unwrap();
+                    thread::park();
+                    thread::yield_now();
+                    thread::sleep(Duration::from_millis(1));
+                });
+                thread::yield_now();
+                assert_eq!(std::thread::current().id(), place);
+                OWN.with(Cell::get)
+            });
+            assert_eq!(in_thread.join().unwrap(), 5);
+        },
+    );
+}
+
+/// After a panic inside the worker is a worker again.
+#[test]
+fn a_panic_ends_the_call() {
+    let runtime = Shape::flat(1).runtime();
+    let task = runtime.spawn(async {
+        let result = catch_unwind(|| block_in_place(|| panic!("inside")));
+        assert!(result.is_err());
+        let refused = catch_unwind(AssertUnwindSafe(|| std::future::ready(()).wait()));
+        assert!(refused.is_err(), "outside of it a task may not wait");
+        quadrille::spawn(async { 1 }).await.unwrap()
+    });
+    assert_eq!(runtime.block_on(task).unwrap(), 1);
+}
+
+#[test]
+fn elsewhere_it_is_a_call() {
+    assert_eq!(block_in_place(|| 1), 1);
+    let runtime = Shape::flat(1).runtime();
+    assert_eq!(runtime.block_on(async { block_in_place(|| 2) }), 2);
+    let blocking = runtime.spawn_blocking(|| block_in_place(|| 3));
+    assert_eq!(runtime.block_on(blocking).unwrap(), 3);
+    assert_eq!(runtime.metrics().total().blocks_in_place, 0);
+}
+
+/// The runtime ends when the calls have returned; all that is left is dropped then.
+#[test]
+fn the_runtime_ends_meanwhile() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, begun, dropped) = (Gate::default(), Count::default(), Count::default());
+            for _ in 0..shape.workers {
+                let (block, begun, token) = (gate.clone(), begun.clone(), dropped.token());
+                runtime.spawn(async move {
+                    let _token = token;
+                    block_in_place(|| {
+                        begun.add();
+                        block.block();
+                    });
+                });
+            }
+            eventually("all block", || begun.get() == shape.workers);
+            // Pending, ready again and again, and a thread that is set aside.
+            let never = Gate::default();
+            for _ in 0..10 {
+                let (pass, token) = (never.pass(), dropped.token());
+                runtime.spawn(async move {
+                    let _token = token;
+                    pass.await;
+                });
+                let token = dropped.token();
+                runtime.spawn(async move {
+                    let _token = token;
+                    loop {
+                        quadrille::task::yield_now().await;
+                    }
+                });
+                let token = dropped.token();
+                drop(runtime.spawn_thread(move || {
+                    let _token = token;
+                    thread::park();
+                }));
+            }
+            eventually("what waits does", || never.waiting() == 10);
+            runtime.shutdown_background();
+            gate.open();
+            eventually("all is dropped", || dropped.get() == shape.workers + 30);
+        },
+    );
+}
+
+/// The last reference to a runtime goes inside the call, on its own worker.
+#[test]
+fn the_runtime_is_dropped_inside() {
+    for workers in [1, 2] {
+        let runtime = Shape::flat(workers).runtime();
+        let (sender, receiver) = mpsc::channel();
+        let task = runtime.spawn(async move { block_in_place(|| drop(receiver.recv().unwrap())) });
+        sender.send(runtime).unwrap();
+        eventually("it has ended", || task.is_finished());
+    }
+}
