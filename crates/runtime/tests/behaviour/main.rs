@@ -35,6 +35,7 @@ mod thread_local;
 mod thread_locks;
 mod thread_meetings;
 mod thread_park;
+mod thread_rendezvous;
 mod thread_scope;
 mod thread_shutdown;
 mod thread_turns;

@@ -52,6 +52,7 @@
 // | `condvar` | theorem V |
 // | `barrier` | meetings |
 // | `mpsc` | std's channel, on top of `sync::mpmc` |
+// | `rendezvous` | the one that holds nothing |
 //
 // Nothing of ours is held while user code runs, so no thread is suspended inside of one of our critical sections: wakers are cloned
 // before a section and called or dropped after it, and a thread suspends only in `wait_for`, between two polls.
@@ -64,6 +65,7 @@ pub mod mpsc;
 mod mutex;
 mod poison;
 mod raw;
+mod rendezvous;
 mod rwlock;
 
 use super::wait::{refuse_on_workers, suspends};

@@ -1,7 +1,7 @@
 //! A channel with many senders and one receiver, as [`std::sync::mpsc`].
 //!
-//! On top of [`sync::mpmc`](crate::sync::mpmc): same queue, same fairness. Take that one for more than one receiver, or to receive in
-//! batches.
+//! On top of [`sync::mpmc`](crate::sync::mpmc), but for a [`sync_channel`] of bound 0: same queue, same fairness. Take that one for more
+//! than one receiver, or to receive in batches.
 //!
 //! ```
 //! use quadrille::thread::{self, sync::mpsc};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-use super::refuse_in_tasks;
+use super::{refuse_in_tasks, rendezvous};
 use crate::sync::mpmc;
 use crate::thread::note::Reason;
 use crate::thread::wait::{wait_on, wait_timeout_on};
@@ -39,13 +39,12 @@ use crate::thread::wait::{wait_on, wait_timeout_on};
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpmc::unbounded();
-    (Sender { inner: sender }, Receiver { inner: receiver })
+    let inner = ReceiverInner::Buffered(receiver);
+    (Sender { inner: sender }, Receiver { inner })
 }
 
-/// Makes a channel that holds at most `bound` messages; sending to a full one waits.
-///
-/// # Panics
-/// If `bound` is zero: a rendezvous, where a sender waits until its message is received, is not offered.
+/// Makes a channel that holds at most `bound` messages; sending to a full one waits. With bound 0 sending waits until the message is
+/// received: a rendezvous.
 ///
 /// ```
 /// let (sender, receiver) = quadrille::thread::sync::mpsc::sync_channel(1);
@@ -54,13 +53,14 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(receiver.recv(), Ok(1));
 /// ```
 #[must_use]
-#[track_caller]
 pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
-    assert!(
-        bound > 0,
-        "a sync_channel of bound 0, a rendezvous, is not offered: it needs room for at least one message"
-    );
-    let (sender, receiver) = mpmc::bounded(bound);
+    let (sender, receiver) = if bound == 0 {
+        let (sender, receiver) = rendezvous::channel();
+        (SenderInner::Rendezvous(sender), ReceiverInner::Rendezvous(receiver))
+    } else {
+        let (sender, receiver) = mpmc::bounded(bound);
+        (SenderInner::Buffered(sender), ReceiverInner::Buffered(receiver))
+    };
     (SyncSender { inner: sender }, Receiver { inner: receiver })
 }
 
@@ -97,11 +97,17 @@ impl<T> fmt::Debug for Sender<T> {
 
 /// The sending side of a [`sync_channel`]; clone it for more senders.
 pub struct SyncSender<T> {
-    inner: mpmc::Sender<T>,
+    inner: SenderInner<T>,
+}
+
+/// By bound: more than zero, or zero.
+enum SenderInner<T> {
+    Buffered(mpmc::Sender<T>),
+    Rendezvous(rendezvous::Sender<T>),
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a message; waits while the channel is full.
+    /// Sends a message; waits while the channel is full, with bound 0 until the message is received.
     ///
     /// # Errors
     /// With the message, if the receiver is gone, also if it goes while waiting.
@@ -113,40 +119,55 @@ impl<T> SyncSender<T> {
         match self.try_send(message) {
             Ok(()) => Ok(()),
             Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
-            Err(TrySendError::Full(message)) => {
-                wait_on(self.send_async(message), Reason::channel(self.inner.address()))
-            }
+            Err(TrySendError::Full(message)) => wait_on(self.send_async(message), Reason::channel(self.address())),
         }
     }
 
-    /// Sends a message; waits while the channel is full, without blocking anybody.
+    /// Sends a message; waits as [`send`](Self::send) does, without blocking anybody.
     ///
     /// # Errors
     /// As [`send`](Self::send).
     /// # Cancel safety
     /// Loses the message: it is dropped with the future, unless it was sent.
     pub async fn send_async(&self, message: T) -> Result<(), SendError<T>> {
-        let sent = self.inner.send(message).await;
-        sent.map_err(|error| SendError(error.into_inner()))
+        match &self.inner {
+            SenderInner::Buffered(inner) => {
+                let sent = inner.send(message).await;
+                sent.map_err(|error| SendError(error.into_inner()))
+            }
+            SenderInner::Rendezvous(inner) => inner.send(message).await,
+        }
     }
 
-    /// Sends a message if there is room now.
+    /// Sends a message if there is room now; with bound 0, if the receiver waits for one.
     ///
     /// # Errors
     /// With the message, if the channel is full or the receiver is gone.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.inner.try_send(message).map_err(|error| match error {
-            mpmc::TrySendError::Full(message) => TrySendError::Full(message),
-            mpmc::TrySendError::Closed(message) => TrySendError::Disconnected(message),
-        })
+        match &self.inner {
+            SenderInner::Buffered(inner) => inner.try_send(message).map_err(|error| match error {
+                mpmc::TrySendError::Full(message) => TrySendError::Full(message),
+                mpmc::TrySendError::Closed(message) => TrySendError::Disconnected(message),
+            }),
+            SenderInner::Rendezvous(inner) => inner.try_send(message),
+        }
+    }
+
+    fn address(&self) -> usize {
+        match &self.inner {
+            SenderInner::Buffered(inner) => inner.address(),
+            SenderInner::Rendezvous(inner) => inner.address(),
+        }
     }
 }
 
 impl<T> Clone for SyncSender<T> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-        }
+        let inner = match &self.inner {
+            SenderInner::Buffered(inner) => SenderInner::Buffered(inner.clone()),
+            SenderInner::Rendezvous(inner) => SenderInner::Rendezvous(inner.clone()),
+        };
+        Self { inner }
     }
 }
 
@@ -158,7 +179,13 @@ impl<T> fmt::Debug for SyncSender<T> {
 
 /// The receiving side of a channel. There is one.
 pub struct Receiver<T> {
-    inner: mpmc::Receiver<T>,
+    inner: ReceiverInner<T>,
+}
+
+/// By bound: more than zero, or none, or zero.
+enum ReceiverInner<T> {
+    Buffered(mpmc::Receiver<T>),
+    Rendezvous(rendezvous::Receiver<T>),
 }
 
 impl<T> Receiver<T> {
@@ -174,7 +201,7 @@ impl<T> Receiver<T> {
         match self.try_recv() {
             Ok(message) => Ok(message),
             Err(TryRecvError::Disconnected) => Err(RecvError),
-            Err(TryRecvError::Empty) => wait_on(self.recv_async(), Reason::channel(self.inner.address())),
+            Err(TryRecvError::Empty) => wait_on(self.recv_async(), Reason::channel(self.address())),
         }
     }
 
@@ -185,7 +212,10 @@ impl<T> Receiver<T> {
     /// # Cancel safety
     /// Strict: no message is lost, and nobody else receives here.
     pub async fn recv_async(&self) -> Result<T, RecvError> {
-        self.inner.recv().await.map_err(|_closed| RecvError)
+        match &self.inner {
+            ReceiverInner::Buffered(inner) => inner.recv().await.map_err(|_closed| RecvError),
+            ReceiverInner::Rendezvous(inner) => inner.recv().await,
+        }
     }
 
     /// Receives the oldest message; waits while there is none, but no longer than `limit`.
@@ -201,24 +231,34 @@ impl<T> Receiver<T> {
             Ok(message) => Ok(message),
             Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
             Err(TryRecvError::Empty) => {
-                match wait_timeout_on(self.inner.recv(), limit, Reason::channel(self.inner.address())) {
+                match wait_timeout_on(self.recv_async(), limit, Reason::channel(self.address())) {
                     Ok(Ok(message)) => Ok(message),
-                    Ok(Err(_closed)) => Err(RecvTimeoutError::Disconnected),
+                    Ok(Err(RecvError)) => Err(RecvTimeoutError::Disconnected),
                     Err(_elapsed) => Err(RecvTimeoutError::Timeout),
                 }
             }
         }
     }
 
-    /// Receives the oldest message if there is one now.
+    /// Receives the oldest message if there is one now; with bound 0, if a sender waits with one.
     ///
     /// # Errors
     /// If there is none; the error tells whether one may come.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.inner.try_recv().map_err(|error| match error {
-            mpmc::TryRecvError::Empty => TryRecvError::Empty,
-            mpmc::TryRecvError::Closed => TryRecvError::Disconnected,
-        })
+        match &self.inner {
+            ReceiverInner::Buffered(inner) => inner.try_recv().map_err(|error| match error {
+                mpmc::TryRecvError::Empty => TryRecvError::Empty,
+                mpmc::TryRecvError::Closed => TryRecvError::Disconnected,
+            }),
+            ReceiverInner::Rendezvous(inner) => inner.try_recv(),
+        }
+    }
+
+    fn address(&self) -> usize {
+        match &self.inner {
+            ReceiverInner::Buffered(inner) => inner.address(),
+            ReceiverInner::Rendezvous(inner) => inner.address(),
+        }
     }
 
     /// Messages as they come, until all senders are gone; waits for each as [`recv`](Self::recv).
