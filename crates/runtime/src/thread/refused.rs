@@ -73,6 +73,115 @@
 //! kept.unwrap().spawn(|| 1);
 //! ```
 //!
+//! Nor a scope that is shortened, by which a thread could borrow what ends before it:
+//!
+//! ```compile_fail
+//! use quadrille::thread::Scope;
+//!
+//! fn shorten<'short, 'scope: 'short, 'env>(s: &'scope Scope<'scope, 'env>) -> &'short Scope<'short, 'env> {
+//!     s
+//! }
+//! ```
+//!
+//! Nor one whose surroundings are shortened:
+//!
+//! ```compile_fail
+//! use quadrille::thread::Scope;
+//!
+//! fn shorten<'scope, 'short: 'scope, 'env: 'short>(s: &'scope Scope<'scope, 'env>) -> &'scope Scope<'scope, 'short> {
+//!     s
+//! }
+//! ```
+//!
+//! A thread of a scope lends to others what the scope may borrow, and what it owns by giving it away:
+//!
+//! ```
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! # let _guard = runtime.enter();
+//! let outside = vec![1, 2, 3];
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| {
+//!         let inside = 1;
+//!         s.spawn(move || assert_eq!(outside[0], inside));
+//!     });
+//! });
+//! ```
+//!
+//! But not what is on its own stack, which may end before them:
+//!
+//! ```compile_fail,E0373
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| {
+//!         let inside = 1;
+//!         s.spawn(|| assert_eq!(inside, 1));
+//!     });
+//! });
+//! ```
+//!
+//! What a thread borrows can't be dropped before the scope has ended:
+//!
+//! ```compile_fail,E0505
+//! let numbers = vec![1, 2, 3];
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| numbers.len());
+//!     drop(numbers);
+//! });
+//! ```
+//!
+//! Nor changed:
+//!
+//! ```compile_fail,E0506
+//! let mut number = 1;
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| assert_eq!(number, 1));
+//!     number = 2;
+//! });
+//! ```
+//!
+//! A result may borrow what is there after the scope:
+//!
+//! ```
+//! # let runtime = quadrille::Runtime::new().unwrap();
+//! # let _guard = runtime.enter();
+//! let numbers = [1, 2, 3];
+//! let first = quadrille::thread::scope(|s| s.spawn(|| &numbers[0]).join().unwrap());
+//! assert_eq!(*first, 1);
+//! ```
+//!
+//! But not for longer:
+//!
+//! ```compile_fail,E0597
+//! let first = {
+//!     let numbers = [1, 2, 3];
+//!     quadrille::thread::scope(|s| s.spawn(|| &numbers[0]).join().unwrap())
+//! };
+//! assert_eq!(*first, 1);
+//! ```
+//!
+//! A closure that is not `Send`, or borrows what can't be shared, in a scope as elsewhere:
+//!
+//! ```compile_fail,E0277
+//! let outside = std::rc::Rc::new(1);
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(move || *outside);
+//! });
+//! ```
+//!
+//! ```compile_fail,E0277
+//! let outside = std::cell::Cell::new(1);
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| outside.set(2));
+//! });
+//! ```
+//!
+//! Nor a result:
+//!
+//! ```compile_fail,E0277
+//! quadrille::thread::scope(|s| {
+//!     s.spawn(|| std::rc::Rc::new(1));
+//! });
+//! ```
+//!
 //! A guard is shared if the value is:
 //!
 //! ```

@@ -44,18 +44,31 @@ const EVENTS: [Event; 8] = [
     RuntimeDroppedWhileItEnds,
 ];
 
-/// What the owner of the handle does.
+/// What the owner of the handle does. A thread has no abort of its own, as std's has none; whoever awaits one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// Joins it on a thread of the operating system, from before the event on.
     Joins,
+    /// The same on a user-level thread of another runtime.
+    JoinsOnAnother,
+    /// Awaits it in a task of another runtime, from before the event on.
+    Awaits,
+    /// The same, and is aborted before the event.
+    AwaitsAndIsAborted,
     /// Joins it after the event.
     Holds,
     /// Drops the handle before the event.
     Detaches,
 }
 
-const OWNERS: [Owner; 3] = [Owner::Joins, Owner::Holds, Owner::Detaches];
+const OWNERS: [Owner; 6] = [
+    Owner::Joins,
+    Owner::JoinsOnAnother,
+    Owner::Awaits,
+    Owner::AwaitsAndIsAborted,
+    Owner::Holds,
+    Owner::Detaches,
+];
 
 /// What a joiner gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,23 +181,54 @@ fn happen(
     drop(runtime);
 }
 
+/// Who joins, from before the event on: waiting for it gives what it was told.
+type Joiner = Box<dyn FnOnce() -> std::thread::Result<Token>>;
+
+/// Lets the owner do what it does before the event. The handle is taken unless the owner holds it.
+fn begin(owner: Owner, handle: &mut Option<JoinHandle<Token>>, elsewhere: &Runtime) -> Option<Joiner> {
+    let mut take = || handle.take().expect("it is taken once");
+    match owner {
+        Owner::Joins => {
+            let handle = take();
+            let joins = std::thread::spawn(move || handle.join());
+            Some(Box::new(move || joins.join().unwrap()))
+        }
+        Owner::JoinsOnAnother => {
+            let handle = take();
+            let joins = elsewhere.spawn_thread(move || handle.join());
+            Some(Box::new(move || joins.join().unwrap()))
+        }
+        Owner::Awaits => {
+            let awaits = elsewhere.spawn(take());
+            let told = |error: JoinError| error.try_into_panic().unwrap_or_else(|error| Box::new(error));
+            Some(Box::new(move || awaits.wait().unwrap().map_err(told)))
+        }
+        Owner::AwaitsAndIsAborted => {
+            let awaits = elsewhere.spawn(take());
+            awaits.abort();
+            // It may have been told already.
+            drop(awaits.wait());
+            None
+        }
+        Owner::Holds => None,
+        Owner::Detaches => {
+            drop(take());
+            None
+        }
+    }
+}
+
 fn check(shape: &Shape, event: Event, owner: Owner) {
-    let runtime = shape.runtime();
+    let (runtime, elsewhere) = (shape.runtime(), Shape::flat(1).runtime());
     let (witness, gate, holds) = (Witness::default(), Gate::default(), Gate::default());
     let occupied = (event == RuntimeDroppedBeforeItStarts).then(|| occupy(&runtime));
     let mut handle = Some(runtime.spawn_thread(witness.body(event, gate.clone(), holds.clone())));
-    let joiner = (owner == Owner::Joins).then(|| {
-        let handle = handle.take().unwrap();
-        std::thread::spawn(move || handle.join())
-    });
-    if owner == Owner::Detaches {
-        handle = None;
-    }
+    let joiner = begin(owner, &mut handle, &elsewhere);
     happen(event, runtime, &witness, &gate, &holds, handle.as_ref());
     drop(occupied);
     eventually("all is dropped", || witness.captured.get() == 1);
     if let Some(joiner) = joiner {
-        check_ending(joiner.join().unwrap(), event.ending());
+        check_ending(joiner(), event.ending());
     }
     if let Some(handle) = handle {
         eventually("it has ended", || handle.is_finished());
