@@ -29,7 +29,7 @@
 //!
 //! A closure that borrows from its spawner, which may end first:
 //!
-//! ```compile_fail,E0597
+//! ```compile_fail,E0373
 //! # let runtime = quadrille::Runtime::new().unwrap();
 //! let numbers = [1, 2, 3];
 //! runtime.spawn_thread(|| numbers.len());
