@@ -8,7 +8,7 @@ use quadrille_sim::{Config, Cost, Machine, Model, Nanos};
 use quadrille_topology::{GroupSize, Topology};
 
 use crate::catalogue::WorkloadName;
-use crate::run_one::CHANNEL_SIZES;
+use crate::sizes::CHANNEL_SIZES;
 use crate::spec::{Body, Hackbench, RuntimeName, Transport};
 
 /// Bytes that one receiver's channel holds unless told otherwise: what the kernel gives a pipe.

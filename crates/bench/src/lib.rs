@@ -30,6 +30,7 @@ pub mod outcome;
 pub mod report;
 pub mod run_one;
 pub mod run_threads;
+mod sizes;
 pub mod spec;
 pub mod stats;
 pub mod table;

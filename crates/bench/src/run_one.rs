@@ -2,6 +2,7 @@
 //!
 //! This is where names become types. Everything below is generic, everything above is data.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::adapters::async_channel::AsyncChannel;
@@ -12,12 +13,10 @@ use crate::adapters::tokio::{Tokio, TokioMpsc};
 use crate::adapters::{Channel, Streams};
 use crate::outcome::{Measured, Outcome, Stop};
 use crate::run_threads;
+use crate::sizes::{BySize, by_size};
 use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::wire::{ChannelWire, StreamWire};
 use crate::workloads::{fairness, hackbench, ping_pong, skynet, spawn_join, spawn_remote, yields};
-
-/// The message sizes of hackbench over channels, in bytes; the size is part of the channel's type.
-pub const CHANNEL_SIZES: [usize; 7] = [4, 16, 64, 100, 256, 1024, 4096];
 
 /// Runs `spec` in this process.
 #[must_use]
@@ -110,29 +109,27 @@ fn hackbench_by_channel<R: Streams, C: Channel>(
     params: Hackbench,
     progress: bool,
 ) -> Result<Measured, Stop> {
-    match params.size {
-        4 => sized::<R, C, 4>(runtime, params, progress),
-        16 => sized::<R, C, 16>(runtime, params, progress),
-        64 => sized::<R, C, 64>(runtime, params, progress),
-        100 => sized::<R, C, 100>(runtime, params, progress),
-        256 => sized::<R, C, 256>(runtime, params, progress),
-        1024 => sized::<R, C, 1024>(runtime, params, progress),
-        4096 => sized::<R, C, 4096>(runtime, params, progress),
-        size => Err(Stop::failed(format!(
-            "messages of {size} bytes over channels; sizes are {CHANNEL_SIZES:?}"
-        ))),
-    }
+    let run = ByChannel::<R, C> {
+        runtime,
+        params,
+        progress,
+        channel: PhantomData,
+    };
+    by_size(params.size, run)
 }
 
-fn sized<R: Streams, C: Channel, const SIZE: usize>(
+/// hackbench over channels, but for the size of its messages.
+struct ByChannel<R, C> {
     runtime: R,
     params: Hackbench,
     progress: bool,
-) -> Result<Measured, Stop> {
-    runtime.run(hackbench::run(
-        runtime,
-        ChannelWire::<C, SIZE>::new(params.capacity),
-        params,
-        progress,
-    ))
+    channel: PhantomData<fn() -> C>,
+}
+
+impl<R: Streams, C: Channel> BySize for ByChannel<R, C> {
+    fn run<const SIZE: usize>(self) -> Result<Measured, Stop> {
+        let wire = ChannelWire::<C, SIZE>::new(self.params.capacity);
+        self.runtime
+            .run(hackbench::run(self.runtime, wire, self.params, self.progress))
+    }
 }

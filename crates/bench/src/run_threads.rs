@@ -1,11 +1,13 @@
 //! Runs a description whose body is threads: what [`run_one`](crate::run_one) is for tasks.
 
+use std::marker::PhantomData;
+
 use crate::adapters::blocking::{ThreadChannel, ThreadRuntime};
 use crate::adapters::may::{May, MayMpsc};
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::threads::{SyncChannel, Threads};
 use crate::outcome::{Measured, Stop};
-use crate::run_one::CHANNEL_SIZES;
+use crate::sizes::{BySize, by_size};
 use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::threads::{hackbench, ping_pong, skynet, sleepers, spawn_join, yields};
 
@@ -66,24 +68,31 @@ fn hackbench_by_channel<R: ThreadRuntime, C: ThreadChannel>(
             "its channels have no bound: no sender would ever wait",
         ));
     }
-    match params.size {
-        4 => sized::<R, C, 4>(runtime, params, progress),
-        16 => sized::<R, C, 16>(runtime, params, progress),
-        64 => sized::<R, C, 64>(runtime, params, progress),
-        100 => sized::<R, C, 100>(runtime, params, progress),
-        256 => sized::<R, C, 256>(runtime, params, progress),
-        1024 => sized::<R, C, 1024>(runtime, params, progress),
-        4096 => sized::<R, C, 4096>(runtime, params, progress),
-        size => Err(Stop::failed(format!(
-            "messages of {size} bytes over channels; sizes are {CHANNEL_SIZES:?}"
-        ))),
-    }
+    let run = ByChannel::<R, C> {
+        runtime,
+        params,
+        progress,
+        channel: PhantomData,
+    };
+    by_size(params.size, run)
 }
 
-fn sized<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
+/// hackbench over channels, but for the size of its messages.
+struct ByChannel<R, C> {
     runtime: R,
     params: Hackbench,
     progress: bool,
-) -> Result<Measured, Stop> {
-    runtime.run(move || hackbench::run::<R, C, SIZE>(runtime, params, progress))
+    channel: PhantomData<fn() -> C>,
+}
+
+impl<R: ThreadRuntime, C: ThreadChannel> BySize for ByChannel<R, C> {
+    fn run<const SIZE: usize>(self) -> Result<Measured, Stop> {
+        let Self {
+            runtime,
+            params,
+            progress,
+            ..
+        } = self;
+        runtime.run(move || hackbench::run::<R, C, SIZE>(runtime, params, progress))
+    }
 }

@@ -84,6 +84,16 @@ pub(crate) fn spawn_failed(error: &io::Error) -> Stop {
     Stop::failed(format!("cannot make a thread: {error}"))
 }
 
+/// The handles of threads that were all to be made.
+///
+/// # Errors
+/// [`Stop::Failed`] if one could not be.
+pub(crate) fn all_made<J>(made: Vec<io::Result<J>>) -> Result<Vec<J>, Stop> {
+    made.into_iter()
+        .collect::<io::Result<_>>()
+        .map_err(|error| spawn_failed(&error))
+}
+
 /// The result of a workload's thread, or the failure that it panicked.
 pub(super) fn ended<T>(result: std::thread::Result<Result<T, Stop>>) -> Result<T, Stop> {
     result.unwrap_or_else(|_| Err(Stop::failed("the workload's thread panicked")))

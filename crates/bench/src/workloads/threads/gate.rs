@@ -2,10 +2,12 @@
 //!
 //! Nothing but the runtime's own park and unpark, which each of them has.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::adapters::blocking::ThreadRuntime;
+use crate::adapters::blocking::{ThreadRuntime, all_made};
+use crate::outcome::Stop;
 
 /// What a thread waits at.
 #[derive(Debug)]
@@ -55,12 +57,17 @@ impl<R: ThreadRuntime> Gate<R> {
 }
 
 impl<R: ThreadRuntime> Opener<R> {
-    /// Waits until every thread has reported.
-    pub fn all_ready(&self) {
+    /// Waits until every thread has reported, of those that were made for this gate. Their handles.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if one could not be made.
+    pub fn all_ready<J>(&self, made: Vec<io::Result<J>>) -> Result<Vec<J>, Stop> {
+        let joins = all_made(made)?;
         // Ordering: Acquire; pairs with the Release in `pass`.
         while self.0.missing.load(Ordering::Acquire) != 0 {
             R::park();
         }
+        Ok(joins)
     }
 
     /// Lets everybody go: `threads` are those that wait.

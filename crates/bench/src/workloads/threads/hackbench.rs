@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use super::gate::{Gate, gate};
-use crate::adapters::blocking::{ThreadChannel, ThreadRuntime, spawn_failed};
+use crate::adapters::blocking::{ThreadChannel, ThreadRuntime};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::spec::Hackbench;
@@ -36,11 +36,7 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
             joins.push(runtime.spawn(move || send::<R, C, SIZE>(&ends, params.loops, gate, &progress)));
         }
     }
-    let joins: Vec<_> = joins
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .map_err(|error| spawn_failed(&error))?;
-    opener.all_ready();
+    let joins = opener.all_ready(joins)?;
 
     let meter = Meter::start(&runtime);
     opener.open(&joins);

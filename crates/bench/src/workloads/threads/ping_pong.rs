@@ -2,7 +2,7 @@
 //! [`ping_pong`](crate::workloads::ping_pong).
 
 use super::gate::{Gate, gate};
-use crate::adapters::blocking::{ThreadChannel, ThreadRuntime, spawn_failed};
+use crate::adapters::blocking::{ThreadChannel, ThreadRuntime};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::workloads::ping_pong::{check, left_early};
@@ -22,11 +22,7 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel>(runtime: R, pairs: usize, round_t
         joins.push(runtime.spawn(move || ping::<R, C>(&there, back_end, trips, ping_gate)));
         joins.push(runtime.spawn(move || pong::<R, C>(there_end, &back, trips, pong_gate)));
     }
-    let joins: Vec<_> = joins
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .map_err(|error| spawn_failed(&error))?;
-    opener.all_ready();
+    let joins = opener.all_ready(joins)?;
 
     let meter = Meter::start(&runtime);
     opener.open(&joins);

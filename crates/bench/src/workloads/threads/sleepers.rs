@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Instant;
 
 use super::gate::gate;
-use crate::adapters::blocking::{ThreadRuntime, spawn_failed};
+use crate::adapters::blocking::ThreadRuntime;
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::spec::Metric;
@@ -32,9 +32,9 @@ pub fn run<R: ThreadRuntime>(runtime: R, threads: usize) -> Result<Measured, Sto
             gate.pass();
             index
         };
-        joins.push(runtime.spawn(body).map_err(|error| spawn_failed(&error))?);
+        joins.push(runtime.spawn(body));
     }
-    opener.all_ready();
+    let joins = opener.all_ready(joins)?;
     let create_ns = nanos_since(start);
 
     let resident = resident_bytes()?.saturating_sub(resident_before);

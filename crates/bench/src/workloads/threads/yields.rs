@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::gate::{Gate, gate};
-use crate::adapters::blocking::{ThreadRuntime, spawn_failed};
+use crate::adapters::blocking::ThreadRuntime;
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::workloads::yields::{Ends, Round, Total};
@@ -25,13 +25,9 @@ fn round<R: ThreadRuntime>(runtime: R, threads: usize, yields: usize) -> Result<
     let mut joins = Vec::with_capacity(threads);
     for _ in 0..threads {
         let gate = gate.clone();
-        joins.push(
-            runtime
-                .spawn(move || thread(yields, gate))
-                .map_err(|error| spawn_failed(&error))?,
-        );
+        joins.push(runtime.spawn(move || thread(yields, gate)));
     }
-    opener.all_ready();
+    let joins = opener.all_ready(joins)?;
 
     let meter = Meter::start(&runtime);
     let start = Instant::now();
