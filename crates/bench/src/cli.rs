@@ -68,8 +68,8 @@ pub struct HackbenchArgs {
     /// Senders and receivers are tasks, on `threads` a thread each; the default
     #[arg(long, group = "body")]
     pub tasks: bool,
-    /// Senders and receivers are threads that wait, user-level ones on quadrille; over each runtime's own channel
-    #[arg(long, group = "body", conflicts_with_all = ["pipe", "socket"])]
+    /// Senders and receivers are threads that wait, user-level ones on quadrille; channels are each runtime's own
+    #[arg(long, group = "body")]
     pub threads: bool,
     /// Send through bounded channels in this process; the default
     #[arg(long, group = "transport")]
@@ -358,7 +358,9 @@ mod tests {
     fn tasks_are_the_default() {
         assert_eq!(hackbench(&[]).body(), Body::Tasks);
         assert_eq!(hackbench(&["--tasks", "--pipe"]).body(), Body::Tasks);
-        assert_eq!(hackbench(&["--threads", "--channel"]).body(), Body::Threads);
+        for transport in ["--channel", "--pipe", "--socket"] {
+            assert_eq!(hackbench(&["--threads", transport]).body(), Body::Threads);
+        }
     }
 
     #[test]
@@ -374,7 +376,6 @@ mod tests {
             &["hackbench", "-g", "-1"],
             &["hackbench", "--pipe", "--socket"],
             &["hackbench", "--threads", "--tasks"],
-            &["hackbench", "--threads", "--pipe"],
             &["hackbench", "--runtime", "tokyo"],
             &["compare", "hackbanch"],
             &["compare", "--runtimes", "tokio,nothing"],

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::adapters::blocking::{ThreadChannel, ThreadRuntime};
+use crate::adapters::blocking::{ThreadChannel, ThreadStreams};
 use crate::adapters::may::{May, MayMpsc};
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::threads::{SyncChannel, Threads};
@@ -10,6 +10,7 @@ use crate::outcome::{Measured, Stop};
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::threads::{hackbench, ping_pong, skynet, sleepers, spawn_join, yields};
+use crate::workloads::wire::{ChannelWire, StreamWire};
 
 /// Runs `spec`, whose body is threads, in this process.
 ///
@@ -28,20 +29,26 @@ pub fn run(spec: &Spec) -> Result<Measured, Stop> {
     }
 }
 
-fn on<R: ThreadRuntime, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+fn on<R: ThreadStreams, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     if let Some(warm_up) = spec.workload.warm_up() {
         workload::<R, C>(runtime, warm_up, false)?;
     }
     workload::<R, C>(runtime, spec.workload, spec.progress)
 }
 
-fn workload<R: ThreadRuntime, C: ThreadChannel>(
+fn workload<R: ThreadStreams, C: ThreadChannel>(
     runtime: R,
     workload: Workload,
     progress: bool,
 ) -> Result<Measured, Stop> {
     match workload {
-        Workload::Hackbench(params) => hackbench_by_channel::<R, C>(runtime, params, progress),
+        Workload::Hackbench(params) if params.transport == Transport::Channel => {
+            hackbench_by_channel::<R, C>(runtime, params, progress)
+        }
+        Workload::Hackbench(params) => {
+            let wire = StreamWire::new(runtime, params);
+            runtime.run(move || hackbench::run(runtime, &wire, params, progress))
+        }
         Workload::SpawnJoin { tasks, batch } => runtime.run(move || spawn_join::run(runtime, tasks, batch)),
         Workload::Yield { tasks, yields, rounds } => runtime.run(move || yields::run(runtime, tasks, yields, rounds)),
         Workload::PingPong { pairs, round_trips } => {
@@ -55,14 +62,11 @@ fn workload<R: ThreadRuntime, C: ThreadChannel>(
     }
 }
 
-fn hackbench_by_channel<R: ThreadRuntime, C: ThreadChannel>(
+fn hackbench_by_channel<R: ThreadStreams, C: ThreadChannel>(
     runtime: R,
     params: Hackbench,
     progress: bool,
 ) -> Result<Measured, Stop> {
-    if params.transport != Transport::Channel {
-        return Err(Stop::failed("hackbench of threads goes over channels only"));
-    }
     if !C::IS_BOUNDED {
         return Err(Stop::unsupported(
             "its channels have no bound: no sender would ever wait",
@@ -85,7 +89,7 @@ struct ByChannel<R, C> {
     channel: PhantomData<fn() -> C>,
 }
 
-impl<R: ThreadRuntime, C: ThreadChannel> BySize for ByChannel<R, C> {
+impl<R: ThreadStreams, C: ThreadChannel> BySize for ByChannel<R, C> {
     fn run<const SIZE: usize>(self) -> Result<Measured, Stop> {
         let Self {
             runtime,
@@ -93,6 +97,7 @@ impl<R: ThreadRuntime, C: ThreadChannel> BySize for ByChannel<R, C> {
             progress,
             ..
         } = self;
-        runtime.run(move || hackbench::run::<R, C, SIZE>(runtime, params, progress))
+        let wire = ChannelWire::<C, SIZE>::new(params.capacity);
+        runtime.run(move || hackbench::run(runtime, &wire, params, progress))
     }
 }

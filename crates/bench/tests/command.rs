@@ -33,7 +33,6 @@ fn wrong_usage_ends_with_status_2() {
     );
     check_usage_error(&["hackbench", "-g", "0"], "at least 1");
     check_usage_error(&["hackbench", "-s", "99"], "not 99");
-    check_usage_error(&["hackbench", "--threads", "--pipe"], "--pipe");
     check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
     check_usage_error(&["topology", "--synthetic", "node:2 cache:4"], "cache");
     check_usage_error(&["topology", "--root", "/nonexistent"], "not a directory");
@@ -196,6 +195,34 @@ fn hackbench_runs_on_threads_of_quadrille() {
         "ratio to quadrille",
     ] {
         assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+}
+
+#[test]
+fn hackbench_of_threads_goes_over_pipes_and_sockets() {
+    for (transport, name) in [("--pipe", "pipes"), ("--socket", "AF_UNIX sockets")] {
+        let args = [
+            "hackbench",
+            "-g",
+            "1",
+            "-f",
+            "3",
+            "-l",
+            "50",
+            "-s",
+            "7",
+            "--threads",
+            transport,
+            "--runtime",
+            "quadrille,threads,may",
+        ];
+        let (status, stdout, _) = output(&mut quadrille(&args));
+        assert_eq!(status, Some(1), "may cannot:\n{stdout}");
+        for runtime in ["quadrille", "threads"] {
+            assert!(stdout.contains(&format!("{runtime} ({name})")), "{stdout}");
+        }
+        assert_eq!(stdout.matches("messages      450").count(), 2, "{stdout}");
+        assert!(stdout.contains("not run: it has no pipes"), "{stdout}");
     }
 }
 

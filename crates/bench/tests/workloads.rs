@@ -218,11 +218,28 @@ fn threads_hackbench() {
 }
 
 #[test]
+fn threads_hackbench_by_stream() {
+    let with_streams = [
+        RuntimeName::Quadrille,
+        RuntimeName::QuadrilleBaseline,
+        RuntimeName::Threads,
+    ];
+    for transport in [Transport::Pipe, Transport::Socket] {
+        // As for tasks: the last size exceeds what a pipe takes at once.
+        for size in [1, 100, 5000] {
+            check_threads(Workload::Hackbench(hackbench(transport, 1, size)), &with_streams, 720);
+        }
+    }
+}
+
+#[test]
 fn what_a_runtime_does_not_have_is_no_failure() {
-    let hackbench = Workload::Hackbench(hackbench(Transport::Channel, 1, 100));
+    let [channel, pipe] = [Transport::Channel, Transport::Pipe].map(|transport| hackbench(transport, 1, 100));
+    let [channel, pipe] = [channel, pipe].map(Workload::Hackbench);
     let skynet = Workload::Skynet { leaves: 10 };
     for (outcome, expected) in [
-        (run_threads(hackbench, RuntimeName::May), "no bound"),
+        (run_threads(channel, RuntimeName::May), "no bound"),
+        (run_threads(pipe, RuntimeName::May), "no pipes"),
         (run_threads(skynet, RuntimeName::Tokio), "tasks only"),
         (run_threads(skynet, RuntimeName::Smol), "tasks only"),
         (run(skynet, RuntimeName::May, ChannelKind::None), "no tasks"),
@@ -284,7 +301,6 @@ fn a_size_that_channels_do_not_have_is_a_failure() {
 #[test]
 fn threads_refuse_what_they_do_not_do() {
     for workload in [
-        Workload::Hackbench(hackbench(Transport::Pipe, 1, 100)),
         Workload::Hackbench(hackbench(Transport::Channel, 1, 99)),
         Workload::SpawnRemote { tasks: 1, batch: 1 },
     ] {

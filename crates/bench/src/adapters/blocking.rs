@@ -1,13 +1,14 @@
 //! What a workload of threads needs of a runtime: what a program in blocking style has of the standard library.
 //!
-//! The same twice: [`ThreadRuntime`] and [`ThreadChannel`] are for functions what [`Runtime`](super::Runtime) and
-//! [`Channel`](super::Channel) are for futures.
+//! The same twice: [`ThreadRuntime`], [`ThreadChannel`] and [`ThreadStreams`] are for functions what [`Runtime`](super::Runtime),
+//! [`Channel`](super::Channel) and [`Streams`](super::Streams) are for futures.
 
 use std::fmt;
 use std::io;
 
 use super::Counts;
 use crate::outcome::Stop;
+use crate::spec::Transport;
 
 /// A runtime that has been started and has threads, user-level or of the operating system.
 pub trait ThreadRuntime: Counts + Copy + Send + Sync + 'static {
@@ -77,6 +78,32 @@ pub trait ThreadChannel: Send + Sync + 'static {
 
     /// Receives, waiting while the channel is empty; `None` once every sender is gone.
     fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> Option<T>;
+}
+
+/// Pipes and stream sockets, for threads: waiting for one suspends or blocks the calling thread.
+pub trait ThreadStreams: ThreadRuntime {
+    /// The writing end; several threads share it.
+    type Writer: Send + Sync + 'static;
+    /// The reading end.
+    type Reader: Send + 'static;
+
+    /// Opens a pipe or a pair of sockets; the workload never asks for [`Transport::Channel`].
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if the runtime has none; [`Stop::Failed`] if the kernel refuses.
+    fn open(self, transport: Transport) -> Result<(Self::Writer, Self::Reader), Stop>;
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn write_all(writer: &Self::Writer, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills `bytes`.
+    ///
+    /// # Errors
+    /// What the kernel says, and the end of the stream before that.
+    fn read_exact(reader: &mut Self::Reader, bytes: &mut [u8]) -> io::Result<()>;
 }
 
 /// The failure of making a thread.

@@ -11,9 +11,10 @@ use std::io;
 use may::coroutine::{self, Coroutine, JoinHandle};
 use may::sync::mpsc;
 
-use super::blocking::{ThreadChannel, ThreadRuntime, ended, spawn_failed};
+use super::blocking::{ThreadChannel, ThreadRuntime, ThreadStreams, ended, spawn_failed};
 use super::{Counts, Received, Sent};
 use crate::outcome::Stop;
+use crate::spec::Transport;
 
 /// Words of a stack: what its documentation calls the default.
 const STACK_WORDS: usize = 0x1000;
@@ -108,5 +109,28 @@ impl ThreadChannel for MayMpsc {
 
     fn recv<T: Send + 'static>(receiver: &mut mpsc::Receiver<T>) -> Option<T> {
         receiver.recv().value()
+    }
+}
+
+/// None: writing to its sockets takes them alone, and it has no pipes.
+#[derive(Debug)]
+pub enum NoStream {}
+
+impl ThreadStreams for May {
+    type Writer = NoStream;
+    type Reader = NoStream;
+
+    fn open(self, _: Transport) -> Result<(NoStream, NoStream), Stop> {
+        Err(Stop::unsupported(
+            "it has no pipes, and no sockets that several coroutines write to",
+        ))
+    }
+
+    fn write_all(writer: &NoStream, _: &[u8]) -> io::Result<()> {
+        match *writer {}
+    }
+
+    fn read_exact(reader: &mut NoStream, _: &mut [u8]) -> io::Result<()> {
+        match *reader {}
     }
 }

@@ -4,7 +4,7 @@
 //! traits ask for what a user of the runtime would write by hand: each adapter spawns, joins and yields in its runtime's
 //! natural way. Operating-system threads fit too: their tasks are threads, and waiting blocks them.
 //!
-//! Workloads of threads ask for [`blocking::ThreadRuntime`] and [`blocking::ThreadChannel`] instead.
+//! Workloads of threads ask for [`blocking::ThreadRuntime`], [`blocking::ThreadChannel`] and [`blocking::ThreadStreams`] instead.
 //!
 //! Go cannot be linked in; [`go`] builds and runs a program that does the same workloads.
 //!

@@ -11,7 +11,7 @@ use quadrille::sync::mpmc;
 use quadrille::thread::{self, Thread};
 use quadrille::{JoinHandle, Wait as _};
 
-use super::blocking::{ThreadChannel, ThreadRuntime, ended, spawn_failed};
+use super::blocking::{ThreadChannel, ThreadRuntime, ThreadStreams, ended, spawn_failed};
 use super::{Channel, Counts, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::{Counters, Stop};
 use crate::spec::{RuntimeName, Transport};
@@ -223,6 +223,29 @@ impl Streams for Quadrille {
         match reader {
             Reader::Pipe(pipe) => pipe.read_exact(bytes).await,
             Reader::Socket(socket) => socket.read_exact(bytes).await,
+        }
+    }
+}
+
+impl ThreadStreams for Quadrille {
+    type Writer = Writer;
+    type Reader = Reader;
+
+    fn open(self, transport: Transport) -> Result<(Writer, Reader), Stop> {
+        Streams::open(self, transport)
+    }
+
+    fn write_all(writer: &Writer, bytes: &[u8]) -> io::Result<()> {
+        match writer {
+            Writer::Pipe(pipe) => pipe.write_all(bytes).wait(),
+            Writer::Socket(socket) => socket.write_all(bytes).wait(),
+        }
+    }
+
+    fn read_exact(reader: &mut Reader, bytes: &mut [u8]) -> io::Result<()> {
+        match reader {
+            Reader::Pipe(pipe) => pipe.read_exact(bytes).wait(),
+            Reader::Socket(socket) => socket.read_exact(bytes).wait(),
         }
     }
 }

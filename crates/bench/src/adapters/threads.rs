@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle, Thread};
 
 use futures_lite::future::block_on;
 
-use super::blocking::{ThreadChannel, ThreadRuntime, ended, spawn_failed};
+use super::blocking::{ThreadChannel, ThreadRuntime, ThreadStreams, ended, spawn_failed};
 use super::{Channel, Counts, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::Stop;
 use crate::spec::Transport;
@@ -178,16 +178,33 @@ impl Streams for Threads {
     }
 
     fn write_all(writer: &Writer, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send {
-        future::ready(match writer {
-            Writer::Pipe(pipe) => (&*pipe).write_all(bytes),
-            Writer::Socket(socket) => (&*socket).write_all(bytes),
-        })
+        future::ready(<Self as ThreadStreams>::write_all(writer, bytes))
     }
 
     fn read_exact(reader: &mut Reader, bytes: &mut [u8]) -> impl Future<Output = io::Result<()>> + Send {
-        future::ready(match reader {
+        future::ready(<Self as ThreadStreams>::read_exact(reader, bytes))
+    }
+}
+
+impl ThreadStreams for Threads {
+    type Writer = Writer;
+    type Reader = Reader;
+
+    fn open(self, transport: Transport) -> Result<(Writer, Reader), Stop> {
+        Streams::open(self, transport)
+    }
+
+    fn write_all(writer: &Writer, bytes: &[u8]) -> io::Result<()> {
+        match writer {
+            Writer::Pipe(pipe) => (&*pipe).write_all(bytes),
+            Writer::Socket(socket) => (&*socket).write_all(bytes),
+        }
+    }
+
+    fn read_exact(reader: &mut Reader, bytes: &mut [u8]) -> io::Result<()> {
+        match reader {
             Reader::Pipe(pipe) => pipe.read_exact(bytes),
             Reader::Socket(socket) => socket.read_exact(bytes),
-        })
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::adapters::{Channel, Received, Sent, Streams};
 use crate::outcome::Stop;
-use crate::spec::Hackbench;
+use crate::spec::{Hackbench, Transport};
 
 /// Carries messages of one size from many senders to one receiver.
 pub trait Wire: Send + 'static {
@@ -50,6 +50,11 @@ impl<C, const SIZE: usize> ChannelWire<C, SIZE> {
             channel: PhantomData,
         }
     }
+
+    /// Messages that each of them holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
 }
 
 impl<C: Channel, const SIZE: usize> Wire for ChannelWire<C, SIZE> {
@@ -91,6 +96,23 @@ impl<R> StreamWire<R> {
     pub fn new(runtime: R, params: Hackbench) -> Self {
         Self { runtime, params }
     }
+
+    /// A message of zeros.
+    pub(super) fn zeros(&self) -> Vec<u8> {
+        vec![0; self.params.size]
+    }
+
+    /// What carries the messages.
+    pub(super) fn transport(&self) -> Transport {
+        self.params.transport
+    }
+}
+
+impl<R: Copy> StreamWire<R> {
+    /// Whose streams they are.
+    pub(super) fn runtime(&self) -> R {
+        self.runtime
+    }
 }
 
 /// The reading end and the buffer that it reads into.
@@ -100,24 +122,29 @@ pub struct StreamReceiver<T> {
     buffer: Vec<u8>,
 }
 
+impl<T> StreamReceiver<T> {
+    pub(super) fn new(reader: T, buffer: Vec<u8>) -> Self {
+        Self { reader, buffer }
+    }
+
+    /// The reading end, and the buffer.
+    pub(super) fn parts(&mut self) -> (&mut T, &mut [u8]) {
+        (&mut self.reader, &mut self.buffer)
+    }
+}
+
 impl<R: Streams> Wire for StreamWire<R> {
     type Message = Vec<u8>;
     type Sender = Arc<R::Writer>;
     type Receiver = StreamReceiver<R::Reader>;
 
     fn message(&self) -> Vec<u8> {
-        vec![0; self.params.size]
+        self.zeros()
     }
 
     fn connect(&self) -> Result<(Self::Sender, Self::Receiver), Stop> {
         let (writer, reader) = self.runtime.open(self.params.transport)?;
-        Ok((
-            Arc::new(writer),
-            StreamReceiver {
-                reader,
-                buffer: self.message(),
-            },
-        ))
+        Ok((Arc::new(writer), StreamReceiver::new(reader, self.zeros())))
     }
 
     fn send(sender: &Self::Sender, message: &Vec<u8>) -> impl Future<Output: Sent> + Send {
@@ -125,8 +152,9 @@ impl<R: Streams> Wire for StreamWire<R> {
     }
 
     async fn receive(receiver: &mut Self::Receiver) -> Result<u8, Stop> {
-        match R::read_exact(&mut receiver.reader, &mut receiver.buffer).await {
-            Ok(()) => Ok(receiver.buffer[0]),
+        let (reader, buffer) = receiver.parts();
+        match R::read_exact(reader, buffer).await {
+            Ok(()) => Ok(buffer[0]),
             Err(error) => Err(Stop::failed(format!("a receiver cannot read: {error}"))),
         }
     }

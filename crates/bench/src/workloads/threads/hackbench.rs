@@ -1,22 +1,22 @@
 //! hackbench --threads: groups of senders and receivers that are threads; see
 //! [`hackbench`](crate::workloads::hackbench).
 
-use std::hint::black_box;
-
 use super::gate::{Gate, gate};
-use crate::adapters::blocking::{ThreadChannel, ThreadRuntime};
+use super::wire::ThreadWire;
+use crate::adapters::blocking::ThreadRuntime;
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::spec::Hackbench;
 use crate::workloads::hackbench::{check_count, check_sum, stamp};
 use crate::workloads::progress::Progress;
 
-/// Runs it once, over channels of messages of `SIZE` bytes.
+/// Runs it once.
 ///
 /// # Errors
-/// [`Stop::Failed`] if a thread cannot be made, or a message was lost or changed.
-pub fn run<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
+/// [`Stop::Failed`] if a thread cannot be made, or a message was lost or changed; what the wire refuses.
+pub fn run<R: ThreadRuntime, W: ThreadWire>(
     runtime: R,
+    wire: &W,
     params: Hackbench,
     report_progress: bool,
 ) -> Result<Measured, Stop> {
@@ -26,14 +26,15 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
     for _ in 0..params.groups {
         let mut ends = Vec::with_capacity(params.fds);
         for _ in 0..params.fds {
-            let (sender, receiver) = C::bounded::<[u8; SIZE]>(params.capacity);
+            let (sender, receiver) = wire.connect()?;
             ends.push(sender);
             let gate = gate.clone();
-            joins.push(runtime.spawn(move || receive::<R, C, SIZE>(receiver, &params, gate)));
+            joins.push(runtime.spawn(move || receive::<R, W>(receiver, &params, gate)));
         }
         for _ in 0..params.fds {
-            let (ends, gate, progress) = (ends.clone(), gate.clone(), progress.clone());
-            joins.push(runtime.spawn(move || send::<R, C, SIZE>(&ends, params.loops, gate, &progress)));
+            let (ends, message) = (ends.clone(), wire.message());
+            let (gate, progress) = (gate.clone(), progress.clone());
+            joins.push(runtime.spawn(move || send::<R, W>(&ends, message, params.loops, gate, &progress)));
         }
     }
     let joins = opener.all_ready(joins)?;
@@ -50,28 +51,27 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
 }
 
 /// A sender; it receives nothing.
-fn send<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
-    receivers: &[C::Sender<[u8; SIZE]>],
+fn send<R: ThreadRuntime, W: ThreadWire>(
+    receivers: &[W::Sender],
+    mut message: W::Message,
     loops: usize,
     gate: Gate<R>,
     progress: &Progress,
 ) -> Result<u64, Stop> {
     gate.pass();
-    let mut message = [0; SIZE];
     for index in 0..loops {
         progress.before_loop(index, loops);
-        message[0] = stamp(index);
+        message.as_mut()[0] = stamp(index);
         for receiver in receivers {
-            // The message may change at once, so this copies all of it.
-            C::send(receiver, *black_box(&message))?;
+            W::send(receiver, &message)?;
         }
     }
     Ok(0)
 }
 
 /// A receiver. How many messages it has received.
-fn receive<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
-    mut receiver: C::Receiver<[u8; SIZE]>,
+fn receive<R: ThreadRuntime, W: ThreadWire>(
+    mut receiver: W::Receiver,
     params: &Hackbench,
     gate: Gate<R>,
 ) -> Result<u64, Stop> {
@@ -79,10 +79,7 @@ fn receive<R: ThreadRuntime, C: ThreadChannel, const SIZE: usize>(
     let count = params.messages_per_receiver();
     let mut sum = 0;
     for _ in 0..count {
-        let Some(message) = C::recv(&mut receiver) else {
-            return Err(Stop::failed("the senders were gone before the last message"));
-        };
-        sum += u64::from(black_box(&message)[0]);
+        sum += u64::from(W::receive(&mut receiver)?);
     }
     check_sum(sum, params).map(|()| count)
 }

@@ -8,4 +8,5 @@ pub mod ping_pong;
 pub mod skynet;
 pub mod sleepers;
 pub mod spawn_join;
+pub mod wire;
 pub mod yields;
