@@ -202,20 +202,34 @@ impl Machine {
     }
 
     /// The same from a search on: `claimed` if it was a claimer who has counted the searcher.
-    fn work_on(&self, worker: usize, mut claimed: bool) {
+    fn work_on(&self, worker: usize, claimed: bool) {
+        let look = |_| !self.group.is_empty() || !self.injector.is_empty();
+        self.work_by(worker, claimed, || self.search(), look);
+    }
+
+    /// The same, with a search that says whether it has found something, and a final look that is told whether it is the last
+    /// searcher's.
+    fn work_by(
+        &self,
+        worker: usize,
+        mut claimed: bool,
+        mut search: impl FnMut() -> bool,
+        mut look: impl FnMut(bool) -> bool,
+    ) {
+        let seat = self.sleepers.seat(worker);
         while !self.sleepers.is_stopping() {
             if !claimed {
                 self.sleepers.start_search(worker);
             }
-            if self.search() {
+            if search() {
                 self.sleepers.stop_search(worker);
                 claimed = false;
                 continue;
             }
-            let awake: Awake = self.sleepers.sleep(worker, &mut Bed(self));
+            let awake: Awake = self.sleepers.sleep(worker, &mut OnlyLooks(&mut look));
             // Only its worker sets a bit, so an awake worker has none.
             assert_eq!(
-                self.sleepers.idle.members(0) & (1 << worker),
+                self.sleepers.idle.members(seat.group) & (1 << seat.member),
                 0,
                 "awake, and its idle bit is set"
             );
@@ -231,12 +245,12 @@ impl Machine {
     }
 }
 
-/// Looks at the queues as a worker does, and never wakes by itself.
-struct Bed<'a>(&'a Machine);
+/// Looks at the queues as the closure does, and never wakes by itself.
+struct OnlyLooks<F>(F);
 
-impl Host for Bed<'_> {
-    fn final_look(&mut self, _everything: bool) -> bool {
-        !self.0.group.is_empty() || !self.0.injector.is_empty()
+impl<F: FnMut(bool) -> bool> Host for OnlyLooks<F> {
+    fn final_look(&mut self, everything: bool) -> bool {
+        (self.0)(everything)
     }
 
     fn spin(&mut self, _word: &ParkWord) {}

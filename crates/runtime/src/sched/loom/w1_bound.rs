@@ -2,12 +2,10 @@
 //! others do.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use loom::thread::spawn;
 
 use super::{Item, Machine, check, one_group};
-use crate::sched::park::{Host, Look, ParkWord};
 use crate::sched::publish;
 use crate::sched::queue::bound::BoundFifo;
 use crate::sched::queue::mailbox::Mailbox;
@@ -39,53 +37,13 @@ impl Owned {
 
     /// The owner: takes what is bound to it, searches when dry and sleeps when there is nothing, until the machine stops.
     fn work(&self) {
-        let Machine { sleepers, .. } = &*self.machine;
         let fifo = BoundFifo::new();
-        let mut claimed = false;
-        while !sleepers.is_stopping() {
-            if !claimed {
-                sleepers.start_search(self.owner);
-            }
+        let search = || {
             let bound = fifo.pop(&self.bound).map(|item| self.machine.finish(item));
-            if bound.is_some() || self.machine.search() {
-                sleepers.stop_search(self.owner);
-                claimed = false;
-                continue;
-            }
-            let awake = sleepers.sleep(self.owner, &mut Bed(self));
-            assert_eq!(
-                sleepers.idle.members(0) & (1 << self.owner),
-                0,
-                "awake, and its idle bit is set"
-            );
-            claimed = awake.claimed;
-            if !awake.slept {
-                // Something is there, and may be in the hands of another member: let it go on.
-                loom::thread::yield_now();
-            }
-        }
-        if claimed {
-            sleepers.stop_search(self.owner);
-        }
-    }
-}
-
-/// Looks as the owner does.
-struct Bed<'a>(&'a Owned);
-
-impl Host for Bed<'_> {
-    fn final_look(&mut self, _everything: bool) -> bool {
-        !self.0.bound.is_empty() || !self.0.machine.group.is_empty()
-    }
-
-    fn spin(&mut self, _word: &ParkWord) {}
-
-    fn sentinel_look(&mut self) -> Look {
-        Look::Active
-    }
-
-    fn interval(&mut self) -> Duration {
-        Duration::MAX
+            bound.is_some() || self.machine.search()
+        };
+        let look = |_| !self.bound.is_empty() || !self.machine.group.is_empty();
+        self.machine.work_by(self.owner, false, search, look);
     }
 }
 

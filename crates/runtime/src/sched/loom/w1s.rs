@@ -1,13 +1,10 @@
 //! W1s: the unpark may be skipped while a searcher is the witness.
 
-use std::time::Duration;
-
 use loom::thread::spawn;
 use quadrille_policy::{GroupId, LlcId, Plan, WorkerId};
 
-use super::{Bed, Machine, beside_a_cache, check, one_group};
+use super::{Machine, beside_a_cache, check, one_group};
 use crate::sched::idle::Seat;
-use crate::sched::park::{Host, Look, ParkWord};
 use crate::sched::publish;
 
 /// One worker that goes to sleep, and one push.
@@ -102,31 +99,19 @@ fn w1s_hidden_member_has_a_witness() {
     });
 }
 
-/// A worker on its way to sleep whose policy leaves the injector to member 1.
-struct Modest<'a>(&'a Machine);
-
-impl Host for Modest<'_> {
-    fn final_look(&mut self, last_searcher: bool) -> bool {
-        let sleepers = &self.0.sleepers;
-        let hand_over = || {
-            let claimed = sleepers.idle.claim_seat(Seat { group: 0, member: 1 });
-            if claimed {
-                sleepers.wake(1);
-            }
-            claimed
-        };
-        !self.0.injector.is_empty() && publish::stays_for_what_it_leaves(last_searcher, hand_over)
-    }
-
-    fn spin(&mut self, _word: &ParkWord) {}
-
-    fn sentinel_look(&mut self) -> Look {
-        Look::Active
-    }
-
-    fn interval(&mut self) -> Duration {
-        Duration::MAX
-    }
+/// A worker whose policy leaves the injector to member 1.
+fn work_modestly(machine: &Machine, worker: usize) {
+    let sleepers = &machine.sleepers;
+    let hand_over = || {
+        let claimed = sleepers.idle.claim_seat(Seat { group: 0, member: 1 });
+        if claimed {
+            sleepers.wake(1);
+        }
+        claimed
+    };
+    let look =
+        |last_searcher| !machine.injector.is_empty() && publish::stays_for_what_it_leaves(last_searcher, hand_over);
+    machine.work_by(worker, false, || false, look);
 }
 
 /// Member 0 takes nothing from the injector. As last searcher it wakes member 1 for what the pusher left to it.
@@ -136,25 +121,7 @@ fn w1s_last_searcher_hands_over() {
     check(2, move || {
         let machine = Machine::new(&plan, 1);
         let (modest, other) = (machine.clone(), machine.clone());
-        let threads = [
-            spawn(move || {
-                let mut claimed = false;
-                while !modest.sleepers.is_stopping() {
-                    if !claimed {
-                        modest.sleepers.start_search(0);
-                    }
-                    let awake = modest.sleepers.sleep(0, &mut Modest(&modest));
-                    claimed = awake.claimed;
-                    if !awake.slept {
-                        loom::thread::yield_now();
-                    }
-                }
-                if claimed {
-                    modest.sleepers.stop_search(0);
-                }
-            }),
-            spawn(move || other.work(1)),
-        ];
+        let threads = [spawn(move || work_modestly(&modest, 0)), spawn(move || other.work(1))];
         machine.push_to_anyone(0);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.searching_behind(0), 0);
@@ -180,25 +147,10 @@ fn two_caches() -> Plan {
 
 /// A worker of two caches, who looks at the injector alone.
 fn work_behind(machine: &Machine, worker: usize) {
-    let mut claimed = false;
-    while !machine.sleepers.is_stopping() {
-        if !claimed {
-            machine.sleepers.start_search(worker);
-        }
-        if machine.injector.drain().map(|item| machine.finish(item)).count() > 0 {
-            machine.sleepers.stop_search(worker);
-            claimed = false;
-            continue;
-        }
-        let awake = machine.sleepers.sleep(worker, &mut Bed(machine));
-        claimed = awake.claimed;
-        if !awake.slept {
-            loom::thread::yield_now();
-        }
-    }
-    if claimed {
-        machine.sleepers.stop_search(worker);
-    }
+    let search = || machine.injector.drain().map(|item| machine.finish(item)).count() > 0;
+    machine.work_by(worker, false, search, |_| {
+        !machine.group.is_empty() || !machine.injector.is_empty()
+    });
 }
 
 /// Pushes near cache 0, else behind cache 1; the policy would rather wake nobody.
