@@ -5,10 +5,10 @@
 //! Free places travel in batches: a worker keeps some for what it spawns, and those of the threads that end on it; a lock is
 //! taken once in 64 threads.
 //!
-//! # A place is read whole
+//! # Theorem R: a place is read whole
 //!
 //! *A reader that sees the same id before and after it has read the owner has read the owner of that thread.* Who takes over a place
-//! has it from the one before by way of its worker or of the lock. Its steps are (a) `id` = 0, by the one before, (b) `owner` = nobody,
+//! has it from the one before by way of its worker or of the lock. The steps are (a) `id` = 0, by the one before, (b) `owner` = nobody,
 //! (c) `id`, and (d) `owner`. All are Release, all loads of the reader but the last one Acquire. A reader that meets the
 //! owner of a later thread has therefore (a) behind it, and its second look finds another id than its first.
 //!
@@ -24,8 +24,8 @@ use crate::primitives::{AtomicU32, AtomicU64, MutexGuard, Ordering};
 use crate::stress::Mutex;
 use crate::task::Id;
 
-/// Places of the first sheet; each sheet has twice as many as the one before.
-const FIRST: u32 = 64;
+/// Places of the first sheet; each sheet has twice as many as the one before. A model makes them all each time.
+const FIRST: u32 = if cfg!(quadrille_loom) { 2 } else { 64 };
 
 /// As many as a number of 32 bits has room for.
 const SHEETS: usize = 26;
@@ -34,7 +34,7 @@ const SHEETS: usize = 26;
 const END: u32 = u32::MAX - FIRST + 1;
 
 /// Places that travel at a time.
-const BATCH: usize = 64;
+const BATCH: usize = if cfg!(quadrille_loom) { 1 } else { 64 };
 
 const NAME_SHARDS: usize = 8;
 
@@ -103,8 +103,9 @@ impl Roll {
             }
         };
         let place = self.place(number);
-        // Ordering: Release; (b) and (c) of the module, against the Acquire loads in `read`, for both.
+        // Ordering: Release; (R b), against the Acquire loads in `read`.
         place.owner.store(NOBODY, Ordering::Release);
+        // Ordering: Release; (R c), against the same.
         place.id.store(id.number(), Ordering::Release);
         number
     }
@@ -112,14 +113,14 @@ impl Roll {
     /// `worker` begins to run the thread.
     #[inline]
     pub(super) fn begins(&self, number: u32, worker: WorkerId) {
-        // Ordering: Release; (d) of the module, against the Acquire loads in `read`.
+        // Ordering: Release; (R d), against the Acquire loads in `read`.
         self.place(number).owner.store(u32::from(worker.0), Ordering::Release);
     }
 
     /// The thread's body is gone, on the worker with these places, or on nobody's.
     #[inline]
     pub(super) fn leave(&self, places: Option<&Places>, number: u32, id: Id, has_name: bool) {
-        // Ordering: Release; (a) of the module, against the Acquire loads in `read`.
+        // Ordering: Release; (R a), against the Acquire loads in `read`.
         self.place(number).id.store(0, Ordering::Release);
         if has_name {
             self.names_of(id).remove(&id.number());
@@ -139,11 +140,11 @@ impl Roll {
     /// Calls `f` with the id of every thread, and the worker that has begun to run it.
     pub(super) fn read(&self, mut f: impl FnMut(u64, Option<WorkerId>)) {
         for place in self.sheets.iter().map_while(OnceLock::get).flatten() {
-            // Ordering: Acquire; of the module: this load comes before the next one.
+            // Ordering: Acquire; (R) pairs with (R c), and comes before the next load.
             let id = place.id.load(Ordering::Acquire);
-            // Ordering: Acquire; pairs with (b) and (d), and comes before the next load.
+            // Ordering: Acquire; (R) pairs with (R b) and (R d), and comes before the next load.
             let owner = place.owner.load(Ordering::Acquire);
-            // Ordering: Relaxed; what it must not miss, (a), happens before if the owner was a later one's.
+            // Ordering: Relaxed; what it must not miss, (R a), happens before if the owner was a later one's.
             if id != 0 && place.id.load(Ordering::Relaxed) == id {
                 f(id, u16::try_from(owner).ok().map(WorkerId));
             }
@@ -285,6 +286,39 @@ mod tests {
                     assert!(owner.is_none_or(|owner| u64::from(owner.0) == id % 1000));
                 });
             }
+        });
+    }
+}
+
+#[cfg(all(test, quadrille_loom))]
+mod loom {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// One place, and three threads after one another, the first of which has begun. A reader never sees one with the owner of
+    /// another, nor the first with none.
+    #[test]
+    fn r_a_place_is_read_whole() {
+        ::loom::model(|| {
+            let roll = Arc::new(Roll::new());
+            let places = Places::default();
+            let first = roll.enter(Some(&places), Id::from_number(100), None);
+            roll.begins(first, WorkerId(100));
+            let other = roll.clone();
+            let reader = ::loom::thread::spawn(move || {
+                other.read(|id, owner| {
+                    let owner = owner.map_or(0, |owner| u64::from(owner.0));
+                    assert!(owner == id || (owner == 0 && id > 100), "thread {id} of {owner}");
+                });
+            });
+            for id in [200_u16, 300] {
+                roll.leave(Some(&places), first, Id::from_number(u64::from(id) - 100), false);
+                let again = roll.enter(Some(&places), Id::from_number(u64::from(id)), None);
+                assert_eq!(again, first);
+                roll.begins(again, WorkerId(id));
+            }
+            reader.join().unwrap();
         });
     }
 }
