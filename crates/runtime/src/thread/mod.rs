@@ -62,6 +62,10 @@
 //! again; one that does so for ever keeps its runtime from ending. Joiners get an error with
 //! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't unwind: it ends there.
 //!
+//! # Which there are
+//!
+//! [`Handle::threads`] lists all threads of a runtime with their names, what each does, and what it waits for.
+//!
 //! # On other threads
 //!
 //! On an ordinary thread of the operating system these functions do what std's do: [`sleep`], [`park`] and [`yield_now`] block

@@ -98,8 +98,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread; shown by [`Thread::name`](super::Thread::name) and in the report of a stack overflow. Costs one
-    /// allocation.
+    /// Names the thread; shown by [`Thread::name`](super::Thread::name), in the report of a stack overflow, and by
+    /// [`Handle::threads`]. Costs two allocations, and an entry in a table under a lock.
     pub fn name(mut self, name: String) -> Self {
         self.name = Some(name);
         self
