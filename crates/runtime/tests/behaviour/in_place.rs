@@ -253,3 +253,46 @@ fn the_runtime_is_dropped_inside() {
         eventually("it has ended", || task.is_finished());
     }
 }
+
+/// Workers and relievers that come and go all the time, tasks and threads among them; then the runtime ends in the midst of it.
+#[test]
+fn calls_of_all_kinds_at_once() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            for _ in 0..5 {
+                let runtime = shape.runtime();
+                let (done, dropped) = (Count::default(), Count::default());
+                for index in 0..60 {
+                    let (done, token) = (done.clone(), dropped.token());
+                    if index % 3 == 0 {
+                        drop(runtime.spawn_thread(move || {
+                            let _token = token;
+                            loop {
+                                block_in_place(std::thread::yield_now);
+                                done.add();
+                                thread::yield_now();
+                            }
+                        }));
+                        continue;
+                    }
+                    drop(runtime.spawn(async move {
+                        let _token = token;
+                        loop {
+                            let spawned = quadrille::spawn(async {});
+                            block_in_place(|| {
+                                std::thread::yield_now();
+                                spawned.is_finished()
+                            });
+                            done.add();
+                            quadrille::task::yield_now().await;
+                        }
+                    }));
+                }
+                eventually("they come round", || done.get() >= 3000);
+                drop(runtime);
+                assert_eq!(dropped.get(), 60);
+            }
+        },
+    );
+}
