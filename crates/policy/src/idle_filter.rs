@@ -67,6 +67,15 @@ impl Utilisation {
         self.value = u32::try_from(value + step).unwrap_or_default();
     }
 
+    /// Adds a sample of so many workers, `elapsed` after the last one. Intervals that went by without one were like this;
+    /// sixteen of them leave 1 % of the past, and more are not counted.
+    pub fn sample_late(&mut self, busy: Nanos, workers: u64, elapsed: Nanos, interval: Nanos) {
+        let elapsed_of_all = Nanos(workers.saturating_mul(elapsed.0));
+        for _ in 0..(elapsed.0 / interval.0.max(1)).min(16) {
+            self.sample(busy, elapsed_of_all);
+        }
+    }
+
     /// The average as one word, for those who share it.
     #[inline]
     #[must_use]

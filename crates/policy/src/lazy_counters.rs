@@ -6,7 +6,7 @@
 //! version turned out to lose what a worker had not published when it went idle for good; hence
 //! [`flush`](LazyCounter::flush) before parking, at exit and before any exact decision.
 //!
-//! For utilisation, load, occupancy and statistics only. How many workers are parked or searching, whether there is
+//! For load, occupancy and statistics only, and for utilisation in a form of its own ([`BusyCounter`](crate::BusyCounter)). How many workers are parked or searching, whether there is
 //! work and whether all is done are exact counts of the mechanism's.
 
 use crate::{Nanos, config::LazyCounters};
@@ -33,6 +33,18 @@ impl LazyRule {
             interval: config.interval,
             threshold_div: config.threshold_div.max(1),
         }
+    }
+
+    /// Whether it may be time again, so long after the last publication.
+    #[inline]
+    pub(crate) fn has_passed(&self, since_last: Nanos) -> bool {
+        since_last >= self.interval
+    }
+
+    /// Whether a change is more than the fraction of `whole` that others need not know.
+    #[inline]
+    pub(crate) fn exceeds(&self, change: u64, whole: u64) -> bool {
+        change > whole / u64::from(self.threshold_div)
     }
 }
 
@@ -75,12 +87,12 @@ impl LazyCounter {
     #[inline]
     #[must_use = "the shared sum misses what is not added to it"]
     pub fn due(&mut self, now: Nanos, rule: &LazyRule) -> Option<i64> {
-        if now.since(self.last) < rule.interval {
+        if !rule.has_passed(now.since(self.last)) {
             return None;
         }
         let delta = self.local.wrapping_sub(self.published);
-        let threshold = self.published.unsigned_abs() / u64::from(rule.threshold_div);
-        (delta.unsigned_abs() > threshold).then(|| self.flush(now))
+        rule.exceeds(delta.unsigned_abs(), self.published.unsigned_abs())
+            .then(|| self.flush(now))
     }
 
     /// What to add to the shared sum so that it is exact, 0 if it is. The caller adds it.

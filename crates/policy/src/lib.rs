@@ -9,7 +9,7 @@
 //! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
-//! | is a count published? | tasks switch | [`LazyCounter`] |
+//! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |
 //! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
 //! | what may leave a cache? | a worker has work to spare | [`Policy::exports`] |
 //!
@@ -58,6 +58,7 @@ extern crate alloc;
 mod adversary;
 mod aggregation;
 mod bind;
+mod busy;
 mod cause;
 mod config;
 mod counters;
@@ -80,6 +81,7 @@ mod wake_cost;
 mod worker_set;
 
 pub use aggregation::{CouplingView, ExportView, Ledger, LlcView, PullView, SetId, SetPolicy, SetView, Share, Wakees};
+pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;
 pub use config::{
     Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,

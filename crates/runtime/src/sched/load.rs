@@ -1,20 +1,20 @@
 //! How busy each last-level cache is: what its workers publish a little late (policy 5), and what is sampled from it
 //! (policy 2).
 //!
-//! 1. A worker counts for itself how long it was busy, and whether it is: from the task it found until it is dry.
-//! 2. When it looks up, and when it becomes dry, it adds what changed to the sums of its cache if [`LazyCounter::due`] says
-//!    so: at most once an interval, and only what is more than 1/64.
-//! 3. Before it parks and when it leaves it adds the rest, whatever that is: nobody would do it later.
-//! 4. Whoever adds something, and the sentinel for every cache, looks whether a sample is due. One of them has the turn, and
+//! 1. A worker counts for itself how long it was busy: from the task it found until it is dry.
+//! 2. What [`BusyCounter`] says others should know of that goes into one word of its cache. From the word anybody can tell how
+//!    long all workers were busy until now, those in tasks that go on for long included: nothing is told twice, or told late
+//!    and all at once.
+//! 3. When it looks up, and when it becomes dry, it adds to the sum of tasks what changed if [`LazyCounter::due`] says so: at
+//!    most once an interval, and only what is more than 1/64.
+//! 4. Before it parks and when it leaves it tells the rest, whatever that is: nobody would do it later.
+//! 5. Whoever tells something, and the sentinel for every cache, looks whether a sample is due. One of them has the turn, and
 //!    takes it.
 //!
-//! The sampler reads sum and clock one after the other, and may lose its CPU in between: the sum then covers more time than
-//! the clock says, and an idle cache would look full. So it reads the clock before and after the sum, and if the two are more
+//! The sampler reads word and clock one after the other, and may lose its CPU in between: the word then covers more time than
+//! the clock says, and an idle cache would look full. So it reads the clock before and after the word, and if the two are more
 //! than a sixteenth of the time since the last sample apart, it gives the turn back: the next one has a longer time, with the
-//! sum that belongs to it. A sampler that is held up thus makes its sample wrong by a sixteenth at most.
-//!
-//! A task that runs for long tells nothing of itself. So a sample also asks the idle bits: of the workers that are awake, all
-//! but those that search are busy.
+//! word that belongs to it. A sampler that is held up thus makes its sample wrong by a sixteenth at most.
 //!
 //! The sums of a cache have a line of their own, and so has what wakers read, which is written when it changes only.
 //!
@@ -24,7 +24,7 @@
 use std::cell::Cell;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{IdleFilter, LazyCounter, LazyRule, LlcId, Nanos, Plan, Policy, Utilisation};
+use quadrille_policy::{BusyCounter, BusySum, IdleFilter, LazyCounter, LazyRule, LlcPlan, Nanos, Plan, Policy, Utilisation};
 
 use super::Shared;
 use super::context::Context;
@@ -39,6 +39,7 @@ const TURN: u64 = u64::MAX;
 /// One last-level cache.
 #[derive(Debug)]
 struct LlcLoad {
+    workers: u64,
     sums: CachePadded<Sums>,
     /// [`Utilisation`], for wakers.
     utilisation: CachePadded<AtomicU32>,
@@ -47,16 +48,14 @@ struct LlcLoad {
 /// What workers add to, and the sampler's notes.
 #[derive(Debug)]
 struct Sums {
-    /// Time spent busy, ns.
+    /// A [`BusySum`].
     busy: AtomicU64,
-    /// Busy workers; wraps below zero while an addition is under way.
-    running: AtomicU64,
     /// Tasks made less tasks gone by its workers, or by other threads; of one cache alone it may be below zero.
     live: AtomicU64,
     /// When the last sample was taken, or [`TURN`].
     sampled_at: AtomicU64,
-    /// `busy` then; belongs to whoever has the turn.
-    sampled_busy: AtomicU64,
+    /// Busy time of all workers that samples have counted so far, ns; belongs to whoever has the turn.
+    counted: AtomicU64,
 }
 
 /// What is known of a last-level cache at one moment, perhaps a little late.
@@ -87,13 +86,13 @@ pub(crate) struct Loads {
 
 impl Loads {
     pub(crate) fn new(policy: &Policy, plan: &Plan) -> Self {
-        let llc = |_| LlcLoad {
+        let llc = |llc: &LlcPlan| LlcLoad {
+            workers: llc.workers.len() as u64,
             sums: CachePadded::new(Sums {
                 busy: AtomicU64::new(0),
-                running: AtomicU64::new(0),
                 live: AtomicU64::new(0),
                 sampled_at: AtomicU64::new(0),
-                sampled_busy: AtomicU64::new(0),
+                counted: AtomicU64::new(0),
             }),
             utilisation: CachePadded::new(AtomicU32::new(0)),
         };
@@ -126,19 +125,25 @@ impl Loads {
             // Ordering: Relaxed; a statistic.
             word.load(Ordering::Relaxed)
         };
+        let now = Nanos(clock::nanos());
         (0..self.llcs.len())
-            .map(|llc| LlcMetrics {
-                utilisation: self.utilisation(llc),
-                busy_ns: sum(&self.llcs[llc].sums.busy),
-                running: u64::try_from(sum(&self.llcs[llc].sums.running).cast_signed()).unwrap_or(0),
-                live: sum(&self.llcs[llc].sums.live).cast_signed(),
+            .map(|llc| {
+                let Sums {
+                    busy, live, counted, ..
+                } = &*self.llcs[llc].sums;
+                let (busy, counted) = (BusySum::from_bits(sum(busy)), sum(counted));
+                LlcMetrics {
+                    utilisation: self.utilisation(llc),
+                    busy_ns: counted.saturating_add(busy.beyond(Nanos(counted), now).0),
+                    running: busy.running(),
+                    live: sum(live).cast_signed(),
+                }
             })
             .collect()
     }
 
-    /// Takes a sample of `llc` if one is due at `now`, which was read from `clock`. `awake` tells how many of the given number
-    /// of workers are surely busy.
-    fn sample(&self, llc: usize, now: Nanos, clock: impl FnOnce() -> Nanos, awake: impl FnOnce() -> (u64, u64)) {
+    /// Takes a sample of `llc` if one is due at `now`, which was read from `clock`.
+    fn sample(&self, llc: usize, now: Nanos, clock: impl FnOnce() -> Nanos) {
         let sums = &self.llcs[llc].sums;
         // Ordering: Relaxed; a hint, the exchange decides.
         let last = sums.sampled_at.load(Ordering::Relaxed);
@@ -154,33 +159,32 @@ impl Loads {
             return;
         }
         // Ordering: Relaxed; an estimate.
-        let busy = sums.busy.load(Ordering::Relaxed);
+        let busy = BusySum::from_bits(sums.busy.load(Ordering::Relaxed));
         let was_held_up = clock().since(now).0 > elapsed / 16;
         let taken_at = if was_held_up { last } else { now.0 };
         if !was_held_up {
             // Ordering: Relaxed; the turn is ours.
-            let told = busy.wrapping_sub(sums.sampled_busy.load(Ordering::Relaxed));
-            sums.sampled_busy.store(busy, Ordering::Relaxed);
+            let counted = sums.counted.load(Ordering::Relaxed);
+            let fresh = busy.beyond(Nanos(counted), now);
+            sums.counted.store(counted.wrapping_add(fresh.0), Ordering::Relaxed);
             // Else the first interval begins.
             if last != 0 {
-                self.take_in(llc, told, elapsed, awake());
+                self.take_in(llc, fresh, Nanos(elapsed));
             }
         }
         // Ordering: Release; hands the turn on, with our notes.
         sums.sampled_at.store(taken_at, Ordering::Release);
     }
 
-    /// Averages a sample: so much busy time was told of in `elapsed`, and so many of the given number of workers are busy.
-    fn take_in(&self, llc: usize, told: u64, elapsed: u64, (running, workers): (u64, u64)) {
-        let utilisation = &self.llcs[llc].utilisation;
-        let busy = Nanos(told.max(running.saturating_mul(elapsed)));
+    /// Averages a sample: so long were the workers busy in `elapsed`.
+    fn take_in(&self, llc: usize, busy: Nanos, elapsed: Nanos) {
+        let LlcLoad {
+            utilisation, workers, ..
+        } = &self.llcs[llc];
         // Ordering: Relaxed, here and below; an estimate, and the turn is ours.
         let before = utilisation.load(Ordering::Relaxed);
         let mut average = Utilisation::from_bits(before);
-        // Intervals without a sample are like this one; sixteen leave 1 % of the past.
-        for _ in 0..(elapsed / self.sample.0.max(1)).min(16) {
-            average.sample(busy, Nanos(workers.saturating_mul(elapsed)));
-        }
+        average.sample_late(busy, *workers, elapsed, self.sample);
         if average.to_bits() != before {
             utilisation.store(average.to_bits(), Ordering::Relaxed);
         }
@@ -217,12 +221,7 @@ impl Shared {
 
     /// Samples the utilisation of `llc` if that is due.
     fn sample_load(&self, llc: usize, now: Nanos) {
-        let clock = || Nanos(clock::nanos());
-        self.loads.sample(llc, now, clock, || {
-            let (awake, idle) = self.awake_in_llc(LlcId(u16::try_from(llc).expect("LLCs fit u16")));
-            let busy = awake.saturating_sub(self.sleepers.searching_behind(llc));
-            (u64::from(busy), u64::from((awake + idle).max(1)))
-        });
+        self.loads.sample(llc, now, || Nanos(clock::nanos()));
     }
 
     /// Samples every cache: the sentinel does, for those whose workers are all busy for long.
@@ -236,48 +235,34 @@ impl Shared {
 /// What a worker counts for itself.
 #[derive(Debug, Default)]
 pub(super) struct OwnLoad {
-    busy: Cell<LazyCounter>,
-    running: Cell<LazyCounter>,
+    busy: Cell<BusyCounter>,
     /// Tasks made less tasks gone.
     live: Cell<LazyCounter>,
-    /// Since when it has been busy and has not counted it; `None`: it is dry.
-    since: Cell<Option<Nanos>>,
 }
 
 impl OwnLoad {
     /// The worker has found a task.
-    pub(super) fn begins(&self, shared: &Shared, now: Nanos) {
-        if shared.loads.on && self.since.replace(Some(now)).is_none() {
-            add(&self.running, 1);
+    pub(super) fn begins(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: Nanos) {
+        if shared.loads.on {
+            self.tell(shared, llc, counters, |busy, _| busy.begins(now));
         }
     }
 
     /// It looks up from its tasks: what is due is published.
     pub(super) fn goes_on(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: Nanos) {
-        if !shared.loads.on {
-            return;
+        if shared.loads.on {
+            self.tell(shared, llc, counters, |busy, rule| busy.goes_on(now, rule));
+            self.publish(shared, llc, counters, |live, rule| live.due(now, rule).unwrap_or(0));
+            shared.sample_load(llc, now);
         }
-        if let Some(since) = self.since.get() {
-            self.since.set(Some(now));
-            add(&self.busy, signed(now.since(since).0));
-        }
-        self.publish(shared, llc, counters, |counter, rule| {
-            counter.due(now, rule).unwrap_or(0)
-        });
-        shared.sample_load(llc, now);
     }
 
     /// It is dry.
     pub(super) fn ends(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: impl FnOnce() -> Nanos) {
-        if shared.loads.on
-            && let Some(since) = self.since.take()
-        {
+        if shared.loads.on {
             let now = now();
-            add(&self.busy, signed(now.since(since).0));
-            add(&self.running, -1);
-            self.publish(shared, llc, counters, |counter, rule| {
-                counter.due(now, rule).unwrap_or(0)
-            });
+            self.tell(shared, llc, counters, |busy, rule| busy.ends(now, rule));
+            self.publish(shared, llc, counters, |live, rule| live.due(now, rule).unwrap_or(0));
             shared.sample_load(llc, now);
         }
     }
@@ -285,50 +270,55 @@ impl OwnLoad {
     /// It parks, or leaves: everything is published.
     pub(super) fn flush(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: Nanos) {
         if shared.loads.on {
-            self.publish(shared, llc, counters, |counter, _| counter.flush(now));
+            self.tell(shared, llc, counters, |busy, _| busy.flush(now));
+            self.publish(shared, llc, counters, |live, _| live.flush(now));
         }
     }
 
+    /// Adds to the word of the cache what others should know of the worker's busy time.
+    fn tell(
+        &self,
+        shared: &Shared,
+        llc: usize,
+        counters: &WorkerCounters,
+        news: impl FnOnce(&mut BusyCounter, &LazyRule) -> u64,
+    ) {
+        let Loads { llcs, rule, .. } = &shared.loads;
+        let mut busy = self.busy.get();
+        let delta = news(&mut busy, rule);
+        self.busy.set(busy);
+        if delta != 0 {
+            // Ordering: Relaxed; a sum that decides nothing.
+            llcs[llc].sums.busy.fetch_add(delta, Ordering::Relaxed);
+            counters.publications.add(1);
+        }
+    }
+
+    /// The same for its tasks.
     fn publish(
         &self,
         shared: &Shared,
         llc: usize,
         counters: &WorkerCounters,
-        delta: impl Fn(&mut LazyCounter, &LazyRule) -> i64,
+        delta: impl FnOnce(&mut LazyCounter, &LazyRule) -> i64,
     ) {
         let Loads { llcs, rule, .. } = &shared.loads;
-        let sums = &llcs[llc].sums;
-        for (own, sum) in [
-            (&self.busy, &sums.busy),
-            (&self.running, &sums.running),
-            (&self.live, &sums.live),
-        ] {
-            let mut counter = own.get();
-            let delta = delta(&mut counter, rule);
-            own.set(counter);
-            if delta != 0 {
-                // Ordering: Relaxed; a sum that decides nothing.
-                sum.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
-                counters.publications.add(1);
-            }
+        let mut live = self.live.get();
+        let delta = delta(&mut live, rule);
+        self.live.set(live);
+        if delta != 0 {
+            // Ordering: Relaxed; as above.
+            llcs[llc].sums.live.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+            counters.publications.add(1);
         }
     }
-}
-
-fn add(counter: &Cell<LazyCounter>, delta: i64) {
-    let mut changed = counter.get();
-    changed.add(delta);
-    counter.set(changed);
-}
-
-fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use quadrille_policy::Config;
 
+    use super::super::still::Still;
     use super::*;
 
     fn loads() -> Loads {
@@ -339,79 +329,107 @@ mod tests {
         Loads::new(&policy, &plan)
     }
 
-    /// Adds `busy` ns to cache 1 and samples it at `now_ms`, with so many of 8 workers surely busy.
-    fn sampled(loads: &Loads, busy: u64, now_ms: u64, awake: u64) -> u16 {
-        sampled_late(loads, busy, now_ms, Nanos(0), awake)
+    /// Adds `busy` ns to cache 1, whose 8 workers are dry, and samples it at `now_ms`.
+    fn sampled(loads: &Loads, busy: u64, now_ms: u64) -> u16 {
+        sampled_late(loads, busy, now_ms, Nanos(0))
     }
 
-    /// The same by a sampler that read the clock so long before the sum.
-    fn sampled_late(loads: &Loads, busy: u64, now_ms: u64, late: Nanos, awake: u64) -> u16 {
+    /// The same by a sampler that read the clock so long before the word.
+    fn sampled_late(loads: &Loads, busy: u64, now_ms: u64, late: Nanos) -> u16 {
         let now = Nanos::from_millis(now_ms);
-        // Ordering: Relaxed; one thread.
-        loads.llcs[1].sums.busy.fetch_add(busy, Ordering::Relaxed);
-        loads.sample(1, now, || Nanos(now.0 + late.0), || (awake, 8));
+        let mut worker = BusyCounter::default();
+        let told = [worker.begins(Nanos(0)), worker.ends(Nanos(busy), &LazyRule::EAGER)];
+        for told in told {
+            // Ordering: Relaxed; one thread.
+            loads.llcs[1].sums.busy.fetch_add(told, Ordering::Relaxed);
+        }
+        loads.sample(1, now, || Nanos(now.0 + late.0));
         loads.utilisation(1)
     }
 
     #[test]
     fn a_sample_counts_a_quarter_and_comes_once_an_interval() {
         let loads = loads();
-        assert_eq!(sampled(&loads, 0, 1, 0), 0);
-        assert_eq!(sampled(&loads, 8_000_000, 2, 0), 256);
-        assert_eq!(sampled(&loads, 8_000_000, 2, 0), 256);
-        assert_eq!(sampled(&loads, 0, 3, 0), 448);
+        assert_eq!(sampled(&loads, 0, 1), 0);
+        assert_eq!(sampled(&loads, 8_000_000, 2), 256);
+        assert_eq!(sampled(&loads, 8_000_000, 2), 256);
+        assert_eq!(sampled(&loads, 0, 3), 448);
         assert_eq!(loads.utilisation(0), 0);
-    }
-
-    #[test]
-    fn who_runs_for_long_is_seen_awake() {
-        let loads = loads();
-        (1..40).for_each(|now_ms| {
-            sampled(&loads, 0, now_ms, 4);
-        });
-        assert_eq!(loads.utilisation(1), 512);
     }
 
     #[test]
     fn a_long_rest_is_many_samples() {
         let loads = loads();
         (1..40).for_each(|now_ms| {
-            sampled(&loads, 8_000_000, now_ms, 0);
+            sampled(&loads, 8_000_000, now_ms);
         });
         assert_eq!(loads.utilisation(1), 1024);
-        assert!(sampled(&loads, 0, 1_000, 0) < 12);
+        assert!(sampled(&loads, 0, 1_000) < 12);
     }
 
     #[test]
     fn a_sampler_that_is_held_up_leaves_it_to_the_next() {
         let loads = loads();
-        assert_eq!(sampled(&loads, 0, 1, 0), 0);
-        assert_eq!(sampled(&loads, 0, 2, 0), 0);
-        // All were idle until 3 ms; at 13 ms, when the sum is read, all have been busy for 10 ms.
-        assert_eq!(sampled_late(&loads, 80_000_000, 3, Nanos::from_millis(10), 0), 0);
+        assert_eq!(sampled(&loads, 0, 1), 0);
+        assert_eq!(sampled(&loads, 0, 2), 0);
+        // All were idle until 3 ms; at 13 ms, when the word is read, all have been busy for 10 ms.
+        assert_eq!(sampled_late(&loads, 80_000_000, 3, Nanos::from_millis(10)), 0);
         // 10 of 12 ms: what the next one says, eleven times of which leave 4 % of the past.
-        let util = sampled(&loads, 0, 14, 0);
+        let util = sampled(&loads, 0, 14);
         assert!((800..=853).contains(&util), "{util}");
         assert_eq!(
-            sampled_late(&loads, 8_000_000, 15, Nanos::from_micros(63), 0),
+            sampled_late(&loads, 8_000_000, 15, Nanos::from_micros(63)),
             util,
             "too late"
         );
-        assert!(
-            sampled_late(&loads, 0, 15, Nanos::from_micros(62), 0) > util,
-            "hardly late"
-        );
+        assert!(sampled_late(&loads, 0, 15, Nanos::from_micros(62)) > util, "hardly late");
     }
 
     #[test]
     fn one_takes_a_sample_at_a_time() {
         let loads = loads();
-        assert_eq!(sampled(&loads, 0, 1, 0), 0);
+        assert_eq!(sampled(&loads, 0, 1), 0);
         let other = || {
-            assert_eq!(sampled(&loads, 0, 90, 8), 0, "not its turn");
+            assert_eq!(sampled(&loads, 4_000_000, 90), 0, "not its turn");
             Nanos::from_millis(2)
         };
-        loads.sample(1, Nanos::from_millis(2), other, || (4, 8));
-        assert_eq!(loads.utilisation(1), 128);
+        loads.sample(1, Nanos::from_millis(2), other);
+        assert_eq!(loads.utilisation(1), 0, "what came meanwhile is for the next");
+        assert_eq!(sampled(&loads, 0, 3), 128);
+    }
+
+    /// Two of eight workers behind a cache are busy: one with tasks of no length, which looks up each millisecond, and one
+    /// with tasks that take `long_ms`. The highest and the last utilisation in 200 ms.
+    fn two_of_eight(long_ms: u64) -> (u16, u16) {
+        let still = Still::new("llc:2 core:8", "groups=on");
+        let (shared, counters) = (&*still.shared, WorkerCounters::default());
+        let [short, long] = [OwnLoad::default(), OwnLoad::default()];
+        // In the future, so that no sampler seems to have been held up.
+        let at = |ms| Nanos(clock::nanos() + Nanos::from_millis(1_000_000).0 + Nanos::from_millis(ms).0);
+        let start = at(0);
+        [&short, &long]
+            .iter()
+            .for_each(|load| load.begins(shared, 0, &counters, start));
+        let (mut most, mut last) = (0, 0);
+        for ms in 1..=200 {
+            let now = Nanos(start.0 + Nanos::from_millis(ms).0);
+            if ms % long_ms == 0 {
+                long.ends(shared, 0, &counters, || now);
+                long.begins(shared, 0, &counters, now);
+            }
+            short.goes_on(shared, 0, &counters, now);
+            last = shared.loads.utilisation(0);
+            most = most.max(last);
+        }
+        (most, last)
+    }
+
+    #[test]
+    fn a_task_that_outlasts_a_sample_counts_once() {
+        for long_ms in [1, 2, 3, 10, 50, 199] {
+            let (most, last) = two_of_eight(long_ms);
+            assert!(most <= 256, "{most} of 1024, tasks of {long_ms} ms");
+            assert!(last >= 250, "{last} of 1024, tasks of {long_ms} ms");
+        }
     }
 }

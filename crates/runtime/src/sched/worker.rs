@@ -110,7 +110,7 @@ impl Worker {
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
-        self.context.load.begins(&self.context.shared, self.context.now.get());
+        self.begins();
         while let Some(runnable) = self.next() {
             self.enter_set(&runnable);
             self.execute(runnable);
@@ -341,7 +341,7 @@ impl Worker {
                 .or_else(|| if self.linger() { self.find(scope) } else { None });
             self.context.now.set(Nanos(clock::nanos()));
             if let Some(runnable) = found {
-                self.context.load.begins(&self.context.shared, self.context.now.get());
+                self.begins();
                 let last = self.context.shared.sleepers.stop_search(worker);
                 if awake.rescue {
                     self.context.me().counters.rescues.add(1);
@@ -374,6 +374,14 @@ impl Worker {
     /// The worker's last-level cache.
     pub(super) fn llc(&self) -> usize {
         self.context.llc()
+    }
+
+    /// It is busy from now on.
+    fn begins(&self) {
+        let context = &self.context;
+        context
+            .load
+            .begins(&context.shared, self.llc(), &context.me().counters, context.now.get());
     }
 
     /// Notes the time at which there is nothing left to do.
