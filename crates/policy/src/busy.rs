@@ -292,7 +292,11 @@ mod tests {
             word = word.wrapping_add(worker.begins(Nanos(start)));
             let sum = BusySum::from_bits(word);
             assert_eq!(sum.beyond(Nanos(0), Nanos(start + 7)), Nanos(7));
-            assert_eq!(sum.beyond(Nanos(9), Nanos(start + 7)), Nanos(0), "less than was believed");
+            assert_eq!(
+                sum.beyond(Nanos(9), Nanos(start + 7)),
+                Nanos(0),
+                "less than was believed"
+            );
             let counted = Nanos(1 << 50);
             let before = BusyCounter {
                 busy: counted.0,

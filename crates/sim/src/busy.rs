@@ -41,17 +41,15 @@ impl BusyTime {
         self.changed = self.changed.max(now);
     }
 
-    /// Takes a sample once every `interval`. Of the intervals that went by without one, each was like this, and `most` count.
+    /// Takes a sample if the last one is at least `interval` ago.
     #[inline]
-    pub(crate) fn sample(&mut self, now: Nanos, interval: Nanos, most: u64) {
+    pub(crate) fn sample(&mut self, now: Nanos, interval: Nanos) {
         let passed = now.since(self.sampled);
         if passed < interval {
             return;
         }
         self.pass(now);
-        for _ in 0..(passed.0 / interval.0.max(1)).min(most) {
-            self.utilisation.sample(self.time, Nanos(passed.0 * self.workers));
-        }
+        self.utilisation.sample(self.time, Nanos(passed.0 * self.workers));
         self.sampled = now;
         self.time = Nanos(0);
     }
@@ -75,31 +73,23 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
 
     /// Four workers, two of which are busy, sampled at these times.
-    fn sampled(most: u64, at_ms: &[u64]) -> u16 {
+    fn sampled(at_ms: &[u64]) -> u16 {
         let mut busy = BusyTime::new(4);
         let mut counted = [false; 4];
         for worker in &mut counted[..2] {
             busy.busy(Nanos(0), worker, true);
             busy.busy(Nanos(0), worker, true);
         }
-        at_ms
-            .iter()
-            .for_each(|ms| busy.sample(Nanos::from_millis(*ms), MS, most));
+        at_ms.iter().for_each(|ms| busy.sample(Nanos::from_millis(*ms), MS));
         busy.utilisation()
     }
 
     #[test]
     fn a_sample_counts_a_quarter_and_comes_once_an_interval() {
-        assert_eq!(sampled(16, &[0]), 0);
-        assert_eq!(sampled(16, &[1]), 128);
-        assert_eq!(sampled(16, &[1, 1, 1]), 128);
-        assert_eq!(sampled(16, &[1, 2]), 224);
-    }
-
-    #[test]
-    fn a_rest_counts_for_as_many_samples_as_are_said() {
-        assert_eq!(sampled(16, &[2]), sampled(16, &[1, 2]));
-        assert_eq!(sampled(1, &[40]), 128);
-        assert!(sampled(16, &[40]) > 500);
+        assert_eq!(sampled(&[0]), 0);
+        assert_eq!(sampled(&[1]), 128);
+        assert_eq!(sampled(&[1, 1, 1]), 128);
+        assert_eq!(sampled(&[1, 2]), 224);
+        assert_eq!(sampled(&[40]), 128);
     }
 }

@@ -24,7 +24,9 @@
 use std::cell::Cell;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{BusyCounter, BusySum, IdleFilter, LazyCounter, LazyRule, LlcPlan, Nanos, Plan, Policy, Utilisation};
+use quadrille_policy::{
+    BusyCounter, BusySum, IdleFilter, LazyCounter, LazyRule, LlcPlan, Nanos, Plan, Policy, Utilisation,
+};
 
 use super::Shared;
 use super::context::Context;
@@ -382,7 +384,10 @@ mod tests {
             util,
             "too late"
         );
-        assert!(sampled_late(&loads, 0, 15, Nanos::from_micros(62)) > util, "hardly late");
+        assert!(
+            sampled_late(&loads, 0, 15, Nanos::from_micros(62)) > util,
+            "hardly late"
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl CacheLoad {
     /// How many CPUs a search may look at: none above 85 %, falling with the square of utilisation (`SIS_UTIL`,
     /// 20220612163428.849378-1-yu.c.chen@intel.com).
     pub(super) fn depth(&mut self, now: Nanos) -> u64 {
-        self.0.sample(now, SAMPLE, 1);
+        self.0.sample(now, SAMPLE);
         let util = u64::from(self.0.utilisation());
         let busy = util * util * 117 * 117 / (10_000 * 1024);
         self.0.workers() * 1024_u64.saturating_sub(busy) / 1024

@@ -8,8 +8,7 @@
 //! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races that
 //!   the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
 //! - Tasks do not move while somebody looks: a steal always succeeds.
-//! - The busy time of a cache is exact when a sample is taken, where the runtime's workers publish theirs a little late; and a
-//!   worker does not linger before it announces itself idle.
+//! - To tell of busy time costs nothing; and a worker does not linger before it announces itself idle.
 //! - Sets have dense numbers and a place each, where the runtime remembers 256 and takes two of one number for one; what is
 //!   told of a set, and taken from its pulls, is never lost to somebody else.
 //! - There are no threads beside the workers: timers and first spawns come from outside at no cost. A first task that is
@@ -29,15 +28,17 @@ mod watch;
 
 use std::collections::VecDeque;
 
-use quadrille_policy::{Gates, LazyCounter, LazyRule, Nanos, Pace, Policy, ProbeRate, Profit, Rng, WorkerId};
+use quadrille_policy::{
+    BusyCounter, Gates, LazyCounter, LazyRule, Nanos, Pace, Policy, ProbeRate, Profit, Rng, WorkerId,
+};
 
 use self::coupling::Coupled;
 use self::far::Exports;
 use self::group::{Group, Injector};
+use self::load::CacheLoad;
 use self::sets::Sets;
 use self::sleep::Sleepers;
 use self::watch::Rounds;
-use crate::busy::BusyTime;
 use crate::line::Line;
 use crate::scheduler::{Next, Scheduler, Why};
 use crate::workload::TaskId;
@@ -87,8 +88,7 @@ struct Worker {
     /// Whether its injector comes before its group's queue the next time.
     injector_first: bool,
     load: LazyCounter,
-    /// Whether its cache counts it as busy.
-    is_busy: bool,
+    busy: BusyCounter,
     coupled: Coupled,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Shipped {
     /// By last-level cache.
     injectors: Vec<Injector>,
     exports: Vec<Exports>,
-    loads: Vec<BusyTime>,
+    loads: Vec<CacheLoad>,
     sets: Sets,
     /// By task: whether it has been put up for other caches since it last ran.
     put_up: Vec<bool>,
@@ -149,7 +149,7 @@ impl Shipped {
             spared_until: Nanos(0),
             injector_first: false,
             load: LazyCounter::default(),
-            is_busy: false,
+            busy: BusyCounter::default(),
             coupled: Coupled::default(),
         };
         Self {
@@ -157,7 +157,7 @@ impl Shipped {
             groups: plan.groups.iter().map(|_| Group::default()).collect(),
             injectors: plan.llcs.iter().map(|_| Injector::default()).collect(),
             exports: plan.llcs.iter().map(|_| Exports::default()).collect(),
-            loads: plan.llcs.iter().map(|llc| BusyTime::new(llc.workers.len())).collect(),
+            loads: plan.llcs.iter().map(|llc| CacheLoad::new(llc.workers.len())).collect(),
             sets: Sets::new(plan.llcs.len()),
             put_up: Vec::new(),
             aggregates: policy.aggregates(),
@@ -197,7 +197,7 @@ impl Shipped {
         me.pace.looks_up(elapsed, world.policy.config.global_interval);
         let share = me.pace.share(batch(world));
         let has_more = !me.deque.is_empty();
-        self.sample_load(world, world.space.llc(worker).index(), *t);
+        self.note_goes_on(world, worker, *t);
         if has_more {
             self.offer(world, worker, t);
         }
