@@ -64,7 +64,7 @@ fn farthest(plan: &Plan, home: GroupId) -> GroupId {
 mod tests {
     use super::*;
     use crate::{
-        NodeId, SpawnView,
+        SpawnView,
         testing::{LARGE, NODES, ONE, PAIR, SIBLINGS, UNEVEN, VIEW, drawn, policy, random_view, task},
     };
     use alloc::format;
@@ -137,14 +137,7 @@ mod tests {
         let mut kinds = [0; 7];
         for _ in 0..1_000 {
             let mut task = task(&random, 9);
-            let view = SpawnView {
-                spawner: Some(WorkerId(9)),
-                node_running: 0,
-                node_idle: 0,
-                most_idle: (NodeId(0), 0),
-                spread: None,
-                preferred: None,
-            };
+            let view = SpawnView::new(Some(WorkerId(9)));
             kinds[match random.place_spawn(&view, &mut task, &mut rng) {
                 Placement::Slot => 0,
                 Placement::Deque => 1,

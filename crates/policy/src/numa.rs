@@ -75,12 +75,10 @@ mod tests {
 
     fn check(node_running: u32, node_idle: u32, idle_there: u32, stay: bool) {
         let view = SpawnView {
-            spawner: None,
             node_running,
             node_idle,
             most_idle: (NodeId(1), idle_there),
-            spread: None,
-            preferred: None,
+            ..SpawnView::new(None)
         };
         assert_eq!(stays(&Numa::default(), 3, SetId::NONE, &view), stay, "{view:?}");
         let packed = SetId::declared(1).packed();

@@ -156,6 +156,20 @@ impl Policy {
         Placement::Deque
     }
 
+    /// Whether the answer of [`Policy::place_spawn`] for a task of a worker depends on how many are idle on its node and another.
+    #[inline]
+    #[must_use]
+    pub fn needs_idle_nodes(&self, task: &TaskPolicy) -> bool {
+        self.active().numa && self.plan.nodes.len() > 1 && !task.set.is_packed()
+    }
+
+    /// Whether the answer of [`Policy::place_spawn`] for a task from outside depends on which caches have idle workers.
+    #[inline]
+    #[must_use]
+    pub fn needs_idle_llc(&self) -> bool {
+        self.active().numa && self.plan.llcs.len() > 1
+    }
+
     /// Whether the answer of [`Policy::place_wake`] depends on the view's fields from `home_idle` on, which are other workers'
     /// cache lines.
     #[inline]
@@ -341,20 +355,15 @@ impl Policy {
         numa::stays(&self.config.numa, tolerance, task.set, view)
     }
 
-    /// For a spawn from outside: with the tasks that it was declared to belong to, else where most workers are idle, else
-    /// anywhere.
+    /// For a spawn from outside: with the tasks that it was declared to belong to, else where workers are idle, else anywhere.
     fn llc_from_outside(&self, view: &SpawnView, task: &TaskPolicy, rng: &mut Rng) -> LlcId {
         let llcs = u32::try_from(self.plan.llcs.len()).unwrap_or(u32::MAX).max(1);
         if self.aggregates() && task.set.is_declared() && task.set.may_prefer() {
             let anywhere = LlcId(u16::try_from(task.set.number() % llcs).unwrap_or(0));
             return view.preferred.unwrap_or(anywhere);
         }
-        let most_idle = match view.most_idle {
-            (_, 0) => None,
-            _ if self.active().numa => self.llc_on_most_idle_node(view, rng),
-            _ => None,
-        };
-        most_idle.unwrap_or_else(|| LlcId(pick(self.plan.llcs.len(), rng)))
+        let idle = view.idle_llc.filter(|_| self.active().numa);
+        idle.unwrap_or_else(|| LlcId(pick(self.plan.llcs.len(), rng)))
     }
 
     fn llc_on_most_idle_node(&self, view: &SpawnView, rng: &mut Rng) -> Option<LlcId> {

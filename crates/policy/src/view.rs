@@ -35,21 +35,44 @@ pub struct WakeView {
     pub coupling: CouplingView,
 }
 
-/// What is known when a task is spawned.
+/// What is known when a task is spawned. The fields about idle workers need not be looked up unless
+/// [`Policy::needs_idle_nodes`] or [`Policy::needs_idle_llc`] says so.
+///
+/// [`Policy::needs_idle_nodes`]: crate::Policy::needs_idle_nodes
+/// [`Policy::needs_idle_llc`]: crate::Policy::needs_idle_llc
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnView {
     /// The spawning worker; `None` from a thread outside the runtime.
     pub spawner: Option<WorkerId>,
-    /// Workers awake on the spawner's node.
+    /// Workers awake on the spawner's node: at least so many, if not all of its caches were [looked at](crate::Plan::stand_ins).
     pub node_running: u32,
-    /// Idle workers on the spawner's node.
+    /// The other workers of the spawner's node.
     pub node_idle: u32,
-    /// The node with most idle workers and their number.
+    /// Another node with idle workers behind most of its caches, and how many workers it has but for those that are known to
+    /// be awake; zero: none.
     pub most_idle: (quadrille_topology::NodeId, u32),
+    /// For a spawn from outside: of two caches with idle workers the one that has more; `None`: nobody is idle.
+    pub idle_llc: Option<quadrille_topology::LlcId>,
     /// Whether the task's set is spread, and how many of its tasks were before it, by some count.
     pub spread: Option<u32>,
     /// The cache that the task's set prefers.
     pub preferred: Option<quadrille_topology::LlcId>,
+}
+
+impl SpawnView {
+    /// Nothing but who spawns.
+    #[must_use]
+    pub fn new(spawner: Option<WorkerId>) -> Self {
+        Self {
+            spawner,
+            node_running: 0,
+            node_idle: 0,
+            most_idle: (quadrille_topology::NodeId(0), 0),
+            idle_llc: None,
+            spread: None,
+            preferred: None,
+        }
+    }
 }
 
 /// What is known when work was published and a worker could be woken for it.

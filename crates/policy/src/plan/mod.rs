@@ -176,6 +176,15 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The caches of `node` whose counts stand for it when a task is spawned: all of them, or four, so that a spawn looks at no
+    /// more on a larger machine. The first is `first`, if it is one of the node's.
+    pub fn stand_ins(&self, node: NodeId, first: Option<LlcId>) -> impl Iterator<Item = LlcId> {
+        const MOST: usize = 4;
+        let llcs = self.nodes.get(node.index()).map_or(&[][..], |node| &node.llcs);
+        let start = llcs.iter().position(|llc| Some(*llc) == first).unwrap_or(0);
+        llcs[start..].iter().chain(&llcs[..start]).copied().take(MOST)
+    }
+
     /// Cores with a worker behind the smallest last-level cache.
     pub(crate) fn smallest_llc(&self) -> u32 {
         let cores = self.llcs.iter().map(|llc| {

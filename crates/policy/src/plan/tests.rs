@@ -249,3 +249,22 @@ fn groups_as_listed_may_be_scattered() {
     let error = mapped("core:4", "0-2").expect_err("worker 3").to_string();
     assert_eq!(error, "worker 3 is in no group: expected all 4");
 }
+
+#[test]
+fn four_caches_stand_for_a_node_the_spawners_first() {
+    let plan = compile("node:2 llc:6 core:2", None, GroupSize::L2);
+    let check = |node, first: Option<u16>, expected: [u16; 4]| {
+        let found: Vec<u16> = plan
+            .stand_ins(NodeId(node), first.map(LlcId))
+            .map(|llc| llc.0)
+            .collect();
+        assert_eq!(found, expected, "node {node}, {first:?} first");
+    };
+    check(0, None, [0, 1, 2, 3]);
+    check(0, Some(4), [4, 5, 0, 1]);
+    check(1, Some(11), [11, 6, 7, 8]);
+    check(1, Some(4), [6, 7, 8, 9]);
+    let small = compile("node:2 llc:2 core:2", None, GroupSize::L2);
+    assert_eq!(small.stand_ins(NodeId(1), None).count(), 2);
+    assert_eq!(plan.stand_ins(NodeId(9), None).count(), 0);
+}

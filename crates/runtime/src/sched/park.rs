@@ -161,6 +161,8 @@ pub(crate) struct Sleepers {
     words: Box<[CachePadded<ParkWord>]>,
     /// By group: the number of its members.
     group_lens: Box<[u32]>,
+    /// By cache: the number of members of the groups that count for it.
+    llc_lens: Box<[u32]>,
     seats: Box<[Seat]>,
     /// By worker: its cache.
     llcs: Box<[usize]>,
@@ -182,6 +184,17 @@ impl Sleepers {
                 .groups
                 .iter()
                 .map(|group| u32::try_from(group.members.len()).expect("at most 64"))
+                .collect(),
+            llc_lens: plan
+                .llcs
+                .iter()
+                .map(|llc| {
+                    llc.groups
+                        .iter()
+                        .map(|group| plan.groups[group.index()].members.len())
+                        .sum()
+                })
+                .map(|len: usize| u32::try_from(len).expect("workers fit u16"))
                 .collect(),
             seats: plan
                 .workers
@@ -214,6 +227,13 @@ impl Sleepers {
         self.group_lens[group]
     }
 
+    /// Workers behind `llc` that are awake, and idle ones, as counted (K).
+    #[inline]
+    pub(crate) fn awake_and_idle(&self, llc: usize) -> (u32, u32) {
+        let idle = self.idle.caches.of(llc);
+        (self.llc_lens[llc].saturating_sub(idle), idle)
+    }
+
     /// Number of workers behind `llc` that search: witnesses (W1s). A count below zero is none.
     #[inline]
     pub(crate) fn searching_behind(&self, llc: usize) -> u32 {
@@ -235,9 +255,11 @@ impl Sleepers {
         idle.map_or(0, |other| self.searching_behind(other.index()))
     }
 
-    /// Whether any worker searches.
-    pub(crate) fn anyone_searches(&self) -> bool {
-        (0..self.searching.len()).any(|llc| self.searching_behind(llc) > 0)
+    /// Whether any worker searches; those behind `llc` are looked at first, since whoever was just woken is among them.
+    pub(crate) fn anyone_searches(&self, llc: usize) -> bool {
+        (llc..self.searching.len())
+            .chain(0..llc)
+            .any(|llc| self.searching_behind(llc) > 0)
     }
 
     /// Where `worker` counts as a searcher.

@@ -57,8 +57,9 @@ pub(crate) fn rescue_from_group<T: Linked>(
 /// Pushes into an injector by calling `push`: (a), (A), and whether step 6 owes an unpark.
 ///
 /// Somebody near the cache `llc` would be woken, else behind one of `others`, the nearest first. `pays` is asked with the
-/// number of idle workers and of awake ones whether an unpark pays; its answer counts only
-/// beside somebody awake.
+/// number of workers behind `llc` that are idle, at least one if others are, and of those that are awake, whether an unpark pays;
+/// its answer counts only beside somebody awake there. Who is awake elsewhere is no witness, and would be one more line for each
+/// cache that the machine has.
 #[must_use = "an unpark may be owed"]
 pub(crate) fn to_anyone(
     push: impl FnOnce(),
@@ -75,10 +76,9 @@ pub(crate) fn to_anyone(
     if !sleepers.idle.caches.any() || sleepers.searching_for(llc, others) > 0 {
         return false;
     }
-    let idle = sleepers.idle.caches.total();
-    let awake = sleepers.worker_count().saturating_sub(idle);
+    let (awake, idle) = sleepers.awake_and_idle(llc);
     // With nobody awake the unpark is owed, whatever the policy says (W4).
-    awake == 0 || pays(idle, awake)
+    awake == 0 || pays(idle.max(1), awake)
 }
 
 /// Pushes into the bound mailbox of the worker in `seat` by calling `push`: (a), (A), and the claim of step 6 (B).

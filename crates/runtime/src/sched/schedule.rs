@@ -109,7 +109,7 @@ impl Context {
         let mut task = cell.get();
         let placement = if shared.policy.groups_on() {
             let any = || u32::try_from(self.random_below(u32::MAX as usize)).unwrap_or(0);
-            let view = shared.spawn_view(Some(self.id), &task, || turn.unwrap_or_else(any));
+            let view = shared.spawn_view(self.id, &task, || turn.unwrap_or_else(any));
             let mut rng = self.rng.get();
             let placement = decisions::place_spawn(&shared.policy, &view, &mut task, &mut rng);
             self.rng.set(rng);
@@ -181,8 +181,9 @@ impl Shared {
             let id = runnable.meta().id.number();
             self.root_set(&mut task, id);
             // Consecutive roots have consecutive numbers: as good a count as any.
-            let view = self.spawn_view(None, &task, || turn.unwrap_or(task.set.number()));
-            placement = decisions::place_spawn(&self.policy, &view, &mut task, &mut self.foreign_rng());
+            let mut rng = self.foreign_rng();
+            let view = self.root_view(&task, || turn.unwrap_or(task.set.number()), &mut rng);
+            placement = decisions::place_spawn(&self.policy, &view, &mut task, &mut rng);
             cell.set(task);
         }
         self.publish(runnable, placement, None);
@@ -309,7 +310,7 @@ impl Shared {
                 sentinel: self.sleepers.has_sentinel(),
                 running,
                 queued: u32::try_from(len()).unwrap_or(u32::MAX),
-                average_run: self.average_run(),
+                average_run: self.average_run_of(&self.policy.plan.llcs[llc.index()].workers),
                 wake_cost: self.wake_cost(),
             };
             self.pays(&view, by)
@@ -371,7 +372,7 @@ impl Shared {
     /// names one, wakes a worker, whatever the policy says (W4).
     pub(super) fn keep_watch(&self, llc: LlcId, by: Option<&Context>) {
         let sleepers = &self.sleepers;
-        if sleepers.idle.caches.any() && !sleepers.has_sentinel() && !sleepers.anyone_searches() {
+        if sleepers.idle.caches.any() && !sleepers.has_sentinel() && !sleepers.anyone_searches(llc.index()) {
             self.wake_any(llc, by);
         }
     }
@@ -426,7 +427,9 @@ impl Shared {
         let one_llc = others.is_empty();
         let recent = if one_llc { self.sleepers.claim_recent() } else { None };
         let seat = recent.or_else(|| {
+            // By the caches' bits (K): else one line for each cache that has nobody.
             llcs.into_iter()
+                .filter(|llc| self.sleepers.idle.caches.any_behind(llc.index()))
                 .find_map(|llc| self.claim_in_llc(llc, from, usize::MAX))
         });
         match seat {

@@ -2,7 +2,8 @@
 
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{
-    CouplingView, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
+    CouplingView, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, Rng, SpawnView, TaskPolicy, WakeView,
+    WorkerId,
 };
 
 use super::context::Context;
@@ -49,14 +50,25 @@ impl Shared {
         longest_run(home.into_iter())
     }
 
-    /// For a new task. `turn` says how many tasks of a set that is spread were before it, by some count.
-    pub(super) fn spawn_view(
-        &self,
-        spawner: Option<WorkerId>,
-        task: &TaskPolicy,
-        turn: impl FnOnce() -> u32,
-    ) -> SpawnView {
-        let mut view = self.spawn_view_of_nodes(spawner);
+    /// For a new task of `spawner`. `turn` says how many tasks of a set that is spread were before it, by some count.
+    pub(super) fn spawn_view(&self, spawner: WorkerId, task: &TaskPolicy, turn: impl FnOnce() -> u32) -> SpawnView {
+        let mut view = SpawnView::new(Some(spawner));
+        if self.policy.needs_idle_nodes(task) {
+            self.look_at_nodes(spawner, &mut view);
+        }
+        self.with_set(view, task, turn)
+    }
+
+    /// For a new task from outside.
+    pub(super) fn root_view(&self, task: &TaskPolicy, turn: impl FnOnce() -> u32, rng: &mut Rng) -> SpawnView {
+        let mut view = SpawnView::new(None);
+        if self.policy.needs_idle_llc() {
+            view.idle_llc = self.idler_of_two(rng);
+        }
+        self.with_set(view, task, turn)
+    }
+
+    fn with_set(&self, mut view: SpawnView, task: &TaskPolicy, turn: impl FnOnce() -> u32) -> SpawnView {
         if self.policy.aggregates() {
             let set = self.sets.look(task.set).policy;
             view.preferred = set.preferred;
@@ -65,38 +77,50 @@ impl Shared {
         view
     }
 
-    fn spawn_view_of_nodes(&self, spawner: Option<WorkerId>) -> SpawnView {
+    /// Compares the spawner's node with the other one that has idle workers behind most of its caches, by the counts of a few
+    /// caches of each (K): so many lines on any machine.
+    fn look_at_nodes(&self, spawner: WorkerId, view: &mut SpawnView) {
         let plan = &self.policy.plan;
-        let node = spawner.map_or(0, |worker| plan.workers[worker.index()].node.index());
-        if plan.nodes.len() == 1 {
-            let idle = self.sleepers.idle.caches.total();
-            let all = u32::try_from(self.worker_count()).unwrap_or(u32::MAX);
-            let running = all.saturating_sub(idle);
-            return SpawnView {
-                spawner,
-                node_running: running,
-                node_idle: idle,
-                most_idle: (NodeId(0), idle),
-                spread: None,
-                preferred: None,
-            };
+        let own = &plan.workers[spawner.index()];
+        (view.node_running, view.node_idle) = self.look_at_node(own.node, Some(own.llc));
+        let caches = &self.sleepers.idle.caches;
+        let idle_caches = |node: &NodeId| {
+            let llcs = &plan.nodes[node.index()].llcs;
+            llcs.iter().filter(|llc| caches.any_behind(llc.index())).count()
+        };
+        let others = (1..plan.nodes.len()).map(|step| (own.node.index() + step) % plan.nodes.len());
+        let others = others.map(|node| NodeId(u16::try_from(node).unwrap_or(0)));
+        if let Some(other) = others.max_by_key(idle_caches).filter(|node| idle_caches(node) > 0) {
+            view.most_idle = (other, self.look_at_node(other, None).1);
         }
-        let idle_of = |node: usize| self.idle_on_node(&plan.nodes[node]);
-        let idle = idle_of(node);
-        let most = (0..plan.nodes.len())
-            .map(|n| (n, idle_of(n)))
-            .max_by_key(|(_, idle)| *idle)
-            .unwrap_or((node, idle));
-        SpawnView {
-            spawner,
-            node_running: u32::try_from(plan.nodes[node].workers.len())
-                .unwrap_or(u32::MAX)
-                .saturating_sub(idle),
-            node_idle: idle,
-            most_idle: (NodeId(u16::try_from(most.0).unwrap_or(0)), most.1),
-            spread: None,
-            preferred: None,
-        }
+    }
+
+    /// Workers of a node that are awake behind the caches that stand for it, and all others.
+    fn look_at_node(&self, node: NodeId, first: Option<LlcId>) -> (u32, u32) {
+        let plan = &self.policy.plan;
+        let awake = plan
+            .stand_ins(node, first)
+            .map(|llc| self.sleepers.awake_and_idle(llc.index()).0)
+            .sum();
+        let workers = u32::try_from(plan.nodes[node.index()].workers.len()).unwrap_or(u32::MAX);
+        (awake, workers.saturating_sub(awake))
+    }
+
+    /// Of two caches with idle workers, from two random ones on, the one that has more.
+    fn idler_of_two(&self, rng: &mut Rng) -> Option<LlcId> {
+        let caches = &self.sleepers.idle.caches;
+        let llcs = self.policy.plan.llcs.len();
+        let mut from_a_random_one = || {
+            let start = rng.below(u32::try_from(llcs).unwrap_or(u32::MAX)) as usize;
+            (start..llcs).chain(0..start).find(|llc| caches.any_behind(*llc))
+        };
+        let (first, second) = (from_a_random_one()?, from_a_random_one()?);
+        let idler = if first != second && caches.of(second) > caches.of(first) {
+            second
+        } else {
+            first
+        };
+        u16::try_from(idler).ok().map(LlcId)
     }
 
     /// For a thief behind `own` that looks at the queues behind `llc`, having found nothing for so long.
@@ -160,13 +184,8 @@ impl Shared {
         u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
     }
 
-    /// Average run of a task as the workers last published it; the longest of the first few.
-    pub(super) fn average_run(&self) -> Nanos {
-        longest_run(self.workers.iter().take(4))
-    }
-
-    /// The same of the first two of a group's members, which most groups have no more of: those of other groups may run much
-    /// longer tasks, or much shorter ones.
+    /// Average run of a task as the first two of these workers last published it, the longest: groups have hardly more of them, and
+    /// those that are far away may run much longer tasks, or much shorter ones.
     pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
         let few = members.iter().take(2);
         longest_run(few.map(|worker| &self.workers[worker.index()]))

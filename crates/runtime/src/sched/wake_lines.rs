@@ -1,5 +1,5 @@
-//! A wake-up touches as many shared cache lines on 256 workers as on 4: counted in the code path (`lines`), on a scheduler
-//! whose workers are not started, so that each is what the test says it is.
+//! A wake-up touches as many shared cache lines on 256 workers as on 4, and so does a spawn: counted in the code path (`lines`),
+//! on a scheduler whose workers are not started, so that each is what the test says it is.
 
 use std::cell::{Cell, RefCell};
 
@@ -116,10 +116,19 @@ fn lines_of(machine: &str, case: &Case) -> usize {
     let workers = u16::try_from(shared.worker_count()).unwrap();
     shared.workers[0].average_run.store(case.run, Ordering::Relaxed);
     let waker = case.waker.unwrap_or(workers - 1);
+    let others = (0..workers).filter(|worker| *worker != waker);
+    others
+        .filter(|worker| (case.idle)(&shared.policy.plan, WorkerId(*worker)))
+        .for_each(|worker| still.announce(worker));
+    lines_by(&mut still, waker, |_| schedule(ready(&shared), false))
+}
+
+/// Shared lines touched by what worker `number` does; it keeps nothing of it.
+fn lines_by(still: &mut Still, number: u16, act: impl FnOnce(&Context)) -> usize {
     let context = Context {
-        shared: shared.clone(),
-        id: WorkerId(waker),
-        local: still.local(waker),
+        shared: still.shared.clone(),
+        id: WorkerId(number),
+        local: still.local(number),
         rng: Cell::new(Rng::new(7)),
         now: Cell::new(Nanos::from_millis(5)),
         load: OwnLoad::default(),
@@ -135,15 +144,91 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         places: Places::default(),
         unwinding: Cell::new(false),
     };
-    let others = (0..workers).filter(|worker| *worker != waker);
-    others
-        .filter(|worker| (case.idle)(&shared.policy.plan, WorkerId(*worker)))
-        .for_each(|worker| still.announce(worker));
     let entered = context.enter();
-    let lines = lines::count(|| schedule(ready(&shared), false));
+    let lines = lines::count(|| act(&context));
     drop(entered);
     drop((context.me().slot.take(), context.local.pop()));
     lines
+}
+
+/// Which workers are idle while something is pushed into the injector of the first cache.
+const IDLE: [(&str, fn(&Plan, WorkerId) -> bool); 4] = [
+    ("nobody", nobody),
+    ("all but a few", |_, worker| worker.index() > 1),
+    ("all of other caches", |plan, worker| {
+        plan.workers[worker.index()].llc.index() != 0
+    }),
+    ("the last", |plan, worker| worker.index() + 1 == plan.workers.len()),
+];
+
+/// A scheduler of which these are idle.
+fn still(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> Still {
+    let still = Still::new(machine, config);
+    let workers = u16::try_from(still.shared.worker_count()).unwrap();
+    (0..workers)
+        .filter(|worker| idle(&still.shared.policy.plan, WorkerId(*worker)))
+        .for_each(|worker| still.announce(worker));
+    still
+}
+
+/// Shared lines touched by a push into the injector of the first cache: a wake-up from outside, without groups.
+fn lines_of_injector(machine: &str, idle: fn(&Plan, WorkerId) -> bool) -> usize {
+    let still = still(machine, "groups=off", idle);
+    lines::count(|| schedule(ready(&still.shared), false))
+}
+
+/// Shared lines touched by a spawn from outside.
+fn lines_of_root(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> usize {
+    let still = still(machine, config, idle);
+    let task = still.task(0, SetId::NONE);
+    lines::count(|| still.shared.spawn_foreign(task, None))
+}
+
+/// Shared lines touched by a spawn of worker 0.
+fn lines_of_spawn(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> usize {
+    let mut still = still(machine, config, idle);
+    let task = still.task(0, SetId::NONE);
+    lines_by(&mut still, 0, |context| context.spawn(task, None))
+}
+
+/// Of 4 workers, of 64 and of 256.
+const SEVERAL_CACHES: [&str; 3] = [
+    "node:2 llc:1 core:2",
+    "node:2 llc:4 l2:2 core:4",
+    "node:4 llc:8 l2:2 core:4",
+];
+
+#[test]
+fn a_push_for_anyone_touches_no_more_lines_on_a_larger_machine() {
+    for (name, idle) in IDLE {
+        let injector = SEVERAL_CACHES.map(|machine| lines_of_injector(machine, idle));
+        assert!(
+            injector[1..].iter().all(|lines| *lines <= injector[0]),
+            "{name} idle: {injector:?}"
+        );
+        for config in ["default", "numa=off", "groups=on,aggregation=off"] {
+            let root = SEVERAL_CACHES.map(|machine| lines_of_root(machine, config, idle));
+            // Two caches are looked at, which may be one of the small machine's.
+            let most = root[0] + 2;
+            assert!(
+                root[1..].iter().all(|lines| *lines <= most),
+                "{name} idle, {config}: {root:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_spawn_touches_no_more_lines_on_a_larger_machine() {
+    for (name, idle) in IDLE {
+        for config in ["default", "numa=off", "groups=on,aggregation=off"] {
+            // Four caches a node are as many as are looked at; who is claimed may be behind another one.
+            let machines = ["node:2 llc:4 core:2", "node:2 llc:4 core:8", "node:4 llc:16 core:4"];
+            let lines = machines.map(|machine| lines_of_spawn(machine, config, idle));
+            let most = lines[0] + 1;
+            assert!(lines.iter().all(|n| *n <= most), "{name} idle, {config}: {lines:?}");
+        }
+    }
 }
 
 #[test]

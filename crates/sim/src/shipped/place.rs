@@ -212,17 +212,17 @@ impl Shipped {
         if let Some(by) = by {
             t.0 += self.sleepers.read_shared(world, by).0;
         }
-        let (idle, workers) = (self.sleepers.count(), len(self.workers.len()));
+        let (awake, idle) = self.awake_in_llc(world, llc);
         let view = UnparkView {
-            idle,
+            idle: idle.max(1),
             searching: 0,
             sentinel: self.sleepers.has_sentinel(),
-            running: workers.saturating_sub(idle),
+            running: awake,
             queued: len(queued),
-            average_run: self.average_run(),
+            average_run: self.average_run_of(&world.policy.plan.llcs[llc.index()].workers),
             wake_cost: self.wake_cost,
         };
-        let asked = idle > 0 && self.sleepers.searching_for(world, llc, by, t) == 0;
+        let asked = self.sleepers.count() > 0 && self.sleepers.searching_for(world, llc, by, t) == 0;
         let owes = asked && (view.running == 0 || pays(world, &view, by));
         if owes {
             self.wake_any(world, llc, by, t);

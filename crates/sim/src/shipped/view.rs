@@ -42,21 +42,15 @@ impl Shipped {
 
     /// For a new task.
     pub(super) fn spawn_view(&mut self, world: &World, task: TaskId, spawner: Option<WorkerId>) -> SpawnView {
-        let plan = &world.policy.plan;
-        let node = spawner.map_or(NodeId(0), |worker| plan.workers[worker.index()].node);
-        let (running, idle) = self.awake_on_node(world, node);
-        let nodes = (0..plan.nodes.len()).map(|node| NodeId(u16::try_from(node).unwrap_or(0)));
-        let most = nodes
-            .map(|node| (node, self.awake_on_node(world, node).1))
-            .max_by_key(|(_, idle)| *idle);
-        let mut view = SpawnView {
-            spawner,
-            node_running: running,
-            node_idle: idle,
-            most_idle: most.unwrap_or((node, idle)),
-            spread: None,
-            preferred: None,
-        };
+        let policy = &world.policy;
+        let mut view = SpawnView::new(spawner);
+        match spawner {
+            Some(spawner) if policy.needs_idle_nodes(&world.tasks[task.index()].policy) => {
+                self.look_at_nodes(world, spawner, &mut view);
+            }
+            None if policy.needs_idle_llc() => view.idle_llc = self.idler_of_two(),
+            _ => {}
+        }
         if self.aggregates {
             let set = world.tasks[task.index()].policy.set;
             let known = self.sets.look(set).policy;
@@ -70,6 +64,49 @@ impl Shipped {
             }
         }
         view
+    }
+
+    /// Compares the spawner's node with the other one that has idle workers behind most of its caches.
+    fn look_at_nodes(&self, world: &World, spawner: WorkerId, view: &mut SpawnView) {
+        let plan = &world.policy.plan;
+        let own = &plan.workers[spawner.index()];
+        (view.node_running, view.node_idle) = self.look_at_node(world, own.node, Some(own.llc));
+        let idle_caches = |node: &NodeId| {
+            let llcs = &plan.nodes[node.index()].llcs;
+            llcs.iter()
+                .filter(|llc| self.sleepers.idle_in_llc(llc.index()) > 0)
+                .count()
+        };
+        let others = (1..plan.nodes.len()).map(|step| (own.node.index() + step) % plan.nodes.len());
+        let others = others.map(|node| NodeId(u16::try_from(node).unwrap_or(0)));
+        if let Some(other) = others.max_by_key(idle_caches).filter(|node| idle_caches(node) > 0) {
+            view.most_idle = (other, self.look_at_node(world, other, None).1);
+        }
+    }
+
+    /// Workers of a node that are awake behind the caches that stand for it, and all others.
+    fn look_at_node(&self, world: &World, node: NodeId, first: Option<LlcId>) -> (u32, u32) {
+        let plan = &world.policy.plan;
+        let stand_ins = plan.stand_ins(node, first);
+        let awake = stand_ins.map(|llc| self.awake_in_llc(world, llc).0).sum();
+        (awake, len(plan.nodes[node.index()].workers.len()).saturating_sub(awake))
+    }
+
+    /// Of two caches with idle workers, from two random ones on, the one that has more.
+    fn idler_of_two(&mut self) -> Option<LlcId> {
+        let llcs = self.loads.len();
+        let idle_in = |llc| self.sleepers.idle_in_llc(llc);
+        let mut from_a_random_one = || {
+            let start = self.rng.below(len(llcs)) as usize;
+            (start..llcs).chain(0..start).find(|llc| idle_in(*llc) > 0)
+        };
+        let (first, second) = (from_a_random_one()?, from_a_random_one()?);
+        let idler = if idle_in(second) > idle_in(first) {
+            second
+        } else {
+            first
+        };
+        u16::try_from(idler).ok().map(LlcId)
     }
 
     /// For a thief behind `own` that looks at the queues behind `llc`, having found nothing for so long.
@@ -118,19 +155,13 @@ impl Shipped {
         (len(plan.workers.len()).saturating_sub(idle), idle)
     }
 
-    fn awake_in_llc(&self, world: &World, llc: LlcId) -> (u32, u32) {
+    pub(super) fn awake_in_llc(&self, world: &World, llc: LlcId) -> (u32, u32) {
         let workers = len(world.policy.plan.llcs[llc.index()].workers.len());
         let idle = self.sleepers.idle_in_llc(llc.index());
         (workers.saturating_sub(idle), idle)
     }
 
-    /// Average run of a task as the workers last published it; the longest of the first few.
-    pub(super) fn average_run(&self) -> Nanos {
-        let first = self.workers.iter().take(4);
-        first.map(|worker| worker.pace.average_run()).max().unwrap_or_default()
-    }
-
-    /// The same of the first two of a group's members.
+    /// Average run of a task as the first two of these workers last published it, the longest.
     pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
         let first = members.iter().take(2);
         first

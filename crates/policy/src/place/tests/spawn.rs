@@ -12,12 +12,10 @@ fn check_spawn(machine: &str, config: &str, view: SpawnView, expected: &str) {
 #[test]
 fn spawns_stay_until_another_node_is_much_idler() {
     let crowded = SpawnView {
-        spawner: Some(WorkerId(0)),
         node_running: 16,
         node_idle: 0,
         most_idle: (NodeId(1), 3),
-        spread: None,
-        preferred: None,
+        ..SpawnView::new(Some(WorkerId(0)))
     };
     let one_cache = "node:2 llc:1 l2:4 core:4";
     for machine in [ONE, PAIR, SIBLINGS, "llc:2 core:8"] {
@@ -59,24 +57,16 @@ fn spawns_stay_until_another_node_is_much_idler() {
 #[test]
 fn spawns_from_outside_go_where_workers_are_idle() {
     let view = SpawnView {
-        spawner: None,
-        node_running: 0,
-        node_idle: 0,
-        most_idle: (NodeId(1), 5),
-        spread: None,
-        preferred: None,
+        idle_llc: Some(LlcId(1)),
+        ..SpawnView::new(None)
     };
-    check_spawn(PAIR, "default", view, "injector 0");
+    check_spawn(PAIR, "default", SpawnView::new(None), "injector 0");
     check_spawn("node:2 llc:1 core:16", "default", view, "injector 1");
     let policy = policy(NODES, "default");
     let mut rng = Rng::new(1);
     let mut seen = [0_u32; 4];
-    for most_idle in [5, 0] {
+    for view in [view, SpawnView::new(None)] {
         for _ in 0..1_000 {
-            let view = SpawnView {
-                most_idle: (NodeId(1), most_idle),
-                ..view
-            };
             let mut task = policy.new_task(None, SetId::NONE);
             let Placement::Injector { llc } = policy.place_spawn(&view, &mut task, &mut rng) else {
                 panic!("only injectors");
@@ -84,21 +74,37 @@ fn spawns_from_outside_go_where_workers_are_idle() {
             seen[llc.index()] += 1;
         }
     }
-    // Both caches of the idle node, and then every one.
-    assert!(seen[0].abs_diff(250) < 60 && seen[1].abs_diff(250) < 60, "{seen:?}");
-    assert!(seen[2].abs_diff(750) < 60 && seen[3].abs_diff(750) < 60, "{seen:?}");
+    // The idle cache, and then every one.
+    assert!(seen[1] > 1_000, "{seen:?}");
+    assert!(seen.iter().all(|count| (count % 1_000).abs_diff(250) < 60), "{seen:?}");
+}
+
+#[test]
+fn what_is_not_needed_of_idle_workers_is_not_asked_for() {
+    let check = |machine, config, set: SetId, nodes, llc| {
+        let policy = policy(machine, config);
+        let task = policy.new_task(Some(WorkerId(0)), set);
+        assert_eq!(policy.needs_idle_nodes(&task), nodes, "{machine} {config}");
+        assert_eq!(policy.needs_idle_llc(), llc, "{machine} {config}");
+    };
+    let set = SetId::declared(6);
+    check(NODES, "default", set, true, true);
+    check(NODES, "default", set.packed(), false, true);
+    check(NODES, "numa=off", set, false, false);
+    check("llc:2 core:8", "default", set, false, true);
+    check(ONE, "default", set, false, false);
 }
 
 /// Where a task of `set` from outside or, if `spawner`, from worker 0 begins.
 fn spawned(config: &str, set: SetId, spawner: Option<u16>, spread: Option<u32>, preferred: Option<u16>) -> String {
     let policy = policy(NODES, config);
     let view = SpawnView {
-        spawner: spawner.map(WorkerId),
         node_running: 16,
         node_idle: 0,
         most_idle: (NodeId(1), 16),
         spread,
         preferred: preferred.map(LlcId),
+        ..SpawnView::new(spawner.map(WorkerId))
     };
     let mut task = policy.new_task(view.spawner, set);
     drawn(policy.place_spawn(&view, &mut task, &mut Rng::new(1)))

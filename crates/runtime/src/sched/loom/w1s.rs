@@ -159,7 +159,10 @@ fn push_near_the_first(machine: &Machine) {
     let near = (0, &[LlcId(1)][..]);
     if publish::to_anyone(|| machine.injector.push(item), &machine.sleepers, near, |_, _| false) {
         let idle = &machine.sleepers.idle;
-        let claim = |llc| idle.claim_in_llc(llc, &[llc], 0, None, usize::MAX);
+        let claim = |llc| {
+            let looks = idle.caches.any_behind(llc);
+            looks.then(|| idle.claim_in_llc(llc, &[llc], 0, None, usize::MAX))?
+        };
         if let Some(seat) = claim(0).or_else(|| claim(1)) {
             machine.sleepers.wake(seat.group);
         }
