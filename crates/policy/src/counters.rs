@@ -98,6 +98,10 @@ macro_rules! counters {
                 probes,
                 /// Those among them that met an idle one.
                 probes_idle,
+                /// Times this worker parked and was kept for the task that it ran last (policy 2).
+                reserved,
+                /// Wake-ups of this worker's that left such a worker alone (policy 2).
+                reserved_passed,
                 /// Times a count was added to a sum that workers share (policy 5).
                 publications,
                 /// Other workers that this worker claimed and woke.

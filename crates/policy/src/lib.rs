@@ -8,6 +8,7 @@
 //! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_handover`], [`Policy::place_spawn`] |
 //! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
+//! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
 //! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |
 //! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
@@ -72,6 +73,7 @@ mod pace;
 mod place;
 mod plan;
 mod policy;
+mod reserve;
 mod rng;
 #[cfg(test)]
 mod testing;
@@ -97,6 +99,7 @@ pub use place::{Claim, Placement, Reason};
 pub use plan::{GroupMap, GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};
 pub use policy::{Active, Policy};
 pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
+pub use reserve::Reserve;
 pub use rng::Rng;
 pub use units::{InvalidSpan, Nanos, Tick};
 pub use view::{RemoteStealView, SpawnView, UnparkView, WakeView};

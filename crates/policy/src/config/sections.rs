@@ -121,6 +121,11 @@ pub struct IdleFilter {
     /// at light load nobody waits beside an idle worker. Default 512, at most 1024. Ours, assumed; the kernel's filter lost
     /// 5 to 8 % there.
     pub light_load: u16,
+    /// An idle worker is kept for the task that it ran last, if such tasks sleep for at most so long there on average, until
+    /// that time has passed ([`Reserve`](crate::Reserve)). Default 0, which is never; at most 1 ms. Worth trying: 50 us. After
+    /// `SIS_CACHE` (d49cf5748aa7c6d69580315d2373a9eafa21c21f.1694397335.git.yu.c.chen@intel.com, not merged), whose limit was the
+    /// kernel's 500 us.
+    pub reserve: Nanos,
 }
 
 impl Default for IdleFilter {
@@ -134,6 +139,7 @@ impl Default for IdleFilter {
             probe_above: 512,
             regime: Nanos::from_millis(10),
             light_load: 512,
+            reserve: Nanos(0),
         }
     }
 }

@@ -66,6 +66,7 @@ names! {
     "probe-above" => idle_filter.probe_above;
     "filter-regime" => idle_filter.regime;
     "filter-light-load" => idle_filter.light_load;
+    "filter-reserve" => idle_filter.reserve;
     "aggregation" => aggregation.mode;
     "epoch" => aggregation.epoch;
     "ttl" => aggregation.ttl;

@@ -52,6 +52,7 @@ impl Config {
         within("idle_filter.mask_below", filter.mask_below, 0..=filter.probe_above)?;
         within("idle_filter.regime", filter.regime, span(100_000, 10 * SECOND))?;
         within("idle_filter.light_load", filter.light_load, 0..=1024)?;
+        within("idle_filter.reserve", filter.reserve, span(0, 1_000_000))?;
 
         let cap = &self.migration_cap;
         within("migration_cap.window", cap.window, span(10_000, SECOND))?;
@@ -153,6 +154,10 @@ mod tests {
         check(
             |c| c.idle_filter.mask_below = 513,
             "idle_filter.mask_below is 513, expected 0 to 512",
+        );
+        check(
+            |c| c.idle_filter.reserve = Nanos(1_000_001),
+            "idle_filter.reserve is 1000001ns, expected 0ns to 1ms",
         );
         check(|c| c.steal.batch = 0, "steal.batch is 0, expected 1 to 4096");
         check(

@@ -34,9 +34,12 @@ struct Load {
 }
 
 impl Worker {
-    /// Notes which set is about to run, for its books and for the tasks that it spawns and wakes.
+    /// Notes which set is about to run, for its books and for the tasks that it spawns and wakes; and which task, for policy 2.
     #[inline]
     pub(super) fn enter_set(&mut self, runnable: &Runnable) {
+        if self.reserve.is_on() {
+            self.reserve.runs(runnable.meta().id.number(), self.context.now.get());
+        }
         if !self.aggregates {
             return;
         }

@@ -34,7 +34,13 @@ impl Shared {
         if probed.is_some() || (how == Search::Probe && !on_purpose) {
             return probed;
         }
-        self.claim_in_llc(llc, usize::from(group.index_in_llc) + 1, LOOKS_MAX)
+        let from = usize::from(group.index_in_llc) + 1;
+        if self.policy.reserves()
+            && let Some(seat) = self.claim_unkept(llc, from, by)
+        {
+            return Some(seat);
+        }
+        self.claim_in_llc(llc, from, LOOKS_MAX)
     }
 
     /// The first of two workers of `llc`, chosen at random, that is idle.
@@ -46,7 +52,7 @@ impl Shared {
         let met = random
             .into_iter()
             .map(|worker| self.sleepers.seat(worker.index()))
-            .find(|seat| self.sleepers.idle.members(seat.group) & (1 << seat.member) != 0);
+            .find(|seat| self.claimable(seat.group, None, Some(by)).has(seat.member));
         counters.probes_idle.add(u64::from(met.is_some()));
         met
     }

@@ -17,6 +17,7 @@ mod loom;
 pub(crate) mod park;
 mod publish;
 pub(crate) mod queue;
+mod reserve;
 mod run_delay;
 mod schedule;
 mod search;
@@ -88,6 +89,8 @@ pub(crate) struct WorkerShared {
     average_run: AtomicU64,
     /// Until when its deque is left to it, because stealing from it doesn't pay; by the clock.
     spared_until: AtomicU64,
+    /// Until when other tasks' wakers leave it alone while it is idle (policy 2); by the clock.
+    reserved_until: AtomicU64,
 }
 
 impl WorkerShared {
@@ -102,6 +105,7 @@ impl WorkerShared {
             unparked_at: AtomicU64::new(0),
             average_run: AtomicU64::new(0),
             spared_until: AtomicU64::new(0),
+            reserved_until: AtomicU64::new(0),
         }
     }
 

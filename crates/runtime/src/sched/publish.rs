@@ -56,16 +56,17 @@ pub(crate) fn rescue_from_group<T: Linked>(
 
 /// Pushes into an injector by calling `push`: (a), (A), and whether step 6 owes an unpark.
 ///
-/// Somebody near the cache `llc` would be woken, else behind one of `others`, the nearest first. `pays` is asked with the
-/// number of workers behind `llc` that are idle, at least one if others are, and of those that are awake, whether an unpark pays;
-/// its answer counts only beside somebody awake there. Who is awake elsewhere is no witness, and would be one more line for each
-/// cache that the machine has.
+/// The queue is that of the cache `owner`. Somebody near the cache `llc` would be woken, else behind one of `others`, the nearest
+/// first. `pays` is asked with the number of the owner's workers that are awake whether an unpark pays; its answer counts only
+/// beside such a one, who looks there between two tasks. Who is awake elsewhere would be one more line for each cache that the
+/// machine has.
 #[must_use = "an unpark may be owed"]
 pub(crate) fn to_anyone(
     push: impl FnOnce(),
     sleepers: &Sleepers,
+    owner: usize,
     (llc, others): (usize, &[LlcId]),
-    pays: impl FnOnce(u32, u32) -> bool,
+    pays: impl FnOnce(u32) -> bool,
 ) -> bool {
     // (W1 a), and the last touch of the task (W3).
     push();
@@ -76,9 +77,9 @@ pub(crate) fn to_anyone(
     if !sleepers.idle.caches.any() || sleepers.searching_for(llc, others) > 0 {
         return false;
     }
-    let (awake, idle) = sleepers.awake_and_idle(llc);
+    let (awake, _) = sleepers.awake_and_idle(owner);
     // With nobody awake the unpark is owed, whatever the policy says (W4).
-    awake == 0 || pays(idle.max(1), awake)
+    awake == 0 || pays(awake)
 }
 
 /// Pushes into the bound mailbox of the worker in `seat` by calling `push`: (a), (A), and the claim of step 6 (B).

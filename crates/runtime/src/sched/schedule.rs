@@ -283,40 +283,40 @@ impl Shared {
         count(by, |counters| counters.wakes_injector.add(1));
         let injector = &self.injectors[llc.index()];
         let starts = runnable.meta().has(THREAD);
-        self.publish_to_anyone(|| injector.push(runnable), || injector.len(), llc, by, starts);
+        self.publish_to_anyone(|| injector.push(runnable), || injector.len(), (llc, llc), by, starts);
     }
 
     /// Puts tasks of a worker behind `llc` up for the workers of other caches, those of `to` first.
     pub(super) fn publish_exports(&self, tasks: Vec<Runnable>, llc: LlcId, to: LlcId, by: Option<&Context>) {
         let queue = &self.exports[llc.index()];
         let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
-        self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), to, by, false);
+        self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), (llc, to), by, false);
     }
 
-    /// Pushes by calling `push` into a queue that anyone may drain, and notifies, near `llc` first: (a), (A), step 6. `starts`: it is a
-    /// thread, so that it matters who comes.
+    /// Pushes by calling `push` into a queue of the cache `owner` that anyone may drain, and notifies, near `llc` first: (a), (A),
+    /// step 6. `starts`: it is a thread, so that it matters who comes.
     fn publish_to_anyone(
         &self,
         push: impl FnOnce(),
         len: impl Fn() -> usize,
-        llc: LlcId,
+        (owner, llc): (LlcId, LlcId),
         by: Option<&Context>,
         starts: bool,
     ) {
-        let pays = |idle, running| {
+        let pays = |running| {
             let view = UnparkView {
-                idle,
+                idle: 1,
                 searching: 0,
                 sentinel: self.sleepers.has_sentinel(),
                 running,
                 queued: u32::try_from(len()).unwrap_or(u32::MAX),
-                average_run: self.average_run_of(&self.policy.plan.llcs[llc.index()].workers),
+                average_run: self.average_run_of(&self.policy.plan.llcs[owner.index()].workers),
                 wake_cost: self.wake_cost(),
             };
             self.pays(&view, by)
         };
         let near = (llc.index(), &*self.policy.plan.llcs[llc.index()].others);
-        if publish::to_anyone(push, &self.sleepers, near, pays) {
+        if publish::to_anyone(push, &self.sleepers, owner.index(), near, pays) {
             let starter = (starts && near.1.is_empty()).then(|| self.claim_to_start(self.foreign_rng()));
             match starter.flatten() {
                 Some(seat) => self.wake_claimed(seat, by),

@@ -245,6 +245,7 @@ impl Worker {
         self.context
             .load
             .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
+        self.be_reserved();
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,

@@ -35,7 +35,7 @@ impl Shared {
         };
         if self.policy.needs_home(&view, task) {
             let llc = self.policy.plan.groups[home].llc.index();
-            view.home_idle = GroupMask(self.sleepers.idle.members(home));
+            view.home_idle = self.claimable(home, Some(task.home_worker), waker);
             view.home_queued = u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX);
             view.home_oldest = self.groups[home].age(now);
             view.llc_util = self.loads.utilisation(llc);
@@ -110,17 +110,15 @@ impl Shared {
     fn idler_of_two(&self, rng: &mut Rng) -> Option<LlcId> {
         let caches = &self.sleepers.idle.caches;
         let llcs = self.policy.plan.llcs.len();
-        let mut from_a_random_one = || {
+        let mut from_a_random_one = |but: Option<usize>| {
             let start = rng.below(u32::try_from(llcs).unwrap_or(u32::MAX)) as usize;
-            (start..llcs).chain(0..start).find(|llc| caches.any_behind(*llc))
+            (start..llcs)
+                .chain(0..start)
+                .find(|llc| Some(*llc) != but && caches.any_behind(*llc))
         };
-        let (first, second) = (from_a_random_one()?, from_a_random_one()?);
-        let idler = if first != second && caches.of(second) > caches.of(first) {
-            second
-        } else {
-            first
-        };
-        u16::try_from(idler).ok().map(LlcId)
+        let first = from_a_random_one(None)?;
+        let second = from_a_random_one(Some(first)).filter(|second| caches.of(*second) > caches.of(first));
+        u16::try_from(second.unwrap_or(first)).ok().map(LlcId)
     }
 
     /// For a thief behind `own` that looks at the queues behind `llc`, having found nothing for so long.

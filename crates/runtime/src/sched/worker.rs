@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, ProbeRate, Profit, Rng, SetId, Wakees, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, SetId, Wakees, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -41,6 +41,7 @@ pub(crate) struct Worker {
     slot_polls_max: u32,
     budget: u8,
     pub(super) profit: Profit,
+    pub(super) reserve: Reserve,
     run_delay: RunDelay,
     /// Whether policy 3 is on.
     pub(super) aggregates: bool,
@@ -71,6 +72,7 @@ impl Worker {
             slot_polls_max: config.slot_polls_max,
             budget: config.budget,
             profit: Profit::default(),
+            reserve: shared.policy.new_reserve(),
             run_delay: RunDelay::new(fallback, now),
             aggregates: shared.policy.aggregates(),
             coupled: Coupled::default(),

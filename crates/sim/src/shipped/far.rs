@@ -116,7 +116,7 @@ impl Shipped {
         t.0 += queue.line.write(world.when(*t), by, &world.space, &world.cost).0;
         queue.tasks.extend(tasks);
         let queued = queue.len();
-        self.announce_to_anyone(world, queued, to, Some(by), t);
+        self.announce_to_anyone(world, queued, llc, to, Some(by), t);
     }
 
     /// The load of `own` and of the least busy of the other caches; of those on other nodes only if none on our own will do.

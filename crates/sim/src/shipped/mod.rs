@@ -19,6 +19,7 @@ mod far;
 mod group;
 mod load;
 mod place;
+mod reserve;
 mod search;
 mod sets;
 mod sleep;
@@ -29,7 +30,7 @@ mod watch;
 use std::collections::VecDeque;
 
 use quadrille_policy::{
-    BusyCounter, Gates, LazyCounter, LazyRule, Nanos, Pace, Policy, ProbeRate, Profit, Rng, WorkerId,
+    BusyCounter, Gates, LazyCounter, LazyRule, Nanos, Pace, Policy, ProbeRate, Profit, Reserve, Rng, WorkerId,
 };
 
 use self::coupling::Coupled;
@@ -39,6 +40,7 @@ use self::load::CacheLoad;
 use self::sets::Sets;
 use self::sleep::Sleepers;
 use self::watch::Rounds;
+use crate::kin;
 use crate::line::Line;
 use crate::scheduler::{Next, Scheduler, Why};
 use crate::workload::TaskId;
@@ -82,6 +84,9 @@ struct Worker {
     rng: Rng,
     rounds: Rounds,
     profit: Profit,
+    reserve: Reserve,
+    /// Until when other tasks' wakers leave it alone while it is idle; zero: they don't.
+    reserved_until: Nanos,
     probes: ProbeRate,
     /// Until when its deque is left to it, because stealing from it does not pay.
     spared_until: Nanos,
@@ -145,6 +150,8 @@ impl Shipped {
             rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             rounds: Rounds::new(id, plan),
             profit: Profit::default(),
+            reserve: policy.new_reserve(),
+            reserved_until: Nanos(0),
             probes: ProbeRate::default(),
             spared_until: Nanos(0),
             injector_first: false,
@@ -237,6 +244,10 @@ impl Shipped {
         }
         if world.policy.groups_on() {
             world.policy.ran(&mut state.policy, worker);
+        }
+        let me = &mut self.workers[worker.index()];
+        if me.reserve.is_on() {
+            me.reserve.runs(kin::name(task), clock);
         }
         if self.aggregates {
             self.enter_set(world, worker, task, &mut t);

@@ -47,8 +47,8 @@ impl Shipped {
         yielded: bool,
         t: &mut Nanos,
     ) -> Placement {
-        let state = &world.tasks[task.index()].policy;
-        let mut view = self.wake_view(world, by, state, yielded, *t);
+        let state = world.tasks[task.index()].policy;
+        let mut view = self.wake_view(world, by, &state, yielded, *t);
         if self.aggregates && !yielded {
             view.coupling = self.coupling_view(world, task, by, t);
         }
@@ -196,15 +196,16 @@ impl Shipped {
         }
         self.injectors[index].push(world, task, by, t);
         let queued = self.injectors[index].len();
-        self.announce_to_anyone(world, queued, llc, by, t);
+        self.announce_to_anyone(world, queued, llc, llc, by, t);
     }
 
-    /// Something was put into a queue that anyone may drain and that has so many tasks now: wakes somebody, near `llc` first,
-    /// if that is owed or pays.
+    /// Something was put into a queue of the cache `owner` that anyone may drain and that has so many tasks now: wakes
+    /// somebody, near `llc` first, if that is owed or pays.
     pub(super) fn announce_to_anyone(
         &mut self,
         world: &mut World,
         queued: usize,
+        owner: LlcId,
         llc: LlcId,
         by: Option<WorkerId>,
         t: &mut Nanos,
@@ -212,14 +213,14 @@ impl Shipped {
         if let Some(by) = by {
             t.0 += self.sleepers.read_shared(world, by).0;
         }
-        let (awake, idle) = self.awake_in_llc(world, llc);
+        let (awake, _) = self.awake_in_llc(world, owner);
         let view = UnparkView {
-            idle: idle.max(1),
+            idle: 1,
             searching: 0,
             sentinel: self.sleepers.has_sentinel(),
             running: awake,
             queued: len(queued),
-            average_run: self.average_run_of(&world.policy.plan.llcs[llc.index()].workers),
+            average_run: self.average_run_of(&world.policy.plan.llcs[owner.index()].workers),
             wake_cost: self.wake_cost,
         };
         let asked = self.sleepers.count() > 0 && self.sleepers.searching_for(world, llc, by, t) == 0;
@@ -360,7 +361,12 @@ impl Shipped {
             return probed;
         }
         let from = self.index_in_llc(world, worker) + 1;
-        self.claim_in_llc(world, llc, from, by, t)
+        let unkept = if world.policy.reserves() {
+            self.claim_unkept(world, llc, from, by, t)
+        } else {
+            None
+        };
+        unkept.or_else(|| self.claim_in_llc(world, llc, from, by, t))
     }
 
     /// The first of two workers of `llc`, chosen at random, that is idle.
@@ -372,7 +378,7 @@ impl Shipped {
         let met = chosen
             .into_iter()
             .map(|worker| self.sleepers.seat(worker))
-            .find(|seat| self.sleepers.members(seat.group) & (1 << seat.member) != 0);
+            .find(|seat| self.claimable(world, seat.group, None, Some(by), *t).has(seat.member));
         for seat in chosen.map(|worker| self.sleepers.seat(worker)) {
             t.0 += self.sleepers.read_group(world, seat.group, by).0;
         }

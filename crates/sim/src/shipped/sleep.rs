@@ -332,6 +332,7 @@ impl Shipped {
     pub(super) fn sleep(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Next {
         let mut t = now;
         self.note_parks(world, worker, now);
+        self.be_reserved(world, worker, now);
         self.sleepers.recent = Some(worker);
         let last = self.sleepers.stop_search(world, worker, &mut t);
         self.sleepers.announce(world, worker, &mut t);

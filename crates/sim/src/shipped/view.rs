@@ -1,7 +1,7 @@
 //! What the policy is told: the simulated machine as it is now, in the fields that the runtime fills.
 
 use quadrille_policy::{
-    CouplingView, GroupMask, LlcId, Nanos, NodeId, Policy, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
+    CouplingView, LlcId, Nanos, NodeId, Policy, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
 };
 
 use super::Shipped;
@@ -13,7 +13,7 @@ impl Shipped {
     /// For a woken task with these policy fields.
     pub(super) fn wake_view(
         &self,
-        world: &World,
+        world: &mut World,
         waker: Option<WorkerId>,
         task: &TaskPolicy,
         yielded: bool,
@@ -31,7 +31,7 @@ impl Shipped {
             waker_run: waker.map_or(Nanos(0), |waker| self.workers[waker.index()].pace.average_run()),
             home_run: home_worker.map_or(Nanos(0), |worker| worker.pace.average_run()),
             wake_cost: self.wake_cost,
-            home_idle: GroupMask(self.sleepers.members(home)),
+            home_idle: self.claimable(world, home, Some(task.home_worker), waker, t),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
             home_oldest: self.groups[home].age(now),
             llc_util: self.utilisation(llc),
@@ -96,17 +96,15 @@ impl Shipped {
     fn idler_of_two(&mut self) -> Option<LlcId> {
         let llcs = self.loads.len();
         let idle_in = |llc| self.sleepers.idle_in_llc(llc);
-        let mut from_a_random_one = || {
+        let mut from_a_random_one = |but: Option<usize>| {
             let start = self.rng.below(len(llcs)) as usize;
-            (start..llcs).chain(0..start).find(|llc| idle_in(*llc) > 0)
+            (start..llcs)
+                .chain(0..start)
+                .find(|llc| Some(*llc) != but && idle_in(*llc) > 0)
         };
-        let (first, second) = (from_a_random_one()?, from_a_random_one()?);
-        let idler = if idle_in(second) > idle_in(first) {
-            second
-        } else {
-            first
-        };
-        u16::try_from(idler).ok().map(LlcId)
+        let first = from_a_random_one(None)?;
+        let second = from_a_random_one(Some(first)).filter(|second| idle_in(*second) > idle_in(first));
+        u16::try_from(second.unwrap_or(first)).ok().map(LlcId)
     }
 
     /// For a thief behind `own` that looks at the queues behind `llc`, having found nothing for so long.

@@ -144,6 +144,27 @@ impl Idle {
         self.claim_by(|summary| &summary.idle, llc, groups, from, avoid, &mut left)
     }
 
+    /// The groups of `llc` that have an idle member, by the summary, from the group `from` on.
+    pub(crate) fn idle_groups<'a>(
+        &'a self,
+        llc: usize,
+        groups: &'a [usize],
+        from: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let start = from % groups.len().max(1);
+        let rotated = (start..groups.len()).chain(0..start);
+        rotated
+            .filter(move |index| self.summary_has(llc, *index))
+            .map(|index| groups[index])
+    }
+
+    fn summary_has(&self, llc: usize, index: usize) -> bool {
+        let summary = &self.llcs[llc][index / 64];
+        lines::touch(summary);
+        // Ordering: Relaxed; a hint.
+        summary.idle.load(Ordering::Relaxed) & 1 << (index % 64) != 0
+    }
+
     fn claim_by(
         &self,
         bits_of: impl Fn(&Summary) -> &AtomicU64,

@@ -163,7 +163,7 @@ impl Machine {
     /// Pushes an item for anyone, as the scheduler does; the policy would rather wake nobody.
     fn push_to_anyone(&self, index: usize) {
         let item = self.arena.item(index);
-        if publish::to_anyone(|| self.injector.push(item), &self.sleepers, (0, &[]), |_, _| false) {
+        if publish::to_anyone(|| self.injector.push(item), &self.sleepers, 0, (0, &[]), |_| false) {
             self.wake(
                 self.sleepers
                     .idle

@@ -144,7 +144,7 @@ fn o_last_searcher_names_a_successor() {
         let pusher = machine.clone();
         let thread = spawn(move || {
             let item = pusher.arena.item(0);
-            publish::to_anyone(|| pusher.injector.push(item), &pusher.sleepers, (0, &[]), |_, _| true)
+            publish::to_anyone(|| pusher.injector.push(item), &pusher.sleepers, 0, (0, &[]), |_| true)
         });
         assert!(machine.sleepers.stop_search(0));
         let found = machine.sleepers.is_unwatched() && !machine.injector.is_empty();

@@ -157,7 +157,7 @@ fn work_behind(machine: &Machine, worker: usize) {
 fn push_near_the_first(machine: &Machine) {
     let item = machine.arena.item(0);
     let near = (0, &[LlcId(1)][..]);
-    if publish::to_anyone(|| machine.injector.push(item), &machine.sleepers, near, |_, _| false) {
+    if publish::to_anyone(|| machine.injector.push(item), &machine.sleepers, 0, near, |_| false) {
         let idle = &machine.sleepers.idle;
         let claim = |llc| {
             let looks = idle.caches.any_behind(llc);
