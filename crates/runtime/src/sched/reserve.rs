@@ -102,3 +102,120 @@ impl Shared {
         })
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::{Nanos, SetId};
+
+    use super::super::schedule;
+    use super::super::still::Still;
+    use super::*;
+    use crate::task::Runnable;
+    use crate::task::meta::LastWorker;
+
+    /// Two groups of 4 a cache at least: of 16, 64 and 256 workers.
+    const MACHINES: [&str; 3] = [
+        "llc:2 l2:2 core:4",
+        "node:2 llc:2 l2:4 core:4",
+        "node:4 llc:4 l2:4 core:4",
+    ];
+
+    const ON: &str = "filter-reserve=50us,short-runs=0,cap=off,filter-light-load=1024";
+    const OFF: &str = "short-runs=0,cap=off,filter-light-load=1024";
+
+    /// A task whose home worker is `home`, ready.
+    fn at_home(still: &Still, home: u16) -> Runnable {
+        let runnable = still.task(home, SetId::NONE);
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let cell = unsafe { runnable.meta().policy() };
+        let mut task = cell.get();
+        still.shared.policy.ran(&mut task, WorkerId(home));
+        cell.set(task);
+        // SAFETY: as above.
+        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(home)));
+        runnable
+    }
+
+    /// Which of the `idle` workers is claimed for a task of worker `home` that the last worker wakes, while `kept` are kept;
+    /// and how often its waker passed one by.
+    fn claimed(machine: &str, config: &str, home: u16, idle: &[u16], kept: &[u16]) -> (Vec<u16>, u64) {
+        let mut still = Still::new(machine, config);
+        let shared = still.shared.clone();
+        let far = u16::try_from(shared.worker_count()).unwrap() - 1;
+        // The sentinel is claimed last: a bystander of another cache.
+        still.announce(far - 1);
+        idle.iter().for_each(|worker| still.announce(*worker));
+        for worker in kept {
+            // Ordering: Relaxed; one thread.
+            shared.workers[usize::from(*worker)]
+                .reserved_until
+                .store(u64::MAX, Ordering::Relaxed);
+        }
+        let task = at_home(&still, home);
+        let waker = still.worker(far);
+        let entered = waker.context.enter();
+        schedule(task, false);
+        drop(entered);
+        let gone = idle.iter().copied().filter(|worker| !still.is_idle(*worker));
+        let passed = shared.workers[usize::from(far)].counters.snapshot().reserved_passed;
+        (gone.collect(), passed)
+    }
+
+    #[test]
+    fn a_kept_worker_is_passed_by_for_another_one() {
+        for machine in MACHINES {
+            // Home, worker 0, is busy; its mate 1 is idle and kept, and so is worker 5 of the next group, but not 6.
+            assert_eq!(claimed(machine, ON, 0, &[1, 5, 6], &[1, 5]).0, [6], "{machine}");
+            assert_eq!(claimed(machine, OFF, 0, &[1, 5, 6], &[1, 5]), (vec![1], 0), "{machine}");
+            assert_eq!(claimed(machine, ON, 0, &[1, 5, 6], &[]), (vec![1], 0), "{machine}");
+            assert!(claimed(machine, ON, 0, &[1, 5, 6], &[1, 5]).1 > 0, "{machine}");
+        }
+    }
+
+    #[test]
+    fn its_own_task_gets_it() {
+        for machine in MACHINES {
+            assert_eq!(claimed(machine, ON, 1, &[1, 5, 6], &[1, 5]), (vec![1], 0), "{machine}");
+        }
+    }
+
+    #[test]
+    fn a_kept_worker_is_better_than_none() {
+        for machine in MACHINES {
+            assert_eq!(claimed(machine, ON, 0, &[5], &[5]).0, [5], "{machine}");
+            assert_eq!(claimed(machine, ON, 0, &[1], &[1]).0, [1], "{machine}");
+        }
+    }
+
+    #[test]
+    fn a_reservation_that_has_ended_is_none() {
+        let still = Still::new(MACHINES[0], ON);
+        still.announce(1);
+        let until = |ns| {
+            // Ordering: Relaxed; one thread.
+            still.shared.workers[1].reserved_until.store(ns, Ordering::Relaxed);
+            still.shared.claimable(0, Some(WorkerId(0)), None)
+        };
+        assert_eq!(until(0), GroupMask::only(1));
+        assert_eq!(until(clock::nanos()), GroupMask::only(1));
+        assert_eq!(until(u64::MAX), GroupMask(0));
+    }
+
+    #[test]
+    fn a_worker_that_parks_says_for_how_long_it_is_kept() {
+        for (config, kept) in [(ON, 1), (OFF, 0)] {
+            let mut still = Still::new(MACHINES[0], config);
+            let mut worker = still.worker(0);
+            let now = worker.context.now.get();
+            for task in [3, 3] {
+                worker.reserve.runs(task, worker.context.now.get());
+                worker.be_reserved();
+                worker.context.now.set(Nanos(now.0 + 20_000));
+            }
+            let me = &still.shared.workers[0];
+            assert_eq!(me.counters.snapshot().reserved, kept, "{config}");
+            let until = me.reserved_until.load(Ordering::Relaxed);
+            assert_eq!(until, kept * (now.0 + 40_000), "{config}");
+        }
+    }
+}
