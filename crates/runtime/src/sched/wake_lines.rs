@@ -18,6 +18,9 @@ use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
 use crate::thread::roll::Places;
 
+/// Whether a worker is idle.
+type IsIdle = fn(&Plan, WorkerId) -> bool;
+
 /// Who is what when the task of worker 0 is woken.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -28,7 +31,7 @@ struct Case {
     /// Average run of worker 0's tasks, ns; zero: unknown.
     run: u64,
     /// Which workers are idle.
-    idle: fn(&Plan, WorkerId) -> bool,
+    idle: IsIdle,
 }
 
 fn nobody(_plan: &Plan, _worker: WorkerId) -> bool {
@@ -152,7 +155,7 @@ fn lines_by(still: &mut Still, number: u16, act: impl FnOnce(&Context)) -> usize
 }
 
 /// Which workers are idle while something is pushed into the injector of the first cache.
-const IDLE: [(&str, fn(&Plan, WorkerId) -> bool); 4] = [
+const IDLE: [(&str, IsIdle); 4] = [
     ("nobody", nobody),
     ("all but a few", |_, worker| worker.index() > 1),
     ("all of other caches", |plan, worker| {
@@ -162,7 +165,7 @@ const IDLE: [(&str, fn(&Plan, WorkerId) -> bool); 4] = [
 ];
 
 /// A scheduler of which these are idle.
-fn still(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> Still {
+fn still(machine: &str, config: &str, idle: IsIdle) -> Still {
     let still = Still::new(machine, config);
     let workers = u16::try_from(still.shared.worker_count()).unwrap();
     (0..workers)
@@ -172,20 +175,20 @@ fn still(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> Stil
 }
 
 /// Shared lines touched by a push into the injector of the first cache: a wake-up from outside, without groups.
-fn lines_of_injector(machine: &str, idle: fn(&Plan, WorkerId) -> bool) -> usize {
+fn lines_of_injector(machine: &str, idle: IsIdle) -> usize {
     let still = still(machine, "groups=off", idle);
     lines::count(|| schedule(ready(&still.shared), false))
 }
 
 /// Shared lines touched by a spawn from outside.
-fn lines_of_root(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> usize {
+fn lines_of_root(machine: &str, config: &str, idle: IsIdle) -> usize {
     let still = still(machine, config, idle);
     let task = still.task(0, SetId::NONE);
     lines::count(|| still.shared.spawn_foreign(task, None))
 }
 
 /// Shared lines touched by a spawn of worker 0.
-fn lines_of_spawn(machine: &str, config: &str, idle: fn(&Plan, WorkerId) -> bool) -> usize {
+fn lines_of_spawn(machine: &str, config: &str, idle: IsIdle) -> usize {
     let mut still = still(machine, config, idle);
     let task = still.task(0, SetId::NONE);
     lines_by(&mut still, 0, |context| context.spawn(task, None))
