@@ -286,7 +286,7 @@ fn counts_are_published_lazily() {
                     .build()
                     .unwrap();
                 drop(runtime.spawn(std::future::pending::<()>()));
-                yield_often(&runtime);
+                spawn_often(&runtime);
                 eventually("all have parked, and said what they did", || {
                     let metrics = runtime.metrics();
                     let rest = metrics.llcs.iter().all(|llc| llc.running == 0) && metrics.live_tasks == 1;
@@ -295,7 +295,8 @@ fn counts_are_published_lazily() {
                 let metrics = runtime.metrics();
                 assert!(metrics.llcs.iter().any(|llc| llc.busy_ns > 0));
                 let total = metrics.total();
-                // Three counts, each at most once when a worker parks, which it does after a search that failed.
+                // Tasks and busy time when a worker parks, which it does after a search that failed, and that it is busy when it
+                // goes back to work.
                 let parks = 3 * (total.searches_failed + 2 * machine.workers as u64);
                 assert_eq!(total.publications <= parks, lazy, "{total:?}");
             });
@@ -303,14 +304,15 @@ fn counts_are_published_lazily() {
     }
 }
 
-/// Few tasks that give way very often: each look up from them is a change.
-fn yield_often(runtime: &Runtime) {
+/// Few tasks that make very many: each that is made or ends is a change.
+fn spawn_often(runtime: &Runtime) {
     runtime
         .block_on(runtime.spawn(async {
             let tasks: Vec<_> = (0..4)
                 .map(|_| {
                     spawn(async {
-                        for _ in 0..100_000 {
+                        for _ in 0..25_000 {
+                            drop(spawn(async {}));
                             quadrille::task::yield_now().await;
                         }
                     })
