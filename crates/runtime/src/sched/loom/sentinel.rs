@@ -206,7 +206,7 @@ fn k_who_was_hidden_from_a_pusher_is_watched() {
         let _nothing_is_left = machine.sleepers.is_unwatched();
         let item = machine.arena.item(0);
         let push = || machine.injector.push(item);
-        let wakes = publish::to_anyone(push, &machine.sleepers, (0, &[]), |_, _| true);
+        let wakes = publish::to_anyone(push, &machine.sleepers, 0, (0, &[]), |_| true);
         wakes || machine.sleepers.idle.caches.any() && !machine.sleepers.has_sentinel()
     });
 }
