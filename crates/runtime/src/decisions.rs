@@ -3,7 +3,10 @@
 //! Only with the feature `decision-log`, which is for tests: every decision then takes a lock. Without it, asking through
 //! this module is asking.
 
-use quadrille_policy::{Placement, Policy, Reason, Rng, SpawnView, TaskPolicy, UnparkView, WakeView};
+use quadrille_policy::{
+    ExportView, Nanos, Placement, Policy, ProbeRate, Reason, RemoteStealView, Rng, Search, SpawnView, TaskPolicy,
+    UnparkView, WakeView,
+};
 
 /// One decision: what was known, and the answer. A policy's answer depends on nothing else.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,31 @@ pub enum Decision {
     Unpark {
         /// What was known.
         view: UnparkView,
+        /// The answer.
+        answer: bool,
+    },
+    /// [`Policy::search`].
+    Search {
+        /// What the waker's probes have met before the answer.
+        rate: ProbeRate,
+        /// Utilisation of the cache (1/1024).
+        util: u16,
+        /// The time.
+        now: Nanos,
+        /// The answer, and the rate after it.
+        answer: (Search, ProbeRate),
+    },
+    /// [`Policy::steal_remote`].
+    Steal {
+        /// What was known.
+        view: RemoteStealView,
+        /// The answer.
+        answer: u32,
+    },
+    /// [`Policy::exports`].
+    Export {
+        /// What was known.
+        view: ExportView,
         /// The answer.
         answer: bool,
     },
@@ -78,6 +106,36 @@ pub(crate) fn place_spawn(policy: &Policy, view: &SpawnView, task: &mut TaskPoli
 pub(crate) fn unpark(policy: &Policy, view: &UnparkView) -> bool {
     let answer = policy.unpark(view);
     log::note(|| Decision::Unpark { view: *view, answer });
+    answer
+}
+
+/// Asks how an idle worker is looked for.
+#[inline]
+pub(crate) fn search(policy: &Policy, rate: &mut ProbeRate, util: u16, now: Nanos) -> Search {
+    let before = *rate;
+    let how = policy.search(rate, util, now);
+    log::note(|| Decision::Search {
+        rate: before,
+        util,
+        now,
+        answer: (how, *rate),
+    });
+    how
+}
+
+/// Asks how many tasks may be taken from far away.
+#[inline]
+pub(crate) fn steal_remote(policy: &Policy, view: &RemoteStealView) -> u32 {
+    let answer = policy.steal_remote(view);
+    log::note(|| Decision::Steal { view: *view, answer });
+    answer
+}
+
+/// Asks whether a task is put up for other caches.
+#[inline]
+pub(crate) fn exports(policy: &Policy, view: &ExportView) -> bool {
+    let answer = policy.exports(view);
+    log::note(|| Decision::Export { view: *view, answer });
     answer
 }
 

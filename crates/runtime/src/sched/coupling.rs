@@ -11,6 +11,7 @@ use super::Shared;
 use super::context::Context;
 use super::sets::{Epoch, Known, Slot};
 use super::worker::Worker;
+use crate::decisions;
 use crate::stress::EXPORT_BATCH;
 use crate::task::Runnable;
 
@@ -108,7 +109,7 @@ impl Worker {
             };
             // Once is enough (W5): the next time it would go behind newer ones again.
             let stayed = last.get().was_exported();
-            if stayed || !shared.policy.exports(&view) || shared.policy.gives_back(&task, thief) {
+            if stayed || !decisions::exports(&shared.policy, &view) || shared.policy.gives_back(&task, thief) {
                 stays = Some(runnable);
                 break;
             }
@@ -196,7 +197,7 @@ impl Shared {
     /// Whether policy 6 lets a thief behind `thief` that has waited for long take from behind `own`.
     fn may_take_from(&self, thief: LlcId, own: LlcId, now: Nanos) -> bool {
         let view = || self.steal_view(thief, own, Nanos(u64::MAX), 0, now);
-        !self.policy.limits_steals(thief, own) || self.policy.steal_remote(&view()) > 0
+        !self.policy.limits_steals(thief, own) || decisions::steal_remote(&self.policy, &view()) > 0
     }
 
     /// Ends the epoch of a set, if it is due: what it prefers, and how many of its tasks come there.

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::publish;
 use super::search::Scope;
 use super::worker::Worker;
+use crate::decisions;
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -63,7 +64,7 @@ impl Sight {
         }
         let dry_for = now.since(self.dry_since);
         let view = shared.steal_view(own, llc, dry_for, self.skips, now);
-        Some(shared.policy.steal_remote(&view) as usize)
+        Some(decisions::steal_remote(&shared.policy, &view) as usize)
     }
 }
 

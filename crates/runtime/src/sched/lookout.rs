@@ -7,6 +7,7 @@ use quadrille_policy::{LlcId, Search};
 use super::Shared;
 use super::context::Context;
 use super::idle::Seat;
+use crate::decisions;
 
 /// Groups that a wake-up looks at when it searches a cache: the one that the summary names, and two more if claims fail.
 const LOOKS_MAX: usize = 3;
@@ -19,7 +20,7 @@ impl Shared {
         };
         let mut rate = context.probe_rate.get();
         let util = self.loads.utilisation(llc.index().min(self.llc_groups.len() - 1));
-        let how = self.policy.search(&mut rate, util, context.now.get());
+        let how = decisions::search(&self.policy, &mut rate, util, context.now.get());
         let probed = if how == Search::Mask {
             None
         } else {

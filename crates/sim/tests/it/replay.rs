@@ -72,11 +72,29 @@ fn check_decision(policy: &Policy, decision: &Decision) -> &'static str {
             assert_eq!(policy.unpark(&view), answer, "{decision:?}");
             "unpark"
         }
+        Decision::Search {
+            mut rate,
+            util,
+            now,
+            answer,
+        } => {
+            let how = policy.search(&mut rate, util, now);
+            assert_eq!((how, rate), answer, "{decision:?}");
+            "search"
+        }
+        Decision::Steal { view, answer } => {
+            assert_eq!(policy.steal_remote(&view), answer, "{decision:?}");
+            "steal"
+        }
+        Decision::Export { view, answer } => {
+            assert_eq!(policy.exports(&view), answer, "{decision:?}");
+            "export"
+        }
         _ => panic!("a kind of decision that is not replayed: {decision:?}"),
     }
 }
 
-fn check(machine: &str, config: &str) {
+fn check(machine: &str, config: &str, kinds: &[&str]) {
     let machine: Machine = machine.parse().unwrap();
     let config: Config = config.parse().unwrap();
     let workload = Hackbench::default();
@@ -89,7 +107,7 @@ fn check(machine: &str, config: &str) {
         1,
     )
     .unwrap();
-    let mut missing = vec!["wake", "spawn", "unpark"];
+    let mut missing = kinds.to_vec();
     for _ in 0..RUNS_MAX {
         for decision in decided(&machine, &config) {
             let kind = check_decision(simulation.policy(), &decision);
@@ -105,11 +123,17 @@ fn check(machine: &str, config: &str) {
 /// One test, because the log is the process's.
 #[test]
 fn the_runtimes_decisions_are_the_simulators() {
+    let kinds = ["wake", "spawn", "unpark"];
     for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4", "node:2 llc:1 l2:4 pu:2"] {
-        check(machine, "default");
-        check(machine, "group=2,cap=fixed:1:2ms,filter-margin=400");
+        check(machine, "default", &kinds);
+        check(machine, "group=2,cap=fixed:1:2ms,filter-margin=400", &kinds);
     }
-    check("node:2 llc:2 l2:4", "adversary=random");
+    check("node:2 llc:2 l2:4", "adversary=random", &kinds);
+    // Tasks that go home, and workers that soon look far away.
+    let far = "group=2,short-runs=0,cap=off,gates=off,filter-light-load=1024,sets-steal-after=0ns,numa-steal-after=0ns";
+    for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4"] {
+        check(machine, far, &["wake", "spawn", "unpark", "search", "steal"]);
+    }
 }
 
 #[test]
