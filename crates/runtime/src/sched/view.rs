@@ -106,18 +106,17 @@ impl Shared {
         (awake, workers.saturating_sub(awake))
     }
 
-    /// Of two caches with idle workers, from two random ones on, the one that has more.
+    /// Of two random caches with idle workers the one that has more.
     fn idler_of_two(&self, rng: &mut Rng) -> Option<LlcId> {
         let caches = &self.sleepers.idle.caches;
         let llcs = self.policy.plan.llcs.len();
-        let mut from_a_random_one = |but: Option<usize>| {
-            let start = rng.below(u32::try_from(llcs).unwrap_or(u32::MAX)) as usize;
-            (start..llcs)
-                .chain(0..start)
-                .find(|llc| Some(*llc) != but && caches.any_behind(*llc))
+        let mut any_but = |but: Option<usize>| {
+            let idle = || (0..llcs).filter(|llc| Some(*llc) != but && caches.any_behind(*llc));
+            let count = u32::try_from(idle().count()).unwrap_or(u32::MAX);
+            idle().nth(rng.below(count) as usize)
         };
-        let first = from_a_random_one(None)?;
-        let second = from_a_random_one(Some(first)).filter(|second| caches.of(*second) > caches.of(first));
+        let first = any_but(None)?;
+        let second = any_but(Some(first)).filter(|second| caches.of(*second) > caches.of(first));
         u16::try_from(second.unwrap_or(first)).ok().map(LlcId)
     }
 
@@ -196,4 +195,98 @@ fn longest_run<'a>(workers: impl Iterator<Item = &'a CachePadded<WorkerShared>>)
         .inspect(|worker| lines::touch(&worker.average_run))
         .map(|worker| worker.average_run.load(Ordering::Relaxed));
     Nanos(runs.max().unwrap_or(0))
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::SetId;
+
+    use super::super::still::Still;
+    use super::*;
+
+    /// Of 16, 64 and 256 workers.
+    const NODES: [&str; 3] = ["node:2 llc:1 core:8", "node:2 llc:4 core:8", "node:4 llc:8 core:8"];
+
+    /// A machine of which all workers of these nodes are idle.
+    fn idle_on(machine: &str, config: &str, nodes: impl Fn(usize) -> bool) -> Still {
+        let still = Still::new(machine, config);
+        for (worker, plan) in (0_u16..).zip(&still.shared.policy.plan.workers) {
+            if nodes(plan.node.index()) {
+                still.announce(worker);
+            }
+        }
+        still
+    }
+
+    /// How many of 8 tasks that a worker of the first node spawns leave it: they go to an injector.
+    fn leave(machine: &str, config: &str, nodes: impl Fn(usize) -> bool) -> u64 {
+        let mut still = idle_on(machine, config, nodes);
+        let shared = still.shared.clone();
+        let worker = still.worker(0);
+        let entered = worker.context.enter();
+        for _ in 0..8 {
+            worker.context.spawn(still.task(0, SetId::NONE), None);
+        }
+        drop(entered);
+        while let Some(task) = worker.context.local.pop() {
+            drop(task);
+        }
+        shared.workers[0].counters.snapshot().wakes_injector
+    }
+
+    #[test]
+    fn spawns_leave_a_node_that_is_full() {
+        for machine in NODES {
+            assert!(leave(machine, "numa=on", |node| node > 0) > 0, "{machine}");
+            assert_eq!(leave(machine, "numa=off", |node| node > 0), 0, "{machine}, the control");
+            assert_eq!(leave(machine, "numa=on", |_| false), 0, "{machine}, nobody is idle");
+        }
+    }
+
+    #[test]
+    fn few_stay_where_they_are_spawned() {
+        for machine in NODES {
+            let mut still = idle_on(machine, "numa=on", |node| node > 0);
+            // Its node has one more worker awake than this one, or none.
+            let plan = still.shared.policy.plan.clone();
+            for worker in plan.nodes[0].workers.iter().filter(|worker| worker.index() > 0) {
+                still.announce(worker.0);
+            }
+            let worker = still.worker(0);
+            let entered = worker.context.enter();
+            worker.context.spawn(still.task(0, SetId::NONE), None);
+            drop(entered);
+            assert!(worker.context.local.pop().is_some(), "{machine}");
+        }
+    }
+
+    #[test]
+    fn spawns_from_outside_go_where_somebody_is_idle() {
+        for machine in NODES {
+            let still = idle_on(machine, "numa=on", |node| node == 1);
+            let plan = &still.shared.policy.plan;
+            let mut seen = vec![0; plan.llcs.len()];
+            let mut rng = Rng::new(7);
+            for _ in 0..200 {
+                let task = still.shared.new_policy(None, SetId::NONE);
+                let llc = still.shared.root_view(&task, || 0, &mut rng).idle_llc;
+                seen[llc.unwrap().index()] += 1;
+            }
+            for (llc, seen) in plan.llcs.iter().zip(&seen) {
+                assert_eq!(*seen > 0, llc.node == NodeId(1), "{machine}: {seen:?}");
+            }
+            let still = idle_on(machine, "numa=on", |_| false);
+            let task = still.shared.new_policy(None, SetId::NONE);
+            assert_eq!(still.shared.root_view(&task, || 0, &mut Rng::new(1)).idle_llc, None);
+        }
+    }
+
+    #[test]
+    fn of_two_caches_the_idler_one_is_taken() {
+        let still = Still::new("node:2 llc:1 core:8", "numa=on");
+        [0, 8, 9].into_iter().for_each(|worker| still.announce(worker));
+        for seed in 1..50 {
+            assert_eq!(still.shared.idler_of_two(&mut Rng::new(seed)), Some(LlcId(1)));
+        }
+    }
 }

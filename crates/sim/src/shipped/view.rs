@@ -92,18 +92,16 @@ impl Shipped {
         (awake, len(plan.nodes[node.index()].workers.len()).saturating_sub(awake))
     }
 
-    /// Of two caches with idle workers, from two random ones on, the one that has more.
+    /// Of two random caches with idle workers the one that has more.
     fn idler_of_two(&mut self) -> Option<LlcId> {
         let llcs = self.loads.len();
         let idle_in = |llc| self.sleepers.idle_in_llc(llc);
-        let mut from_a_random_one = |but: Option<usize>| {
-            let start = self.rng.below(len(llcs)) as usize;
-            (start..llcs)
-                .chain(0..start)
-                .find(|llc| Some(*llc) != but && idle_in(*llc) > 0)
+        let mut any_but = |but: Option<usize>| {
+            let idle = || (0..llcs).filter(|llc| Some(*llc) != but && idle_in(*llc) > 0);
+            idle().nth(self.rng.below(len(idle().count())) as usize)
         };
-        let first = from_a_random_one(None)?;
-        let second = from_a_random_one(Some(first)).filter(|second| idle_in(*second) > idle_in(first));
+        let first = any_but(None)?;
+        let second = any_but(Some(first)).filter(|second| idle_in(*second) > idle_in(first));
         u16::try_from(second.unwrap_or(first)).ok().map(LlcId)
     }
 
