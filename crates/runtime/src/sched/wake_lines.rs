@@ -123,7 +123,10 @@ fn lines_of(machine: &str, case: &Case) -> usize {
     others
         .filter(|worker| (case.idle)(&shared.policy.plan, WorkerId(*worker)))
         .for_each(|worker| still.announce(worker));
-    lines_by(&mut still, waker, |_| schedule(ready(&shared), false))
+    lines_by(&mut still, waker, |context| {
+        context.average_run.set(Nanos(case.run));
+        schedule(ready(&shared), false);
+    })
 }
 
 /// Shared lines touched by what worker `number` does; it keeps nothing of it.
@@ -136,7 +139,7 @@ fn lines_by(still: &mut Still, number: u16, act: impl FnOnce(&Context)) -> usize
         now: Cell::new(Nanos::from_millis(5)),
         load: OwnLoad::default(),
         probe_rate: Cell::new(ProbeRate::default()),
-        average_run: Cell::new(Nanos(case.run)),
+        average_run: Cell::new(Nanos(0)),
         set: Cell::new(SetId::NONE),
         task: Cell::new(0),
         wakees: RefCell::default(),
