@@ -131,7 +131,7 @@ impl Shared {
         // It always pays: the pusher, who seems awake, may not come to it.
         let near = (llc, &*self.policy.plan.llcs[llc].others);
         let llc = LlcId(u16::try_from(llc).expect("LLCs fit u16"));
-        if publish::to_anyone(push, &self.sleepers, near, |_, _| true) {
+        if publish::to_anyone(push, &self.sleepers, llc.index(), near, |_| true) {
             self.wake_any(llc, by);
         } else {
             self.keep_watch(llc, by);
