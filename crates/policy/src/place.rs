@@ -119,6 +119,19 @@ impl Policy {
         (placement, Reason::Other)
     }
 
+    /// Whether [`Policy::place_wake`] leaves a task with the worker that wakes it, whatever else there is to see: one that gave way in its
+    /// deque, one that is at home in its slot, if that is empty. False means that it takes a view to tell.
+    ///
+    /// Most wake-ups are of these two kinds, and to make a view costs more than the rest of a wake-up.
+    #[inline]
+    #[must_use]
+    pub fn stays_with_waker(&self, waker: WorkerId, task: &TaskPolicy, yielded: bool, slot_empty: bool) -> bool {
+        if self.config.adversary != Adversary::None || task.home.index() >= self.plan.groups.len() {
+            return false;
+        }
+        yielded || slot_empty && waker == task.home_worker && !self.aggregates()
+    }
+
     /// As [`Policy::place_wake`], for a waker that is about to wait for the task: it says so, or the two have been seen to
     /// alternate. The task may then take the waker's place although its home is another group of the same cache.
     #[inline]

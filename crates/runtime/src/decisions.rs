@@ -5,7 +5,7 @@
 
 use quadrille_policy::{
     ExportView, Nanos, Placement, Policy, ProbeRate, Reason, RemoteStealView, Rng, Search, SpawnView, TaskPolicy,
-    UnparkView, WakeView,
+    UnparkView, WakeView, WorkerId,
 };
 
 /// One decision: what was known, and the answer. A policy's answer depends on nothing else.
@@ -85,6 +85,18 @@ pub(crate) fn place_wake(
         answer: (placement, *task, *rng),
     });
     (placement, reason)
+}
+
+/// Asks whether a task stays with its waker, so that nobody need be asked where it goes. With the log, everybody is asked.
+#[inline]
+pub(crate) fn stays_with_waker(
+    policy: &Policy,
+    waker: WorkerId,
+    task: &TaskPolicy,
+    yielded: bool,
+    slot_empty: bool,
+) -> bool {
+    !cfg!(feature = "decision-log") && policy.stays_with_waker(waker, task, yielded, slot_empty)
 }
 
 /// Asks where a new task goes.

@@ -43,8 +43,7 @@ impl Context {
     /// Queues a task that was woken by this worker's thread.
     #[inline]
     fn wake(&self, runnable: Runnable, yielded: bool) {
-        let policy = &self.shared.policy;
-        if policy.groups_on() {
+        if self.shared.policy.groups_on() && !self.stays(&runnable, yielded) {
             return self.wake_placed(runnable, yielded);
         }
         self.me().counters.wakes_self.add(1);
@@ -74,6 +73,19 @@ impl Context {
             self.shared
                 .keep_watch(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
         }
+    }
+
+    /// Whether the policies leave a task with us without a look at anybody else.
+    #[inline]
+    fn stays(&self, runnable: &Runnable, yielded: bool) -> bool {
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        let task = unsafe { runnable.meta().policy() }.get();
+        let slot_empty = yielded || self.me().slot.is_empty();
+        let stays = decisions::stays_with_waker(&self.shared.policy, self.id, &task, yielded, slot_empty);
+        if stays {
+            note_reason(runnable, Reason::Waker);
+        }
+        stays
     }
 
     fn wake_placed(&self, runnable: Runnable, yielded: bool) {

@@ -248,3 +248,40 @@ fn what_home_is_like_matters_only_where_it_is_asked_for() {
     }
     assert!(unasked > 10_000, "{unasked}");
 }
+
+/// What is said to stay without a view stays with every view, for the same reason, and leaves everything else as it is.
+#[test]
+fn what_stays_with_its_waker_does_so_whatever_there_is_to_see() {
+    for (machine, workers, config) in [
+        (NODES, 32, "default"),
+        (NODES, 32, "short-runs=0"),
+        (NODES, 32, "aggregation=off"),
+        (PAIR, 2, "groups=on"),
+        (NODES, 32, "adversary=random"),
+    ] {
+        let policy = policy(machine, config);
+        let mut rng = Rng::new(13);
+        let mut seen = [0, 0];
+        for _ in 0..20_000 {
+            let view = random_view(&mut rng, workers);
+            let before = task(&policy, u16::try_from(rng.below(workers)).unwrap());
+            let Some(waker) = view.waker else { continue };
+            if !policy.stays_with_waker(waker, &before, view.yielded, view.slot_empty) {
+                continue;
+            }
+            let (mut after, mut drawn_from) = (before, rng);
+            let answer = policy.place_wake_because(&view, &mut after, &mut drawn_from);
+            let expected = if view.yielded {
+                Placement::Deque
+            } else {
+                Placement::Slot
+            };
+            assert_eq!(answer, (expected, Reason::Waker), "{config} {view:?}");
+            assert_eq!((after, drawn_from), (before, rng));
+            seen[usize::from(view.yielded)] += 1;
+        }
+        let random = config.starts_with("adversary");
+        assert_eq!(seen[1] > 1000, !random, "{config}");
+        assert_eq!(seen[0] > 50, !random && !policy.aggregates(), "{config}");
+    }
+}
