@@ -172,7 +172,7 @@ impl Worker {
 impl Shared {
     /// For a thread that is about to start, on a machine of one cache: claims whoever went idle last, so that those that are spawned
     /// together meet there, unless it has noticeably more threads than another one that is idle.
-    pub(super) fn claim_to_start(&self, mut rng: Rng) -> Option<Seat> {
+    pub(super) fn claim_to_start(&self, rng: &mut Rng) -> Option<Seat> {
         let recent = self.sleepers.recent()?;
         let other = self.mate_of(recent, |bound| {
             rng.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize

@@ -1,9 +1,10 @@
 //! Ready -> placed -> published -> notified: steps 2 to 6 of a wake-up.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Reason, SetId, TaskPolicy, UnparkView, WorkerId,
+    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Reason, Rng, SetId, TaskPolicy, UnparkView, WorkerId,
 };
 
 use super::context::Context;
@@ -193,9 +194,10 @@ impl Shared {
             let id = runnable.meta().id.number();
             self.root_set(&mut task, id);
             // Consecutive roots have consecutive numbers: as good a count as any.
-            let mut rng = self.foreign_rng();
-            let view = self.root_view(&task, || turn.unwrap_or(task.set.number()), &mut rng);
-            placement = decisions::place_spawn(&self.policy, &view, &mut task, &mut rng);
+            placement = self.with_foreign_rng(|rng| {
+                let view = self.root_view(&task, || turn.unwrap_or(task.set.number()), rng);
+                decisions::place_spawn(&self.policy, &view, &mut task, rng)
+            });
             cell.set(task);
         }
         self.publish(runnable, placement, None);
@@ -242,7 +244,8 @@ impl Shared {
         if self.policy.aggregates() {
             view.coupling = self.set_view(&task);
         }
-        let (placement, reason) = decisions::place_wake(&self.policy, &view, &mut task, &mut self.foreign_rng());
+        let (placement, reason) =
+            self.with_foreign_rng(|rng| decisions::place_wake(&self.policy, &view, &mut task, rng));
         cell.set(task);
         note_reason(runnable, reason);
         self.note_pull(&view.coupling, placement, &task);
@@ -329,7 +332,7 @@ impl Shared {
         };
         let near = (llc.index(), &*self.policy.plan.llcs[llc.index()].others);
         if publish::to_anyone(push, &self.sleepers, owner.index(), near, pays) {
-            let starter = (starts && near.1.is_empty()).then(|| self.claim_to_start(self.foreign_rng()));
+            let starter = (starts && near.1.is_empty()).then(|| self.with_foreign_rng(|rng| self.claim_to_start(rng)));
             match starter.flatten() {
                 Some(seat) => self.wake_claimed(seat, by),
                 None => _ = self.wake_any(llc, by),
@@ -516,9 +519,17 @@ impl Shared {
         self.policy.plan.workers[worker.index()].group.index()
     }
 
-    /// A generator for foreign threads, seeded by the clock: their choices are not reproducible anyway.
-    fn foreign_rng(&self) -> quadrille_policy::Rng {
-        quadrille_policy::Rng::new(self.policy.config.seed ^ crate::sys::clock::nanos())
+    /// Calls `f` with the generator of the calling thread, which is no worker's: seeded by the clock, once, since its choices are not
+    /// reproducible anyway.
+    fn with_foreign_rng<R>(&self, f: impl FnOnce(&mut Rng) -> R) -> R {
+        thread_local! {
+            static FOREIGN: Cell<Option<Rng>> = const { Cell::new(None) };
+        }
+        let seed = || Rng::new(self.policy.config.seed ^ crate::sys::clock::nanos());
+        let mut rng = FOREIGN.get().unwrap_or_else(seed);
+        let result = f(&mut rng);
+        FOREIGN.set(Some(rng));
+        result
     }
 
     /// The policy fields of a new task.
