@@ -27,6 +27,7 @@ pub(crate) mod stats;
 #[cfg(all(test, not(quadrille_loom)))]
 mod still;
 mod theft;
+mod unpark;
 mod view;
 #[cfg(all(test, not(quadrille_loom)))]
 mod wake_lines;

@@ -1,0 +1,135 @@
+//! Whom to wake for what was queued, and whether that pays: step 6 of a wake-up, and (O).
+
+use quadrille_policy::{LlcId, UnparkView, WorkerId};
+
+use super::context::Context;
+use super::idle::Seat;
+use super::schedule::count;
+use super::{Members, Shared};
+use crate::decisions;
+use crate::lines;
+use crate::primitives::Ordering;
+
+impl Shared {
+    /// (O) Something was queued and nobody was woken for it. Those who are awake may run one task for long; so somebody
+    /// idle must look at the queues from time to time. Without a sentinel, and without a searcher who becomes it or
+    /// names one, wakes a worker, whatever the policy says (W4).
+    pub(super) fn keep_watch(&self, llc: LlcId, by: Option<&Context>) {
+        let sleepers = &self.sleepers;
+        if sleepers.idle.caches.any() && !sleepers.has_sentinel() && !sleepers.anyone_searches(llc.index()) {
+            self.wake_any(llc, by);
+        }
+    }
+
+    /// Whether an idle member of a group is woken although others of its members are awake.
+    pub(super) fn unpark_pays(&self, group: usize, idle: u32, awake: u32, by: Option<&Context>) -> bool {
+        let view = UnparkView {
+            idle,
+            // Searchers of other groups need not look here.
+            searching: 0,
+            sentinel: self.sleepers.has_sentinel(),
+            running: awake,
+            queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
+            average_run: self.average_run_of(&self.policy.plan.groups[group].members),
+            wake_cost: self.wake_cost(),
+        };
+        self.pays(&view, by)
+    }
+
+    /// Whether waking an idle worker pays; counts it if not, unless somebody searches anyway.
+    #[inline]
+    pub(super) fn pays(&self, view: &UnparkView, by: Option<&Context>) -> bool {
+        let pays = decisions::unpark(&self.policy, view);
+        if !pays && view.searching == 0 {
+            count(by, |counters| counters.unparks_suppressed.add(1));
+        }
+        pays
+    }
+
+    /// Claims and wakes an idle worker, nearest to `llc` first, the sentinel last.
+    pub(crate) fn wake_any(&self, llc: LlcId, by: Option<&Context>) -> bool {
+        let from = by.map_or(0, |c| {
+            usize::from(self.policy.plan.groups[self.group_of(c.id)].index_in_llc)
+        });
+        let others = &self.policy.plan.llcs[llc.index()].others;
+        let llcs = std::iter::once(llc).chain(others.iter().copied());
+        let one_llc = others.is_empty();
+        let recent = if one_llc { self.sleepers.claim_recent() } else { None };
+        let seat = recent.or_else(|| {
+            // By the caches' bits (K): else one line for each cache that has nobody.
+            llcs.into_iter()
+                .filter(|llc| self.sleepers.idle.caches.any_behind(llc.index()))
+                .find_map(|llc| self.claim_in_llc(llc, from, usize::MAX))
+        });
+        match seat {
+            Some(seat) => {
+                self.wake_claimed(seat, by);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Wakes an idle worker behind `llc`, the sentinel last. False if there is none: all who may have what is there are awake.
+    pub(super) fn wake_behind(&self, llc: LlcId, by: &Context) -> bool {
+        // The groups that count for the LLC will do, unless they have members elsewhere, or it has workers in others.
+        let groups = self.llc_groups[llc.index()].iter();
+        let whole = groups.map(|group| Members {
+            group: *group,
+            bits: u64::MAX >> (64 - self.sleepers.group_len(*group)),
+        });
+        let seat = if whole.eq(self.llc_members[llc.index()].iter().copied()) {
+            self.claim_in_llc(llc, 0, usize::MAX)
+        } else {
+            self.claim_one_of(llc)
+        };
+        seat.is_some_and(|seat| {
+            self.wake_claimed(seat, Some(by));
+            true
+        })
+    }
+
+    /// Claims an idle worker of `llc`, whichever LLC its group counts for.
+    fn claim_one_of(&self, llc: LlcId) -> Option<Seat> {
+        let sentinel = self.sleepers.sentinel_seat();
+        let workers = self.policy.plan.llcs[llc.index()].workers.iter();
+        let mut seats: Vec<Seat> = workers.map(|worker| self.sleepers.seat(worker.index())).collect();
+        seats.sort_by_key(|seat| Some(*seat) == sentinel);
+        seats.into_iter().find(|seat| self.sleepers.idle.claim_seat(*seat))
+    }
+
+    pub(super) fn claim_in_llc(&self, llc: LlcId, from: usize, looks_max: usize) -> Option<Seat> {
+        let groups = self.llc_groups.get(llc.index())?;
+        let avoid = self.sleepers.sentinel_seat();
+        self.sleepers
+            .idle
+            .claim_in_llc(llc.index(), groups, from, avoid, looks_max)
+    }
+
+    /// Posts the token that a claim owes.
+    pub(super) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
+        let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
+        lines::touch(&self.workers[worker].unparked_at);
+        // Ordering: Relaxed; a measurement; the token publishes it.
+        self.workers[worker]
+            .unparked_at
+            .store(crate::sys::clock::nanos(), Ordering::Relaxed);
+        let slept = self.sleepers.wake(worker);
+        match by {
+            Some(context) => {
+                let counters = &context.me().counters;
+                counters.unparks.add(1);
+                counters.unparks_futex.add(u64::from(slept));
+            }
+            None => self.foreign.count_unpark(),
+        }
+        if self.sleepers.may_have_hidden_one() {
+            let llc = self.sleepers.idle.llc_of(seat.group);
+            self.keep_watch(LlcId(u16::try_from(llc).expect("LLCs fit u16")), by);
+        }
+    }
+
+    pub(super) fn group_of(&self, worker: WorkerId) -> usize {
+        self.policy.plan.workers[worker.index()].group.index()
+    }
+}
