@@ -2,8 +2,8 @@
 //!
 //! A thread that has started stays with its worker for good, so whoever comes first must not get them all: a worker that is
 //! awake would have started a thousand before another one is worth waking. So the worker that is about to start a thread
-//! compares with another one of its cache, chosen at random, if that is idle, by threads that have started there and not ended, and leaves it
-//! to that one if that has noticeably fewer. Threads that end without ever waiting are not counted: for them it does not matter.
+//! compares with another one of its cache, chosen at random, by threads that have started there and not ended, and leaves it to that one
+//! if that has noticeably fewer and is idle, or on its way; and the next ones, until both have as many. Threads that end without ever waiting are not counted: for them it does not matter.
 
 use crate::{Adversary, Nanos, Policy};
 

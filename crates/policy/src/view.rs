@@ -13,7 +13,7 @@ pub struct WakeView {
     pub slot_empty: bool,
     /// The waker's cached clock.
     pub now: Nanos,
-    /// Average run of a task on the waker; zero: unknown, taken as long.
+    /// Average run of a task on the waker; zero: unknown, taken as short.
     pub waker_run: Nanos,
     /// Average run of a task on the task's home worker; zero: unknown, taken as long.
     pub home_run: Nanos,

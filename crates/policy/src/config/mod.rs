@@ -74,7 +74,7 @@ pub struct Config {
     /// a prime, so that it does not beat with a program's own periods), 1 or more.
     pub global_interval: u32,
     /// How many started threads more than another worker, and an eighth, a worker has before a user-level thread that it is about
-    /// to start is bound to that one instead. Default 8; at most 1,000,000, which is never. Ours, assumed.
+    /// to start is left to that one instead; those that follow are until both have as many. Default 8; at most 1,000,000, which is never. Ours, assumed.
     pub bind_slack: u32,
     /// How long a worker that already has more of them leaves user-level threads which have not begun to the worker that spawned
     /// them, while that one is in the middle of a task. Default 10 ms, 0 to 1 s; 0: not at all. Ours, assumed.

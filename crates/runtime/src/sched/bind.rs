@@ -7,6 +7,7 @@ use super::context::Context;
 use super::idle::Seat;
 use super::search::Scope;
 use super::worker::Worker;
+use crate::lines;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
@@ -22,8 +23,9 @@ pub(super) enum Starter {
 }
 
 impl Context {
-    /// Who starts a thread in place of this worker, which was about to, if policy says so of the one that is asked: the one that had
-    /// the thread before it, or any of the same cache. Not twice for the same thread: it was `left` by another already.
+    /// Who starts a thread in place of this worker, which was about to, if policy says so of the one that is asked: the one that the
+    /// thread before it was left to, as long as that one comes, or any of the same cache. Not twice for the same thread: it was
+    /// `left` by another already.
     ///
     /// Whatever policy says, nobody is bound to a worker that is awake, or has not emptied its mailbox: it may run one task for ever,
     /// and a thread that has not begun must not wait for that (W5).
@@ -43,17 +45,25 @@ impl Context {
             return None;
         }
         let seat = shared.sleepers.seat(other.index());
+        let has_mail = !shared.workers[other.index()].bound.is_empty();
         if shared.sleepers.idle.members(seat.group) & (1 << seat.member) != 0 {
-            return shared.workers[other.index()]
-                .bound
-                .is_empty()
-                .then_some(Starter::Idle(other));
+            return (!has_mail).then_some(Starter::Idle(other));
+        }
+        if !shared.sleepers.is_waking(other.index()) {
+            if !has_mail {
+                // It is busy, and on its way to nothing of ours: the next one asks somebody else.
+                self.bound_last.set(None);
+            }
+            return None;
         }
         // We would take it back out of the queue of our own group.
-        let waking = shared.group_of(self.id) != seat.group && shared.sleepers.is_waking(other.index());
-        waking.then_some(Starter::Waking(other))
+        let others = shared.group_of(self.id) != seat.group;
+        (others && shared.groups[seat.group].len() < LEFT_MAX).then_some(Starter::Waking(other))
     }
 }
+
+/// Most threads that wait in the queue of a group for a worker that gets up.
+const LEFT_MAX: usize = 128;
 
 /// Most threads that are taken from a worker at once to which they are left.
 const RESCUED_MAX: usize = 8;
@@ -80,14 +90,20 @@ impl Context {
             .is_some_and(|(left, until)| left == victim && Nanos(clock::nanos()) < until)
     }
 
-    /// Wakes another one for threads that this worker, with `own` of them, does not take, if the one that is asked is idle and has
-    /// fewer: for our sake, since we searched, nobody may have been woken.
-    fn hand_over_to_fewer(&self, own: u32) {
+    /// Wakes one near `victim` for its threads, which this worker, with `own` of them, does not take: the first that is idle and has
+    /// fewer. For our sake, since we searched, nobody may have been woken.
+    fn hand_over_to_fewer(&self, victim: WorkerId, own: u32) {
         let shared = &*self.shared;
-        let other = shared.mate_of(self.id, |bound| self.random_below(bound));
-        let fewer = other.filter(|other| shared.policy.binds_elsewhere(own, shared.starts_on(*other), false));
-        let seat = fewer.map(|other| shared.sleepers.seat(other.index()));
-        if let Some(seat) = seat.filter(|seat| shared.sleepers.idle.claim_seat(*seat)) {
+        let plan = &shared.policy.plan;
+        let near = &plan.llcs[plan.workers[victim.index()].llc.index()].workers;
+        let first = self.random_below(near.len());
+        let others = (0..near.len()).map(|i| near[(first + i) % near.len()]);
+        let seat = others
+            .filter(|other| *other != self.id && *other != victim)
+            .filter(|other| shared.policy.binds_elsewhere(own, shared.starts_on(*other), false))
+            .map(|other| shared.sleepers.seat(other.index()))
+            .find(|seat| shared.sleepers.idle.claim_seat(*seat));
+        if let Some(seat) = seat {
             shared.wake_claimed(seat, Some(self));
         }
     }
@@ -130,12 +146,12 @@ impl Worker {
         }
         let until = Nanos(now.0 + SPARED.0);
         context.left_alone.set(Some((victim, until)));
-        if context.shared.policy.plan.llcs[context.llc()].workers.len() == 2 {
+        if context.shared.worker_count() == 2 {
             // Nor need it call for us: nobody else is there to hear it.
             // Ordering: Relaxed; a hint.
             there.spared_until.store(until.0, Ordering::Relaxed);
         } else {
-            context.hand_over_to_fewer(own);
+            context.hand_over_to_fewer(victim, own);
         }
         0
     }
@@ -198,6 +214,7 @@ impl Shared {
     /// Threads that a worker has started and that have not ended, and its share of what waits in the queue of its group; an estimate.
     fn starts_on(&self, worker: WorkerId) -> u32 {
         let group = self.group_of(worker);
+        lines::touch(&self.workers[worker.index()].living);
         let queued = self.groups[group].len() / self.sleepers.group_len(group).max(1) as usize;
         // Ordering: Relaxed; an estimate.
         let living = self.workers[worker.index()].living.load(Ordering::Relaxed);
@@ -213,146 +230,4 @@ impl Shared {
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
-mod tests {
-    use quadrille_policy::LlcId;
-
-    use super::*;
-    use crate::runtime::Handle;
-    use crate::sched::bound::tests::run_all;
-    use crate::sched::still::Still;
-    use crate::thread;
-
-    /// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
-    #[test]
-    fn a_thread_goes_to_a_worker_that_has_fewer() {
-        let mut still = Still::new("core:2", "bind-slack=1");
-        let (mut worker, mut other) = (still.worker(0), still.worker(1));
-        let handle = Handle {
-            shared: still.shared.clone(),
-        };
-        let context: *const Context = &raw const worker.context;
-        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
-        let entered = unsafe { &*context }.enter();
-        let mut threads: Vec<_> = (0..40).map(|_| handle.spawn_thread(thread::park)).collect();
-        run_all(&mut worker);
-        assert_eq!(
-            worker.context.living.len.get(),
-            40,
-            "the other is awake, and may be held up"
-        );
-        threads.extend((0..40).map(|_| handle.spawn_thread(thread::park)));
-        still.announce(1);
-        run_all(&mut worker);
-        assert_eq!(
-            worker.context.me().counters.bound_elsewhere.get(),
-            1,
-            "then it is claimed"
-        );
-        assert!(!other.context.me().bound.is_empty());
-        assert_eq!(worker.context.living.len.get(), threads.len() - 1);
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        run_all(&mut worker);
-        drop(entered);
-        let ended = threads.iter().filter(|thread| thread.is_finished()).count();
-        assert_eq!(ended, threads.len() - 1, "the one is the other worker's");
-        let context: *const Context = &raw const other.context;
-        // SAFETY: as above.
-        let entered = unsafe { &*context }.enter();
-        run_all(&mut other);
-        drop(entered);
-        assert!(threads.iter().all(thread::JoinHandle::is_finished));
-    }
-
-    /// Does something as a worker.
-    fn as_one<R>(worker: &mut Worker, f: impl FnOnce(&mut Worker) -> R) -> R {
-        let context: *const Context = &raw const worker.context;
-        // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped.
-        let entered = unsafe { &*context }.enter();
-        let result = f(worker);
-        drop(entered);
-        result
-    }
-
-    /// Who has more threads leaves those of a spawner that is in the middle of a task to it, but for a few when they are stuck; and not
-    /// for longer than it is told to.
-    #[test]
-    fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
-        for (patience, leaves) in [("1s", true), ("0ns", false)] {
-            let mut still = Still::new("core:2", &format!("bind-slack=1,bind-patience={patience}"));
-            let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
-            let handle = Handle {
-                shared: still.shared.clone(),
-            };
-            let spawn = |count| -> Vec<_> { (0..count).map(|_| handle.spawn_thread(thread::park)).collect() };
-            let mut threads = as_one(&mut thief, |thief| {
-                let threads = spawn(40);
-                run_all(thief);
-                threads
-            });
-            threads.extend(as_one(&mut spawner, |_| spawn(24)));
-            as_one(&mut thief, |thief| {
-                // What they are is known when the first have been taken.
-                let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
-                thief.execute(first);
-                run_all(thief);
-                let asked = thief.steal_in(LlcId(0), Scope::Normal, 128);
-                assert_eq!(asked.is_none(), leaves, "patience {patience}");
-                asked.into_iter().for_each(|runnable| thief.execute(runnable));
-                run_all(thief);
-                assert_eq!(thief.context.shared.workers[0].is_spared(Nanos(clock::nanos())), leaves);
-                if leaves {
-                    let before = thief.context.me().counters.polls.get();
-                    let stuck = thief.steal_in(LlcId(0), Scope::Rescue, 128).unwrap();
-                    thief.execute(stuck);
-                    run_all(thief);
-                    assert_eq!(thief.context.me().counters.polls.get() - before, RESCUED_MAX as u64);
-                }
-            });
-            as_one(&mut spawner, run_all);
-            threads.iter().for_each(|thread| thread.thread().unpark());
-            as_one(&mut thief, run_all);
-            as_one(&mut spawner, run_all);
-            as_one(&mut thief, run_all);
-            assert!(threads.iter().all(thread::JoinHandle::is_finished));
-        }
-    }
-
-    /// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it begins.
-    #[test]
-    fn a_thread_waits_for_a_worker_that_gets_up() {
-        let mut still = Still::new("l2:2 core:1", "bind-slack=1");
-        let (mut worker, mut other) = (still.worker(0), still.worker(1));
-        let handle = Handle {
-            shared: still.shared.clone(),
-        };
-        let seat = still.shared.sleepers.seat(1);
-        let threads: Vec<_> = as_one(&mut worker, |worker| {
-            let spawn = || handle.spawn_thread(thread::park);
-            let mut threads: Vec<_> = (0..40).map(|_| spawn()).collect();
-            run_all(worker);
-            still.announce(1);
-            assert!(still.shared.sleepers.idle.claim_seat(seat));
-            _ = still.shared.sleepers.wake(1);
-            threads.extend((0..40).map(|_| spawn()));
-            run_all(worker);
-            threads
-        });
-        let queued = still.shared.groups[seat.group].len();
-        assert_eq!(
-            (queued, worker.context.living.len.get()),
-            (40, 40),
-            "until both have as many"
-        );
-        as_one(&mut other, |other| {
-            while let Some(runnable) = other.take_shared(64) {
-                other.execute(runnable);
-                run_all(other);
-            }
-            assert_eq!(other.context.living.len.get(), 40);
-        });
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        as_one(&mut worker, run_all);
-        as_one(&mut other, run_all);
-        assert!(threads.iter().all(thread::JoinHandle::is_finished));
-    }
-}
+mod tests;

@@ -128,7 +128,7 @@ impl Shared {
     }
 }
 
-/// While it lives, a worker may run tasks (B c). Dropped as well when one of our own panics, so that nobody waits for it.
+/// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for it.
 #[derive(Debug)]
 pub(super) struct Looping(pub(super) Arc<Shared>);
 

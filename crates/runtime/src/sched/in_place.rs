@@ -294,7 +294,8 @@ impl Shared {
     }
 
     fn take_from_group(&self, group: usize) -> Option<Runnable> {
-        let (found, claimed) = publish::rescue_from_group(&self.groups[group], clock::nanos(), &self.sleepers, group);
+        let (found, claimed) =
+            publish::rescue_from_group((&self.groups[group], 0), clock::nanos(), &self.sleepers, group, drop);
         if let Some(seat) = claimed {
             self.wake_claimed(seat, None);
         }

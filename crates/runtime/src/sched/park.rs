@@ -304,14 +304,23 @@ impl Sleepers {
 
     /// The worker that went idle last, unless it is the sentinel, or nobody ever did.
     pub(crate) fn recent(&self) -> Option<WorkerId> {
+        lines::touch(&self.recent);
         // Ordering: Relaxed; a hint.
         let recent = self.recent.load(Ordering::Relaxed);
         let is_sentinel = recent == self.sentinel.load(Ordering::Relaxed);
         (recent != 0 && !is_sentinel).then(|| WorkerId(u16::try_from(recent - 1).expect("workers fit u16")))
     }
 
+    /// `worker` is about to go idle: it is who did last.
+    pub(super) fn went_idle(&self, worker: usize) {
+        let number = u32::try_from(worker).expect("workers fit u16") + 1;
+        // Ordering: Relaxed; a hint.
+        self.recent.store(number, Ordering::Relaxed);
+    }
+
     /// Whether `worker` was woken and has not got up yet.
     pub(crate) fn is_waking(&self, worker: usize) -> bool {
+        lines::touch(&self.words[worker]);
         self.words[worker].has_token()
     }
 
@@ -369,9 +378,7 @@ impl Sleepers {
     pub(crate) fn sleep(&self, worker: usize, host: &mut impl Host) -> Awake {
         let seat = self.seats[worker];
         let word = &*self.words[worker];
-        // Ordering: Relaxed; a hint.
-        self.recent
-            .store(u32::try_from(worker).expect("workers fit u16") + 1, Ordering::Relaxed);
+        self.went_idle(worker);
         let last_searcher = self.stop_search(worker);
         stress::delay();
         self.idle.announce(seat);

@@ -28,21 +28,22 @@ pub(crate) fn to_group(
     announce(sleepers, group, prefer, pays)
 }
 
-/// Takes one item from the queue of a group that the caller is no member of.
+/// Takes an item from the queue of a group that the caller is no member of, and hands up to `max` further ones to `sink`.
 ///
 /// What it leaves behind went through its hands: while it moved the mailbox into the FIFO, a member's final look could
 /// see neither. So it announces the rest like a pusher.
 #[must_use = "the claimed worker is owed a token"]
 pub(crate) fn rescue_from_group<T: Linked>(
-    queue: &GroupQueue<T>,
+    (queue, max): (&GroupQueue<T>, usize),
     now_ns: u64,
     sleepers: &Sleepers,
     group: usize,
+    sink: impl FnMut(T),
 ) -> (Option<T>, Option<Seat>) {
     if queue.is_empty() {
         return (None, None);
     }
-    let item = queue.pop(0, || now_ns, drop);
+    let item = queue.pop(max, || now_ns, sink);
     let rest = !queue.is_empty();
     (
         item,

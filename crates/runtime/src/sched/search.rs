@@ -24,6 +24,9 @@ pub(super) enum Scope {
     Rescue,
 }
 
+/// Most threads that are taken at once from the queue of a group where they were left.
+const LEFT_RESCUED_MAX: usize = 16;
+
 impl Worker {
     /// The queues that this worker shares with others: its group's, and its LLC's injector. At most `limit` tasks.
     pub(super) fn take_shared(&mut self, limit: usize) -> Option<Runnable> {
@@ -195,10 +198,18 @@ impl Worker {
         self.rescue_from(overdue.index(), now)
     }
 
-    /// Takes one task of another group, and wakes a member for what it leaves there.
+    /// Takes one task of another group, and wakes a member for what it leaves there. Without groups nothing waits there but threads that
+    /// were left to somebody who does not come, and who has no mates to come in his place: then a few.
     fn rescue_from(&self, group: usize, now: Nanos) -> Option<Runnable> {
         let shared = &self.context.shared;
-        let (found, claimed) = publish::rescue_from_group(&shared.groups[group], now.0, &shared.sleepers, group);
+        let more_max = if shared.policy.groups_on() {
+            0
+        } else {
+            LEFT_RESCUED_MAX - 1
+        };
+        let queue = (&shared.groups[group], more_max);
+        let more = |runnable| self.context.local.push(runnable);
+        let (found, claimed) = publish::rescue_from_group(queue, now.0, &shared.sleepers, group, more);
         if let Some(seat) = claimed {
             shared.wake_claimed(seat, Some(&self.context));
         }

@@ -87,7 +87,7 @@ impl Rounds {
         // With nobody awake W1 says that nothing waits. What does all the same was lost, and a stress build is to find that.
         let awake = (shared.sleepers.idle.caches.total() as usize) < shared.worker_count();
         let limit = policy.config.wake_groups.rescue_any;
-        let overdue = |group: &GroupQueue<Runnable>| policy.groups_on() && awake && group.age(now) >= limit;
+        let overdue = |group: &GroupQueue<Runnable>| awake && group.age(now) >= limit;
         if policy.groups_on() && interval < policy.config.sentinel_interval.0 {
             let stuck = shared.groups.iter().any(overdue);
             return if stuck { Look::Stuck } else { Look::Active };

@@ -84,7 +84,9 @@ pub(crate) fn all() -> Vec<Shape> {
             adversary,
             ..Config::default()
         };
-        shapes.push(Shape::machine("node:2 llc:2 core:2").config(&format!("{adversary:?}"), config));
+        shapes.push(Shape::machine("node:2 llc:2 core:2").config(&format!("{adversary:?}"), config.clone()));
+        // Several groups behind one cache.
+        shapes.push(Shape::machine("l2:4 core:2").config(&format!("{adversary:?}"), config));
     }
     shapes
 }

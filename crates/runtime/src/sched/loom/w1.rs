@@ -72,7 +72,7 @@ fn w1_rescuer_announces_what_it_leaves() {
         assert_eq!(pushed.len(), 2);
         let worker = machine.clone();
         let thread = spawn(move || worker.work(0));
-        let (item, seat) = publish::rescue_from_group(&machine.group, 0, &machine.sleepers, 0);
+        let (item, seat) = publish::rescue_from_group((&machine.group, 0), 0, &machine.sleepers, 0, drop);
         machine.wake(seat);
         item.into_iter().for_each(|item| machine.finish(item));
         thread.join().unwrap();
