@@ -51,8 +51,8 @@ pub(crate) struct Context {
 
 thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
-    /// Whether the thread is or was a worker, of whichever runtime. Never cleared: destructors that run while a worker leaves
-    /// may not block either.
+    /// Whether the thread is or was a worker, of whichever runtime. Cleared only where somebody else's thread has run tasks in its
+    /// place (`in_place`): destructors that run while a worker leaves may not block either.
     static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
     /// Whether the task that the thread runs blocks in place.
     static IS_AWAY: Cell<bool> = const { Cell::new(false) };

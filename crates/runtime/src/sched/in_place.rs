@@ -66,6 +66,22 @@ struct Left {
     _runtime: Option<current::EnterGuard>,
 }
 
+/// While it lives, the thread runs tasks of a scheduler whose workers block.
+struct Serving(());
+
+impl Serving {
+    fn begin(shared: &Shared) -> Self {
+        RELIEVES.set(shared);
+        Self(())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        RELIEVES.set(ptr::null());
+    }
+}
+
 impl Left {
     /// Lets go, if the calling thread is a worker that stays, or a reliever, and has not let go already.
     fn here() -> Option<Self> {
@@ -76,6 +92,8 @@ impl Left {
         let shared = Context::with(|context| match context {
             Some(context) if context.unwinding.get() => None,
             Some(context) => {
+                // First: what is pushed after that has other witnesses.
+                context.shared.sleepers.goes_away(context.shared.group_of(context.id));
                 context.hand_over();
                 Some(context.shared.clone())
             }
@@ -102,6 +120,11 @@ impl Left {
 impl Drop for Left {
     fn drop(&mut self) {
         drop(self.away.take());
+        Context::with(|context| {
+            if let Some(context) = context {
+                context.shared.sleepers.comes_back(context.shared.group_of(context.id));
+            }
+        });
         RELIEVES.set(self.relieves);
         self.shared.returns(self.is_reliever());
     }
@@ -199,7 +222,7 @@ impl Reliever {
         // Until it is counted out: then it may be the one who drops all tasks.
         let _runtime = current::enter(Handle { shared: shared.clone() });
         let _relieving = Relieving::begin();
-        RELIEVES.set(&*shared);
+        let serving = Serving::begin(&shared);
         let mut groups_first = false;
         while self.goes_on(&shared).is_some() {
             groups_first = !groups_first;
@@ -213,7 +236,7 @@ impl Reliever {
                 None => self.waits(&shared),
             }
         }
-        RELIEVES.set(ptr::null());
+        drop(serving);
         drop(self);
     }
 
@@ -305,7 +328,7 @@ impl Shared {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use quadrille_policy::SetId;
+    use quadrille_policy::{Claim, SetId, WorkerId};
 
     use super::*;
     use crate::sched::still::Still;
@@ -346,5 +369,46 @@ mod tests {
         block_in_place(|| assert!(still.is_idle(1)));
         drop(entered);
         assert!(still.is_idle(1));
+    }
+
+    /// Who blocks in place is no witness of what is pushed meanwhile, for anyone or for its group.
+    #[test]
+    fn who_blocks_is_no_witness() {
+        for machine in ["llc:2 core:1", "l2:1 core:2"] {
+            let mut still = Still::new(machine, "groups=off");
+            let shared = still.shared.clone();
+            let worker = still.worker(0);
+            still.announce(1);
+            // Its tasks are short: it would be worth waiting for.
+            shared.workers[0].average_run.store(1, Ordering::Relaxed);
+            let (task, other) = (still.task(0, SetId::NONE), still.task(0, SetId::NONE));
+            let entered = worker.context.enter();
+            block_in_place(|| {
+                crate::sched::schedule(task, false);
+                assert!(!still.is_idle(1), "{machine}");
+                still.announce(1);
+                let group = still.shared.group_of(WorkerId(1));
+                still.shared.publish_group(other, group, Claim::Nobody, None);
+                assert!(!still.is_idle(1), "{machine}");
+            });
+            drop(entered);
+            let sleepers = &still.shared.sleepers;
+            assert_eq!(
+                sleepers.awake_and_idle(0),
+                (1 + u32::from(machine.starts_with("l2")), 0),
+                "it is back"
+            );
+        }
+    }
+
+    /// Workers 2 and 3 are awake behind the second cache, in groups that count for the first.
+    #[test]
+    fn members_behind_another_cache_are_no_witness() {
+        let still = Still::new("llc:2 core:2", "groups=off,group-map=0+2/1+3");
+        still.announce(0);
+        still.announce(1);
+        still.shared.workers[0].average_run.store(1, Ordering::Relaxed);
+        crate::sched::schedule(still.task(0, SetId::NONE), false);
+        assert!(!still.is_idle(0) || !still.is_idle(1));
     }
 }

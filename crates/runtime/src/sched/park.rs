@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{LlcId, Plan, WorkerId};
+use quadrille_policy::{GroupPlan, LlcId, LlcPlan, Plan, WorkerId};
 
 use super::idle::{Idle, Seat, Withdrawn};
 use crate::lines;
@@ -161,8 +161,12 @@ pub(crate) struct Sleepers {
     words: Box<[CachePadded<ParkWord>]>,
     /// By group: the number of its members.
     group_lens: Box<[u32]>,
-    /// By cache: the number of members of the groups that count for it.
-    llc_lens: Box<[u32]>,
+    /// By group: those of them that are not away, blocking in place. Relaxed: who is seen too late delays by an interval (O).
+    present: Box<[AtomicU32]>,
+    /// By cache: the same of the groups that count for it.
+    present_behind: Box<[AtomicU32]>,
+    /// By cache: whether its workers are the members of those groups, and so look into its injector between two tasks.
+    whole: Box<[bool]>,
     seats: Box<[Seat]>,
     /// By worker: its cache.
     llcs: Box<[usize]>,
@@ -177,25 +181,24 @@ pub(crate) struct Sleepers {
 
 impl Sleepers {
     pub(crate) fn new(plan: &Plan) -> Self {
+        let groups = plan.groups.iter();
+        let group_len = |group: &GroupPlan| u32::try_from(group.members.len()).expect("at most 64");
+        let is_whole = |llc: &LlcPlan| {
+            let members = llc.groups.iter().flat_map(|id| &plan.groups[id.index()].members);
+            members.clone().count() == llc.workers.len()
+                && members.into_iter().all(|member| llc.workers.contains(member))
+        };
         Self {
             idle: Idle::new(plan),
             words: plan.workers.iter().map(|_| CachePadded::new(ParkWord::new())).collect(),
-            group_lens: plan
-                .groups
-                .iter()
-                .map(|group| u32::try_from(group.members.len()).expect("at most 64"))
-                .collect(),
-            llc_lens: plan
+            group_lens: groups.clone().map(group_len).collect(),
+            present: groups.map(|group| AtomicU32::new(group_len(group))).collect(),
+            present_behind: plan
                 .llcs
                 .iter()
-                .map(|llc| {
-                    llc.groups
-                        .iter()
-                        .map(|group| plan.groups[group.index()].members.len())
-                        .sum()
-                })
-                .map(|len: usize| u32::try_from(len).expect("workers fit u16"))
+                .map(|llc| AtomicU32::new(llc.groups.iter().map(|id| group_len(&plan.groups[id.index()])).sum()))
                 .collect(),
+            whole: plan.llcs.iter().map(is_whole).collect(),
             seats: plan
                 .workers
                 .iter()
@@ -231,7 +234,40 @@ impl Sleepers {
     #[inline]
     pub(crate) fn awake_and_idle(&self, llc: usize) -> (u32, u32) {
         let idle = self.idle.caches.of(llc);
-        (self.llc_lens[llc].saturating_sub(idle), idle)
+        // Ordering: Relaxed; who is seen too late delays by an interval of the sentinel (O).
+        let present = self.present_behind[llc].load(Ordering::Relaxed);
+        (present.saturating_sub(idle), idle)
+    }
+
+    /// Workers that are awake and look into the injector of `llc` between two tasks: none, as far as is known, if its groups have
+    /// members behind other caches.
+    #[inline]
+    pub(crate) fn witnesses(&self, llc: usize) -> u32 {
+        if self.whole[llc] { self.awake_and_idle(llc).0 } else { 0 }
+    }
+
+    /// Members of `group` that are awake while these are `idle`.
+    #[inline]
+    pub(crate) fn awake_in_group(&self, group: usize, idle: u64) -> u32 {
+        // Ordering: Relaxed; as above.
+        let present = self.present[group].load(Ordering::Relaxed);
+        present.saturating_sub(idle.count_ones())
+    }
+
+    /// The calling worker, a member of `group`, blocks in place: it is no witness of anything until it `comes_back`.
+    pub(super) fn goes_away(&self, group: usize) {
+        for present in [&self.present[group], &self.present_behind[self.idle.llc_of(group)]] {
+            // Ordering: Relaxed; who counts us for a moment longer delays by an interval of the sentinel (O).
+            present.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// See [`goes_away`](Self::goes_away).
+    pub(super) fn comes_back(&self, group: usize) {
+        for present in [&self.present[group], &self.present_behind[self.idle.llc_of(group)]] {
+            // Ordering: Relaxed; before that more is owed than need be.
+            present.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Number of workers behind `llc` that search: witnesses (W1s). A count below zero is none.

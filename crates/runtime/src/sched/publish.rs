@@ -78,7 +78,7 @@ pub(crate) fn to_anyone(
     if !sleepers.idle.caches.any() || sleepers.searching_for(llc, others) > 0 {
         return false;
     }
-    let (awake, _) = sleepers.awake_and_idle(owner);
+    let awake = sleepers.witnesses(owner);
     // With nobody awake the unpark is owed, whatever the policy says (W4).
     awake == 0 || pays(awake)
 }
@@ -121,7 +121,7 @@ fn announce(
     if idle == 0 {
         return None;
     }
-    let awake = sleepers.group_len(group).saturating_sub(idle.count_ones());
+    let awake = sleepers.awake_in_group(group, idle);
     // An awake member is a witness; with none the unpark is owed, whatever the policy says (W4).
     if awake > 0 && !pays(idle.count_ones(), awake) {
         return None;

@@ -14,6 +14,7 @@
 //!    worker has ended its own in step 2.
 //! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
 //!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
+//!    A thread that runs tasks in place of workers that block (`in_place`) counts as one until step 2 and takes no part in the rest.
 //! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by nobody.
 
 use std::time::Duration;
@@ -102,8 +103,9 @@ impl Shared {
 
     /// Who ran tasks in place of workers that blocked, and was counted as one of them, does so no more.
     pub(super) fn count_out(&self) {
+        // Ordering: AcqRel; (D a). Never the last: no worker leaves before the latch opens, and so nobody but a worker drops the tasks.
+        self.running.fetch_sub(1, Ordering::AcqRel);
         self.looping.count_down(1);
-        self.has_left();
     }
 
     /// A worker thread could not be started: it counts as one that has left.
