@@ -182,6 +182,101 @@ fn who_gives_up() {
     assert_eq!(dropped.get(), 4, "nobody can receive it any more");
 }
 
+/// However their receivers give up, messages that were handed over come in the order in which they were sent.
+#[test]
+fn messages_of_receives_that_are_dropped_keep_their_order() {
+    // Three digits in base 3 are an order of drops; who is named again has gone already.
+    for order in 0..27 {
+        let order = [order / 9, order / 3 % 3, order % 3];
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let wakes = Count::default();
+        let mut receives: Vec<_> = (0..3).map(|_| Some(Box::pin(receiver.recv_async()))).collect();
+        for receive in receives.iter_mut().flatten() {
+            assert!(poll(receive.as_mut(), &wakes).is_pending());
+        }
+        (1..=3).for_each(|message| sender.try_send(message).unwrap());
+        let mut send = pin!(sender.send_async(4));
+        assert!(poll(send.as_mut(), &wakes).is_pending());
+        for index in order {
+            drop(receives[index].take());
+        }
+        let mut dropped: Vec<_> = (0..3)
+            .filter(|index| receives[*index].is_none())
+            .map(|index| index + 1)
+            .collect();
+        dropped.push(4);
+        for message in dropped {
+            assert_eq!(receiver.try_recv(), Ok(message), "dropped in the order {order:?}");
+        }
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "the others have theirs");
+        for (index, receive) in receives.iter_mut().enumerate() {
+            if let Some(receive) = receive {
+                assert_eq!(poll(receive.as_mut(), &wakes), Poll::Ready(Ok(index + 1)));
+            }
+        }
+    }
+}
+
+/// A message that goes to another seat, and is given back from there too, still comes before what was sent after it.
+#[test]
+fn a_message_keeps_its_turn_from_seat_to_seat() {
+    let (sender, receiver) = mpsc::sync_channel(0);
+    let wakes = Count::default();
+    let mut first = Box::pin(receiver.recv_async());
+    let mut second = Box::pin(receiver.recv_async());
+    let mut third = Box::pin(receiver.recv_async());
+    for receive in [&mut first, &mut second, &mut third] {
+        assert!(poll(receive.as_mut(), &wakes).is_pending());
+    }
+    sender.try_send(1).unwrap();
+    sender.try_send(2).unwrap();
+    drop(first); // 1 goes to the third.
+    drop(second);
+    drop(third);
+    assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Ok(2)));
+}
+
+/// More than fit into a batch, so that the lock is left in between, of either side. Some leave before.
+#[test]
+fn a_side_that_goes_tells_many() {
+    let (sender, receiver) = mpsc::sync_channel(0);
+    let wakes = Count::default();
+    let mut sends: Vec<_> = (0..10_000)
+        .map(|message| Some(Box::pin(sender.send_async(message))))
+        .collect();
+    for send in sends.iter_mut().flatten() {
+        assert!(poll(send.as_mut(), &wakes).is_pending());
+    }
+    sends.iter_mut().step_by(7).for_each(|send| *send = None);
+    let waits = sends.iter().flatten().count();
+    drop(receiver);
+    assert_eq!(wakes.get(), waits, "each one once");
+    for (message, send) in sends.iter_mut().enumerate() {
+        if let Some(send) = send {
+            let Poll::Ready(Err(refused)) = poll(send.as_mut(), &wakes) else {
+                panic!("the receiver has gone")
+            };
+            assert_eq!(refused.0, message);
+        }
+    }
+
+    let (sender, receiver) = mpsc::sync_channel::<()>(0);
+    let wakes = Count::default();
+    let mut receives: Vec<_> = (0..10_000).map(|_| Box::pin(receiver.recv_async())).collect();
+    for receive in &mut receives {
+        assert!(poll(receive.as_mut(), &wakes).is_pending());
+    }
+    sender.try_send(()).unwrap();
+    drop(sender);
+    assert_eq!(wakes.get(), receives.len(), "each one once");
+    let answers: Vec<_> = receives
+        .iter_mut()
+        .map(|receive| poll(receive.as_mut(), &wakes))
+        .collect();
+    assert_eq!(answers[0], Poll::Ready(Ok(())));
+    assert!(answers[1..].iter().all(|answer| *answer == Poll::Ready(Err(RecvError))));
+}
+
 /// Threads, tasks and ordinary threads meet at one channel; each message is received once, in the order of its sender.
 #[test]
 fn all_kinds_meet() {

@@ -8,13 +8,18 @@
 //! | `offers`: senders | the message | a receiver has taken it |
 //! | `seats`: receivers | nothing yet | a sender has put a message there |
 //!
+//! A third list, `returned`, has messages that were put on a seat whose receiver gave up. They are taken before the offers.
+//!
 //! - (a) Not both lists have somebody who waits: who comes looks at the other list first, in the section in which it enters its own.
 //! - (b) Each change of another's entry takes the waker out of it, and calls it after the section. So who was
 //!   served is woken, and who waits has a waker there.
-//! - (c) No message is lost: one that was put on the seat of a receiver that gives up goes to the next seat, or to the front
-//!   of the offers, with the number 0: its sender has been told that it was received, and its receiver has not gone.
+//! - (c) No message is lost: one that was put on the seat of a receiver that gives up goes to the next free seat, or to the
+//!   returned ones: its sender has been told that it was received, and its receiver has not gone.
+//! - (d) Returned messages come in the order in which they were put on a seat for the first time, however their receivers give
+//!   up, and before all offers: a message is put on a seat while there is no offer (a), so each offer was made later.
+//! - (e) Seats with a message come before those without: the first free one is served, and who comes sits down at the end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,16 +33,20 @@ use crate::sync::wake_all::wake_all;
 
 /// Somebody who waits.
 struct Entry<T> {
-    /// Its number; 0: nobody waits for this message to be taken.
     number: u64,
     /// In an offer always there, on a seat once it was served.
     message: Option<T>,
+    /// On a seat that was served: the number of its message (d).
+    message_number: u64,
     waker: Option<Waker>,
 }
 
 struct State<T> {
     offers: VecDeque<Entry<T>>,
     seats: VecDeque<Entry<T>>,
+    /// By the number of the message (d).
+    returned: BTreeMap<u64, T>,
+    /// Of an entry, or of a message that was put on a seat.
     last_number: u64,
     no_senders: bool,
     no_receiver: bool,
@@ -52,22 +61,32 @@ enum Offered {
 }
 
 impl<T> State<T> {
-    /// Puts a message on the first free seat.
+    /// Puts a message of a sender on the first free seat.
     fn offer(&mut self, message: &mut Option<T>) -> Offered {
+        let number = self.next_number();
+        self.hand(message, number)
+    }
+
+    /// Puts a message with this number on the first free seat (e).
+    fn hand(&mut self, message: &mut Option<T>, number: u64) -> Offered {
         if self.no_receiver {
             return Offered::NoReceiver;
         }
-        match self.seats.iter_mut().find(|seat| seat.message.is_none()) {
+        let free = self.seats.partition_point(|seat| seat.message.is_some());
+        match self.seats.get_mut(free) {
             Some(seat) => {
-                seat.message = message.take();
+                (seat.message, seat.message_number) = (message.take(), number);
                 Offered::Handed(seat.waker.take())
             }
             None => Offered::NotNow,
         }
     }
 
-    /// Takes the oldest offer, and whom to tell.
+    /// Takes the oldest message that was returned or else offered, and whom to tell.
     fn take(&mut self) -> Result<(T, Option<Waker>), TryRecvError> {
+        if let Some((_, message)) = self.returned.pop_first() {
+            return Ok((message, None));
+        }
         match self.offers.pop_front() {
             Some(offer) => Ok((offer.message.expect("an offer has its message"), offer.waker)),
             None if self.no_senders => Err(TryRecvError::Disconnected),
@@ -75,22 +94,41 @@ impl<T> State<T> {
         }
     }
 
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     /// A new entry at the end of a list; its number.
     fn enter(&mut self, message: Option<T>, waker: Option<Waker>) -> u64 {
-        self.last_number += 1;
-        let number = self.last_number;
+        let number = self.next_number();
         let list = if message.is_some() {
             &mut self.offers
         } else {
             &mut self.seats
         };
-        list.push_back(Entry { number, message, waker });
+        list.push_back(Entry {
+            number,
+            message,
+            message_number: 0,
+            waker,
+        });
         number
     }
 }
 
 fn find<T>(list: &VecDeque<Entry<T>>, number: u64) -> Option<usize> {
     list.binary_search_by_key(&number, |entry| entry.number).ok()
+}
+
+/// Takes the first waker behind the entry `seen`, which becomes the last one that was looked at. A list in which nobody leaves a
+/// waker any more is so emptied in one pass, whoever leaves it meanwhile.
+fn next_waker<T>(list: &mut VecDeque<Entry<T>>, seen: &mut u64) -> Option<Waker> {
+    let from = list.partition_point(|entry| entry.number <= *seen);
+    list.range_mut(from..).find_map(|entry| {
+        *seen = entry.number;
+        entry.waker.take()
+    })
 }
 
 struct Shared<T> {
@@ -105,6 +143,7 @@ pub(super) fn channel<T>() -> (Sender<T>, Receiver<T>) {
         state: Lock::new(State {
             offers: VecDeque::new(),
             seats: VecDeque::new(),
+            returned: BTreeMap::new(),
             last_number: 0,
             no_senders: false,
             no_receiver: false,
@@ -166,8 +205,9 @@ impl<T> Drop for Sender<T> {
         if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             let state = &self.shared.state;
             state.with(|state| state.no_senders = true);
-            let take = |state: &mut State<T>| state.seats.iter_mut().find_map(|seat| seat.waker.take());
-            wake_all(|batch| state.with(|state| batch.fill_from(|| take(state))));
+            // Who comes from now on does not wait.
+            let mut seen = 0;
+            wake_all(|batch| state.with(|state| batch.fill_from(|| next_waker(&mut state.seats, &mut seen))));
         }
     }
 }
@@ -205,12 +245,11 @@ impl<T> Drop for Receiver<T> {
         // Those that wait take their messages back. Those that nobody waits for go with us.
         let left = state.with(|state| {
             state.no_receiver = true;
-            let kept = state.offers.partition_point(|offer| offer.number == 0);
-            let rest = state.offers.split_off(kept);
-            std::mem::replace(&mut state.offers, rest)
+            std::mem::take(&mut state.returned)
         });
-        let take = |state: &mut State<T>| state.offers.iter_mut().find_map(|offer| offer.waker.take());
-        wake_all(|batch| state.with(|state| batch.fill_from(|| take(state))));
+        // Who comes from now on does not wait.
+        let mut seen = 0;
+        wake_all(|batch| state.with(|state| batch.fill_from(|| next_waker(&mut state.offers, &mut seen))));
         drop(left);
     }
 }
@@ -344,26 +383,18 @@ impl<T> Drop for Recv<'_, T> {
         if self.number == 0 {
             return;
         }
-        // (c)
         let (seat, next) = self.shared.state.with(|state| {
             let index = find(&state.seats, self.number).expect("who waits has a seat");
             let mut seat = state.seats.remove(index).expect("found just above");
             if seat.message.is_none() {
                 return (seat, None);
             }
-            match state.offer(&mut seat.message) {
+            // (c), (d)
+            match state.hand(&mut seat.message, seat.message_number) {
                 Offered::Handed(next) => (seat, next),
                 Offered::NoReceiver | Offered::NotNow => {
-                    let index = state.offers.partition_point(|offer| offer.number == 0);
-                    let message = seat.message.take();
-                    state.offers.insert(
-                        index,
-                        Entry {
-                            number: 0,
-                            message,
-                            waker: None,
-                        },
-                    );
+                    let message = seat.message.take().expect("looked at just above, and not handed on");
+                    state.returned.insert(seat.message_number, message);
                     (seat, None)
                 }
             }
@@ -376,5 +407,64 @@ impl<T> Drop for Recv<'_, T> {
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    /// Those that wait are told in one pass, in their order, though some that were told leave in the middle of it.
+    #[test]
+    fn who_was_told_is_not_looked_at_again() {
+        let entry = |number| Entry {
+            number,
+            message: Some(()),
+            message_number: 0,
+            waker: (number != 7).then(|| Waker::noop().clone()),
+        };
+        let mut list: VecDeque<_> = [3, 4, 6, 7, 9].into_iter().map(entry).collect();
+        let mut seen = 0;
+        let mut next = |list: &mut VecDeque<_>| next_waker(list, &mut seen).map(|_| ());
+        assert_eq!((next(&mut list), next(&mut list)), (Some(()), Some(())));
+        let left: Vec<u64> = list
+            .iter()
+            .filter(|entry| entry.waker.is_some())
+            .map(|entry| entry.number)
+            .collect();
+        assert_eq!(left, [6, 9]);
+
+        // Were it looked at, its waker would be found.
+        list[0].waker = Some(Waker::noop().clone());
+        list.remove(1);
+        assert_eq!((next(&mut list), next(&mut list)), (Some(()), Some(())), "6, then 9");
+        assert_eq!((next(&mut list), next(&mut list)), (None, None));
+        assert!(list[0].waker.is_some());
+    }
+
+    /// The first free seat is the one behind those with a message, whoever gets up.
+    #[test]
+    fn seats_with_a_message_come_first() {
+        let (sender, receiver) = channel();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut seats: Vec<_> = (0..6).map(|_| Box::pin(receiver.recv())).collect();
+        for seat in &mut seats {
+            assert!(seat.as_mut().poll(cx).is_pending());
+        }
+        let served = || {
+            receiver
+                .shared
+                .state
+                .with(|state| state.seats.iter().map(|seat| seat.message).collect::<Vec<_>>())
+        };
+        sender.try_send(1).unwrap();
+        sender.try_send(2).unwrap();
+        drop(seats.remove(4));
+        assert_eq!(served(), [Some(1), Some(2), None, None, None]);
+        drop(seats.remove(0));
+        assert_eq!(served(), [Some(2), Some(1), None, None]);
+        sender.try_send(3).unwrap();
+        assert_eq!(seats.remove(0).as_mut().poll(cx), Poll::Ready(Ok(2)));
+        assert_eq!(served(), [Some(1), Some(3), None]);
     }
 }
