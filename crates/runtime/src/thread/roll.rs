@@ -9,8 +9,9 @@
 //!
 //! *A reader that sees the same id before and after it has read the owner has read the owner of that thread.* Who takes over a place
 //! has it from the one before by way of its worker or of the lock. The steps are (a) `id` = 0, by the one before, (b) `owner` = nobody,
-//! (c) `id`, and (d) `owner`. All are Release, all loads of the reader but the last one Acquire. A reader that meets the
-//! owner of a later thread has therefore (a) behind it, and its second look finds another id than its first.
+//! (c) `id`, and (d) `owner`. All but (a) are Release, all loads of the reader but the last one Acquire. (a) happens before (b) by the
+//! way that the place takes, and needs to hand over nothing itself: who sees a free place reads nothing of it. A reader that meets
+//! the owner of a later thread has therefore (a) behind it, and its second look finds another id than its first.
 //!
 //! Names are kept apart, by id, under locks that only threads with a name take.
 
@@ -120,8 +121,8 @@ impl Roll {
     /// The thread's body is gone, on the worker with these places, or on nobody's.
     #[inline]
     pub(super) fn leave(&self, places: Option<&Places>, number: u32, id: Id, has_name: bool) {
-        // Ordering: Release; (R a), against the Acquire loads in `read`.
-        self.place(number).id.store(0, Ordering::Release);
+        // Ordering: Relaxed; (R a) happens before (R b) by the place's way to its next thread, through `places` or the lock.
+        self.place(number).id.store(0, Ordering::Relaxed);
         if has_name {
             self.names_of(id).remove(&id.number());
         }
