@@ -4,8 +4,10 @@
 //! that sleeps for moments finds its processor taken by another one that was woken meanwhile, moves, and takes somebody else's.
 //! So wake-ups of other tasks pass by a processor that was left for so long only as its last task sleeps on average.
 //!
-//! Nothing is refused: who finds no other idle worker takes a kept one, and a reservation ends by itself. It is asked by wakers
-//! alone; what is queued for anybody, and what thieves take, wakes and may have whoever is idle.
+//! A group whose idle members are all kept looks to [`Policy::place_wake`] like one where all are busy, so a task may be placed
+//! elsewhere than without, or stay with its waker. No claim is refused: who queues a task and finds no other idle worker takes a kept
+//! one, and a reservation ends by itself. It is asked by wakers alone; what is queued for anybody, and what thieves take, wakes and
+//! may have whoever is idle.
 //!
 //! The average is the worker's, of the sleeps after which the task that had run last was the next to run there, so that a task
 //! needs no field for it. Differently from the kernel's, a worker whose tasks sleep for longer than [`IdleFilter::reserve`] is not

@@ -1,8 +1,10 @@
 //! Idle workers that are kept for the tasks that they ran last (policy 2, off by default).
 //!
 //! A worker that goes to sleep says until when it is kept, and wakers of other tasks look for somebody else at first. What
-//! they claim is claimed exactly, and who finds nobody else claims as if nobody were kept: a reservation chooses between idle
-//! workers, and the queues that a task goes to, and who is told of it (W1), are what they would be without.
+//! they claim is claimed exactly, and who pushes into a shared queue and then has to tell somebody (W1) claims as if nobody were
+//! kept. Before that, a reservation changes where a task goes: a home whose idle members are all kept looks to the policy like one
+//! where all are busy. The task then stays in the deque of its waker if that is its home worker. Else it goes to somebody idle
+//! elsewhere behind the cache, to the injector if much waits at home, or home, where a kept worker may be claimed for it.
 
 use quadrille_policy::{GroupMask, LlcId, Policy, WorkerId};
 
