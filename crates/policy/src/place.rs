@@ -206,10 +206,16 @@ impl Policy {
         let Some(home) = self.plan.groups.get(task.home.index()) else {
             return (Placement::Injector { llc: LlcId(0) }, Reason::Other);
         };
-        let at_home = view.waker == Some(task.home_worker);
-        if view.waker.is_some() && view.yielded {
-            return (Placement::Deque, Reason::Waker);
+        let stays = |waker| self.stays_with_waker(waker, task, view.yielded, view.slot_empty);
+        if view.waker.is_some_and(stays) {
+            let placement = if view.yielded {
+                Placement::Deque
+            } else {
+                Placement::Slot
+            };
+            return (placement, Reason::Waker);
         }
+        let at_home = view.waker == Some(task.home_worker);
         if self.aggregates()
             && let Some(llc) = self.pulled_to(view, task)
         {

@@ -34,31 +34,29 @@ impl Context {
             return None;
         }
         let shared = &*self.shared;
-        let went = self.bound_last.get();
+        let went = self.bound_last.take();
+        let (own, was_left) = (self.own_threads(), went.is_some());
+        if !shared.policy.binds_elsewhere(own, 0, was_left) {
+            // However few another one has: it is not looked at.
+            return None;
+        }
         let other = went.or_else(|| shared.mate_of(self.id, |bound| self.random_below(bound)))?;
-        let own = u32::try_from(self.living.len.get()).unwrap_or(u32::MAX);
-        let elsewhere = shared
-            .policy
-            .binds_elsewhere(own, shared.starts_on(other), went.is_some());
-        self.bound_last.set(elsewhere.then_some(other));
-        if !elsewhere {
+        if !shared.policy.binds_elsewhere(own, shared.starts_on(other), was_left) {
             return None;
         }
         let seat = shared.sleepers.seat(other.index());
         let has_mail = !shared.workers[other.index()].bound.is_empty();
-        if shared.sleepers.idle.members(seat.group) & (1 << seat.member) != 0 {
+        let is_idle = shared.sleepers.idle.members(seat.group) & (1 << seat.member) != 0;
+        let is_waking = shared.sleepers.is_waking(other.index());
+        // Else it is busy, and on its way to nothing of ours: the next one asks somebody else.
+        self.bound_last.set((is_idle || is_waking || has_mail).then_some(other));
+        if is_idle {
             return (!has_mail).then_some(Starter::Idle(other));
-        }
-        if !shared.sleepers.is_waking(other.index()) {
-            if !has_mail {
-                // It is busy, and on its way to nothing of ours: the next one asks somebody else.
-                self.bound_last.set(None);
-            }
-            return None;
         }
         // We would take it back out of the queue of our own group.
         let others = shared.group_of(self.id) != seat.group;
-        (others && shared.groups[seat.group].len() < LEFT_MAX).then_some(Starter::Waking(other))
+        let has_room = shared.groups[seat.group].len() < LEFT_MAX;
+        (is_waking && others && has_room).then_some(Starter::Waking(other))
     }
 }
 
@@ -71,25 +69,26 @@ const RESCUED_MAX: usize = 8;
 /// For how long a worker to which its threads are left is not asked again.
 const SPARED: Nanos = Nanos::from_millis(1);
 
-/// What a thief remembers of whom it robbed last.
+/// What a thief remembers of whom it robbed last, if that one had threads that had not begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Robbed {
-    /// It had threads that had not begun.
     victim: WorkerId,
     /// Its polls, when it was left alone first.
     polls: u64,
     /// When that was.
     since: Nanos,
+    /// Until when it is not asked again.
+    until: Nanos,
+}
+
+impl Robbed {
+    /// Whether `victim` was asked a moment ago, and its threads left to it.
+    pub(super) fn leaves_alone(&self, victim: WorkerId, now: Nanos) -> bool {
+        self.victim == victim && now < self.until
+    }
 }
 
 impl Context {
-    /// Whether a worker was asked a moment ago, and its threads left to it.
-    pub(super) fn leaves_alone(&self, victim: WorkerId) -> bool {
-        self.left_alone
-            .get()
-            .is_some_and(|(left, until)| left == victim && Nanos(clock::nanos()) < until)
-    }
-
     /// Wakes one near `victim` for its threads, which this worker, with `own` of them, does not take: the first that is idle and has
     /// fewer. For our sake, since we searched, nobody may have been woken.
     fn hand_over_to_fewer(&self, victim: WorkerId, own: u32) {
@@ -109,53 +108,65 @@ impl Context {
     }
 }
 
-impl Worker {
+impl Context {
     /// Notes what was stolen: threads that have not begun are not always.
-    pub(super) fn note_threads(&mut self, victim: WorkerId, stolen: &Runnable) {
-        let known = self.robbed.filter(|robbed| robbed.victim == victim);
-        self.robbed = stolen.meta().has(THREAD).then(|| {
-            known.unwrap_or(Robbed {
-                victim,
-                polls: u64::MAX,
-                since: Nanos(0),
-            })
-        });
+    pub(super) fn note_threads(&self, victim: WorkerId, stolen: &Runnable) {
+        let known = self.robbed.get().filter(|robbed| robbed.victim == victim);
+        let first = Robbed {
+            victim,
+            polls: u64::MAX,
+            since: Nanos(0),
+            until: Nanos(0),
+        };
+        self.robbed
+            .set(stolen.meta().has(THREAD).then(|| known.unwrap_or(first)));
     }
 
     /// How many tasks are stolen from a victim, at most `limit`: none, or few for a rescue, if it had threads that have not begun,
     /// and policy leaves those to it.
-    pub(super) fn take_from(&mut self, victim: WorkerId, scope: Scope, limit: usize) -> usize {
-        let Some(robbed) = self.robbed.as_mut().filter(|robbed| robbed.victim == victim) else {
+    pub(super) fn take_from(&self, victim: WorkerId, scope: Scope, limit: usize) -> usize {
+        let Some(mut robbed) = self.robbed.get().filter(|robbed| robbed.victim == victim) else {
             return limit;
         };
-        let context = &self.context;
-        let there = &*context.shared.workers[victim.index()];
+        let there = &*self.shared.workers[victim.index()];
         let (now, polls) = (Nanos(clock::nanos()), there.counters.polls.get());
+        if scope == Scope::Normal && robbed.leaves_alone(victim, now) {
+            return 0;
+        }
         if robbed.polls != polls {
             (robbed.polls, robbed.since) = (polls, now);
         }
-        let own = u32::try_from(context.living.len.get()).unwrap_or(u32::MAX);
+        let own = self.own_threads();
         let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
-        let starts = context.shared.starts_on(victim).saturating_add(queued);
-        let waited = Nanos(now.0.saturating_sub(robbed.since.0));
-        if !context.shared.policy.leaves_to_spawner(own, starts, waited) {
-            return limit;
+        let starts = self.shared.starts_on(victim).saturating_add(queued);
+        let leaves = self
+            .shared
+            .policy
+            .leaves_to_spawner(own, starts, now.since(robbed.since));
+        if leaves && scope == Scope::Normal {
+            robbed.until = Nanos(now.0 + SPARED.0);
         }
-        if scope == Scope::Rescue {
-            return limit.min(RESCUED_MAX);
-        }
-        let until = Nanos(now.0 + SPARED.0);
-        context.left_alone.set(Some((victim, until)));
-        if context.shared.worker_count() == 2 {
-            // Nor need it call for us: nobody else is there to hear it.
-            // Ordering: Relaxed; a hint.
-            there.spared_until.store(until.0, Ordering::Relaxed);
-        } else {
-            context.hand_over_to_fewer(victim, own);
+        self.robbed.set(Some(robbed));
+        match scope {
+            _ if !leaves => return limit,
+            Scope::Rescue => return limit.min(RESCUED_MAX),
+            Scope::Normal if self.shared.worker_count() == 2 => {
+                // Nor need it call for us: nobody else is there to hear it.
+                // Ordering: Relaxed; a hint.
+                there.spared_until.store(robbed.until.0, Ordering::Relaxed);
+            }
+            Scope::Normal => self.hand_over_to_fewer(victim, own),
         }
         0
     }
 
+    /// Threads that were started here and have not ended.
+    fn own_threads(&self) -> u32 {
+        u32::try_from(self.living.len.get()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Worker {
     /// Leaves a thread that was about to start here to another worker. The push is the last touch (W3).
     #[cold]
     pub(super) fn leave_thread(&self, runnable: Runnable, starter: Starter) {
@@ -186,29 +197,28 @@ impl Worker {
 }
 
 impl Shared {
-    /// For a thread that is about to start, on a machine of one cache: claims whoever went idle last, so that those that are spawned
-    /// together meet there, unless it has noticeably more threads than another one that is idle.
-    pub(super) fn claim_to_start(&self, rng: &mut Rng) -> Option<Seat> {
+    /// For a thread that is about to start, on a machine of one cache: claims another worker than the one that went idle last, which would be
+    /// woken for a task, if that has noticeably more threads. Else those that are spawned together shall meet there.
+    pub(super) fn claim_one_with_fewer(&self, rng: &mut Rng) -> Option<Seat> {
         let recent = self.sleepers.recent()?;
         let other = self.mate_of(recent, |bound| {
             rng.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize
-        });
-        let fewer = other.filter(|other| {
-            self.policy
-                .binds_elsewhere(self.starts_on(recent), self.starts_on(*other), false)
-        });
-        let seat = fewer.map(|other| self.sleepers.seat(other.index()));
-        seat.filter(|seat| self.sleepers.idle.claim_seat(*seat))
-            .or_else(|| self.sleepers.claim_recent())
+        })?;
+        let seat = self.sleepers.seat(other.index());
+        let fewer = self
+            .policy
+            .binds_elsewhere(self.starts_on(recent), self.starts_on(other), false);
+        (fewer && self.sleepers.idle.claim_seat(seat)).then_some(seat)
     }
 
     /// Another worker of the same cache, by a number below that of those there are.
     fn mate_of(&self, worker: WorkerId, random_below: impl FnOnce(usize) -> usize) -> Option<WorkerId> {
         let plan = &self.policy.plan;
         let mates = &plan.llcs[plan.workers[worker.index()].llc.index()].workers;
-        let others = mates.len().checked_sub(1).filter(|others| *others > 0)?;
-        let at = mates.iter().position(|mate| *mate == worker)?;
-        Some(mates[(at + 1 + random_below(others)) % mates.len()])
+        let (last, others) = mates.split_last()?;
+        // Whoever asks has the place of the last one.
+        let chosen = *others.get(random_below(others.len().max(1)))?;
+        Some(if chosen == worker { *last } else { chosen })
     }
 
     /// Threads that a worker has started and that have not ended, and its share of what waits in the queue of its group; an estimate.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quadrille_policy::{Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
 
+use super::bind::Robbed;
 use super::bound::Living;
 use super::load::OwnLoad;
 use super::queue::bound::BoundFifo;
@@ -41,8 +42,8 @@ pub(crate) struct Context {
     pub(crate) living: Living,
     /// The worker that the last thread which was about to start here was left to, if it was.
     pub(super) bound_last: Cell<Option<WorkerId>>,
-    /// The worker to which its threads are left, and until when it is not asked again.
-    pub(super) left_alone: Cell<Option<(WorkerId, Nanos)>>,
+    /// Whom it robbed of threads last.
+    pub(super) robbed: Cell<Option<Robbed>>,
     /// For the threads that are spawned here.
     pub(crate) places: Places,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).

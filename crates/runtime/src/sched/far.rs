@@ -7,6 +7,7 @@
 use quadrille_policy::{Cause, LlcId, Nanos, WorkerId};
 
 use super::Shared;
+use super::bind::Robbed;
 use super::context::Context;
 use super::publish;
 use super::search::Scope;
@@ -39,7 +40,7 @@ impl Sight {
         let waits = |llc: &LlcId| {
             !shared.injectors[llc.index()].is_empty()
                 || exported(*llc)
-                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, now, context.left_alone.get())
+                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, now, context.robbed.get())
         };
         let is_ours = |llc: LlcId| {
             let anything = || exported(llc) || shared.policy.takes_anything(now.since(self.dry_since));
@@ -70,11 +71,11 @@ impl Sight {
 
 impl Shared {
     /// Whether a deque behind `llc` has something that a thief may want who leaves one worker alone for a while.
-    fn worth_stealing(&self, llc: LlcId, now: Nanos, left_alone: Option<(WorkerId, Nanos)>) -> bool {
-        let left = left_alone.filter(|(_, until)| now < *until).map(|(worker, _)| worker);
+    fn worth_stealing(&self, llc: LlcId, now: Nanos, robbed: Option<Robbed>) -> bool {
+        let is_left = |worker: WorkerId| robbed.is_some_and(|robbed| robbed.leaves_alone(worker, now));
         let workers = self.policy.plan.llcs[llc.index()].workers.iter();
         let mut workers = workers
-            .filter(|worker| Some(**worker) != left)
+            .filter(|worker| !is_left(**worker))
             .map(|worker| &self.workers[worker.index()]);
         workers.any(|worker| !worker.stealer.is_empty() && !worker.is_spared(now))
     }

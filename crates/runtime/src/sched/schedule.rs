@@ -331,7 +331,8 @@ impl Shared {
         };
         let near = (llc.index(), &*self.policy.plan.llcs[llc.index()].others);
         if publish::to_anyone(push, &self.sleepers, owner.index(), near, pays) {
-            let starter = (starts && near.1.is_empty()).then(|| self.with_foreign_rng(|rng| self.claim_to_start(rng)));
+            let starter =
+                (starts && near.1.is_empty()).then(|| self.with_foreign_rng(|rng| self.claim_one_with_fewer(rng)));
             match starter.flatten() {
                 Some(seat) => self.wake_claimed(seat, by),
                 None => _ = self.wake_any(llc, by),

@@ -150,12 +150,12 @@ impl Worker {
 
     /// Steals at most `limit` tasks from a worker of one LLC, the first that has some from a random one on.
     pub(super) fn steal_in(&mut self, llc: LlcId, scope: Scope, limit: usize) -> Option<Runnable> {
-        let victims = self.context.shared.policy.plan.llcs[llc.index()].workers.len();
-        let start = self.context.random_below(victims);
-        for i in 0..victims {
-            let context = &self.context;
-            let plan = &context.shared.policy.plan;
-            let victim = plan.llcs[llc.index()].workers[(start + i) % victims];
+        let context = &self.context;
+        let plan = &context.shared.policy.plan;
+        let victims = &plan.llcs[llc.index()].workers;
+        let start = context.random_below(victims.len());
+        for i in 0..victims.len() {
+            let victim = victims[(start + i) % victims.len()];
             if victim == context.id {
                 continue;
             }
@@ -163,19 +163,13 @@ impl Worker {
             if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
                 continue;
             }
-            if scope == Scope::Normal && context.leaves_alone(victim) {
-                continue;
-            }
-            let limit = self.take_from(victim, scope, limit);
-            let context = &self.context;
-            let robbed = &*context.shared.workers[victim.index()];
+            let limit = context.take_from(victim, scope, limit);
             if limit > 0
                 && let Some(runnable) = robbed.stealer.steal(&context.local, limit)
             {
-                let plan = &context.shared.policy.plan;
                 context.me().counters.count_steal(plan.level(victim, context.id));
+                context.note_threads(victim, &runnable);
                 self.note_theft(victim);
-                self.note_threads(victim, &runnable);
                 return Some(runnable);
             }
         }

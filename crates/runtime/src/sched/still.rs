@@ -9,6 +9,7 @@ use super::worker::Worker;
 use super::{Parts, Shared};
 use crate::blocking::{Limits, Pool};
 use crate::driver::Driver;
+use crate::runtime::Handle;
 use crate::sys::thread::Spawner;
 use crate::task::Runnable;
 use crate::task::spawn::{Options, allocate};
@@ -34,6 +35,12 @@ impl Still {
         });
         let locals = locals.into_iter().map(Some).collect();
         Self { shared, locals }
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        Handle {
+            shared: self.shared.clone(),
+        }
     }
 
     /// The deque of a worker, once.

@@ -146,7 +146,7 @@ fn lines_by(still: &mut Still, number: u16, act: impl FnOnce(&Context)) -> usize
         bound: BoundFifo::new(),
         living: Living::default(),
         bound_last: Cell::new(None),
-        left_alone: Cell::new(None),
+        robbed: Cell::new(None),
         places: Places::default(),
         unwinding: Cell::new(false),
     };

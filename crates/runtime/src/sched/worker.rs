@@ -8,7 +8,6 @@ use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
-use super::bind::Robbed;
 use super::bound::{Living, Looping};
 use super::context::Context;
 use super::coupling::Coupled;
@@ -51,8 +50,6 @@ pub(crate) struct Worker {
     pub(super) injector_first: bool,
     /// Whether a bound thread comes before slot and deque, if there are both (W5).
     pub(super) bound_first: bool,
-    /// Whom it robbed of threads last.
-    pub(super) robbed: Option<Robbed>,
 }
 
 impl Worker {
@@ -79,7 +76,6 @@ impl Worker {
             sight: Sight::default(),
             injector_first: false,
             bound_first: false,
-            robbed: None,
             context: Context {
                 id,
                 local,
@@ -94,7 +90,7 @@ impl Worker {
                 bound: BoundFifo::new(),
                 living: Living::default(),
                 bound_last: Cell::new(None),
-                left_alone: Cell::new(None),
+                robbed: Cell::new(None),
                 places: Places::default(),
                 unwinding: Cell::new(false),
                 shared,

@@ -208,13 +208,10 @@ impl Notes {
             let more = self.0.with(|notes| {
                 let end = notes.len().min(begin + BATCH);
                 let listed = notes.get(begin..end).unwrap_or_default();
-                // SAFETY: what is listed is there (`insert`), and can't be struck off while we have the lock.
-                batch.extend(
-                    listed
-                        .iter()
-                        .flatten()
-                        .map(|entry| unsafe { entry.0.as_ref() }.read(worker)),
-                );
+                batch.extend(listed.iter().flatten().map(|entry| {
+                    // SAFETY: what is listed is there (`insert`), and can't be struck off while we have the lock.
+                    unsafe { entry.0.as_ref() }.read(worker)
+                }));
                 begin = end;
                 end < notes.len()
             });

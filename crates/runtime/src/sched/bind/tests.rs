@@ -8,47 +8,6 @@ use crate::sched::bound::tests::run_all;
 use crate::sched::still::Still;
 use crate::thread;
 
-/// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
-#[test]
-fn a_thread_goes_to_a_worker_that_has_fewer() {
-    let mut still = Still::new("core:2", "bind-slack=1");
-    let (mut worker, mut other) = (still.worker(0), still.worker(1));
-    let handle = Handle {
-        shared: still.shared.clone(),
-    };
-    let context: *const Context = &raw const worker.context;
-    // SAFETY: as in `Worker::run`: `worker` stays where it is until the guard is dropped, before it.
-    let entered = unsafe { &*context }.enter();
-    let mut threads: Vec<_> = (0..40).map(|_| handle.spawn_thread(thread::park)).collect();
-    run_all(&mut worker);
-    assert_eq!(
-        worker.context.living.len.get(),
-        40,
-        "the other is awake, and may be held up"
-    );
-    threads.extend((0..40).map(|_| handle.spawn_thread(thread::park)));
-    still.announce(1);
-    run_all(&mut worker);
-    assert_eq!(
-        worker.context.me().counters.bound_elsewhere.get(),
-        1,
-        "then it is claimed"
-    );
-    assert!(!other.context.me().bound.is_empty());
-    assert_eq!(worker.context.living.len.get(), threads.len() - 1);
-    threads.iter().for_each(|thread| thread.thread().unpark());
-    run_all(&mut worker);
-    drop(entered);
-    let ended = threads.iter().filter(|thread| thread.is_finished()).count();
-    assert_eq!(ended, threads.len() - 1, "the one is the other worker's");
-    let context: *const Context = &raw const other.context;
-    // SAFETY: as above.
-    let entered = unsafe { &*context }.enter();
-    run_all(&mut other);
-    drop(entered);
-    assert!(threads.iter().all(thread::JoinHandle::is_finished));
-}
-
 /// Does something as a worker.
 fn as_one<R>(worker: &mut Worker, f: impl FnOnce(&mut Worker) -> R) -> R {
     let context: *const Context = &raw const worker.context;
@@ -59,6 +18,81 @@ fn as_one<R>(worker: &mut Worker, f: impl FnOnce(&mut Worker) -> R) -> R {
     result
 }
 
+/// Threads that park at once.
+fn spawn_parked(handle: &Handle, count: usize) -> Vec<thread::JoinHandle<()>> {
+    (0..count).map(|_| handle.spawn_thread(thread::park)).collect()
+}
+
+/// What a worker finds that waits in its group's queue and its mailbox.
+fn run_shared(worker: &mut Worker) {
+    while let Some(runnable) = worker.take_shared(64) {
+        worker.execute(runnable);
+        run_all(worker);
+    }
+    run_all(worker);
+}
+
+/// A thief that has 40 threads, and a spawner in the middle of a task that has spawned 24: four of them have been stolen, so it is known
+/// what they are. Neither may be moved afterwards: started threads know where their worker is.
+fn fill(handle: &Handle, thief: &mut Worker, spawner: &mut Worker) -> Vec<thread::JoinHandle<()>> {
+    let mut threads = as_one(thief, |thief| {
+        let threads = spawn_parked(handle, 40);
+        run_all(thief);
+        threads
+    });
+    threads.extend(as_one(spawner, |_| spawn_parked(handle, 24)));
+    as_one(thief, |thief| {
+        let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
+        thief.execute(first);
+        run_all(thief);
+    });
+    threads
+}
+
+/// Tells all threads to end, and lets each worker in turn run what is its own.
+fn end_all(threads: &[thread::JoinHandle<()>], workers: &mut [&mut Worker]) {
+    for worker in &mut *workers {
+        as_one(worker, run_all);
+    }
+    threads.iter().for_each(|thread| thread.thread().unpark());
+    for worker in &mut *workers {
+        as_one(worker, run_all);
+    }
+    // What one unparked of another's.
+    for worker in workers {
+        as_one(worker, run_all);
+    }
+    assert!(threads.iter().all(thread::JoinHandle::is_finished));
+}
+
+/// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
+#[test]
+fn a_thread_goes_to_a_worker_that_has_fewer() {
+    let mut still = Still::new("core:2", "bind-slack=1");
+    let (mut worker, mut other) = (still.worker(0), still.worker(1));
+    let handle = still.handle();
+    let threads = as_one(&mut worker, |worker| {
+        let mut threads = spawn_parked(&handle, 40);
+        run_all(worker);
+        let living = worker.context.living.len.get();
+        assert_eq!(living, 40, "the other is awake, and may be held up");
+        threads.extend(spawn_parked(&handle, 40));
+        still.announce(1);
+        run_all(worker);
+        let elsewhere = worker.context.me().counters.bound_elsewhere.get();
+        assert_eq!(elsewhere, 1, "then it is claimed");
+        assert!(!other.context.me().bound.is_empty());
+        assert_eq!(worker.context.living.len.get(), threads.len() - 1);
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        run_all(worker);
+        threads
+    });
+    let ended = threads.iter().filter(|thread| thread.is_finished()).count();
+    assert_eq!(ended, threads.len() - 1, "the one is the other worker's");
+    as_one(&mut other, run_all);
+    assert!(threads.iter().all(thread::JoinHandle::is_finished));
+}
+
 /// Who has more threads leaves those of a spawner that is in the middle of a task to it, but for a few when they are stuck; and not
 /// for longer than it is told to.
 #[test]
@@ -66,32 +100,18 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
     for (patience, leaves) in [("1s", true), ("0ns", false)] {
         let mut still = Still::new("core:2", &format!("bind-slack=1,bind-patience={patience}"));
         let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
-        let handle = Handle {
-            shared: still.shared.clone(),
-        };
-        let spawn = |count| -> Vec<_> { (0..count).map(|_| handle.spawn_thread(thread::park)).collect() };
-        let mut threads = as_one(&mut thief, |thief| {
-            let threads = spawn(40);
-            run_all(thief);
-            threads
-        });
-        threads.extend(as_one(&mut spawner, |_| spawn(24)));
+        let threads = fill(&still.handle(), &mut thief, &mut spawner);
         as_one(&mut thief, |thief| {
-            // What they are is known when the first have been taken.
-            let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
-            thief.execute(first);
-            run_all(thief);
             let asked = thief.steal_in(LlcId(0), Scope::Normal, 128);
             assert_eq!(asked.is_none(), leaves, "patience {patience}");
             asked.into_iter().for_each(|runnable| thief.execute(runnable));
             run_all(thief);
-            assert_eq!(thief.context.shared.workers[0].is_spared(Nanos(clock::nanos())), leaves);
+            let there = &thief.context.shared.workers[0];
+            assert_eq!(there.is_spared(Nanos(clock::nanos())), leaves);
             if leaves {
-                // Nor does it stay awake for them; that nobody else is spared for ever is another matter.
-                thief.context.shared.workers[0].spared_until.store(0, Ordering::Relaxed);
+                // Even when the time for which nobody asks is over, it does not stay awake for them.
+                there.spared_until.store(0, Ordering::Relaxed);
                 assert!(!thief.sight.final_look(&thief.context, false));
-            }
-            if leaves {
                 let before = thief.context.me().counters.polls.get();
                 let stuck = thief.steal_in(LlcId(0), Scope::Rescue, 128).unwrap();
                 thief.execute(stuck);
@@ -99,12 +119,7 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
                 assert_eq!(thief.context.me().counters.polls.get() - before, RESCUED_MAX as u64);
             }
         });
-        as_one(&mut spawner, run_all);
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        as_one(&mut thief, run_all);
-        as_one(&mut spawner, run_all);
-        as_one(&mut thief, run_all);
-        assert!(threads.iter().all(thread::JoinHandle::is_finished));
+        end_all(&threads, &mut [&mut thief, &mut spawner]);
     }
 }
 
@@ -113,18 +128,15 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
 fn a_thread_waits_for_a_worker_that_gets_up() {
     let mut still = Still::new("l2:2 core:1", "bind-slack=1");
     let (mut worker, mut other) = (still.worker(0), still.worker(1));
-    let handle = Handle {
-        shared: still.shared.clone(),
-    };
+    let handle = still.handle();
     let seat = still.shared.sleepers.seat(1);
     let threads: Vec<_> = as_one(&mut worker, |worker| {
-        let spawn = || handle.spawn_thread(thread::park);
-        let mut threads: Vec<_> = (0..40).map(|_| spawn()).collect();
+        let mut threads = spawn_parked(&handle, 40);
         run_all(worker);
         still.announce(1);
         assert!(still.shared.sleepers.idle.claim_seat(seat));
         _ = still.shared.sleepers.wake(1);
-        threads.extend((0..40).map(|_| spawn()));
+        threads.extend(spawn_parked(&handle, 40));
         run_all(worker);
         threads
     });
@@ -135,16 +147,10 @@ fn a_thread_waits_for_a_worker_that_gets_up() {
         "until both have as many"
     );
     as_one(&mut other, |other| {
-        while let Some(runnable) = other.take_shared(64) {
-            other.execute(runnable);
-            run_all(other);
-        }
+        run_shared(other);
         assert_eq!(other.context.living.len.get(), 40);
     });
-    threads.iter().for_each(|thread| thread.thread().unpark());
-    as_one(&mut worker, run_all);
-    as_one(&mut other, run_all);
-    assert!(threads.iter().all(thread::JoinHandle::is_finished));
+    end_all(&threads, &mut [&mut worker, &mut other]);
 }
 
 /// Whoever is asked and is awake does not keep all later threads from those that sleep.
@@ -153,29 +159,22 @@ fn a_worker_that_is_awake_is_not_asked_for_ever() {
     for seed in 0..4 {
         let mut still = Still::new("core:8", &format!("bind-slack=1,seed={seed}"));
         let mut worker = still.worker(0);
-        let handle = Handle {
-            shared: still.shared.clone(),
-        };
-        let elsewhere = as_one(&mut worker, |worker| {
-            let mut threads: Vec<_> = (0..40).map(|_| handle.spawn_thread(thread::park)).collect();
+        let handle = still.handle();
+        let (threads, elsewhere) = as_one(&mut worker, |worker| {
+            let mut threads = spawn_parked(&handle, 40);
             run_all(worker);
             still.announce(6);
             still.announce(7);
-            threads.extend((0..200).map(|_| handle.spawn_thread(thread::park)));
+            threads.extend(spawn_parked(&handle, 200));
             run_all(worker);
             threads.iter().for_each(|thread| thread.thread().unpark());
             run_all(worker);
-            worker.context.me().counters.bound_elsewhere.get()
+            (threads, worker.context.me().counters.bound_elsewhere.get())
         });
         for other in 1..8 {
-            as_one(&mut still.worker(other), |other| {
-                while let Some(runnable) = other.take_shared(64) {
-                    other.execute(runnable);
-                    run_all(other);
-                }
-                run_all(other);
-            });
+            as_one(&mut still.worker(other), run_shared);
         }
+        assert!(threads.iter().all(thread::JoinHandle::is_finished));
         assert!(elsewhere > 0, "seed {seed}: two sleep and get none of 200");
     }
 }
@@ -184,37 +183,19 @@ fn a_worker_that_is_awake_is_not_asked_for_ever() {
 #[test]
 fn who_leaves_a_spawner_alone_does_not_hide_it_from_other_caches() {
     let mut still = Still::new("llc:2 core:2", "bind-slack=1,bind-patience=1s");
-    let (mut spawner, mut thief, mut far) = (still.worker(0), still.worker(1), still.worker(2));
-    let handle = Handle {
-        shared: still.shared.clone(),
-    };
-    let spawn = |count| -> Vec<_> { (0..count).map(|_| handle.spawn_thread(thread::park)).collect() };
-    let mut threads = as_one(&mut thief, |thief| {
-        let threads = spawn(40);
-        run_all(thief);
-        threads
-    });
-    threads.extend(as_one(&mut spawner, |_| spawn(24)));
+    let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
+    let threads = fill(&still.handle(), &mut thief, &mut spawner);
     as_one(&mut thief, |thief| {
-        let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
-        thief.execute(first);
-        run_all(thief);
         assert!(thief.steal_in(LlcId(0), Scope::Normal, 128).is_none());
     });
-    let found = as_one(&mut far, |far| {
+    let mut far = still.worker(2);
+    as_one(&mut far, |far| {
         far.context.now.set(Nanos(clock::nanos()));
         let found = far.steal_in(LlcId(0), Scope::Normal, 4);
-        let any = found.is_some();
-        found.into_iter().for_each(|runnable| far.execute(runnable));
+        far.execute(found.expect("it has no threads at all"));
         run_all(far);
-        any
     });
-    as_one(&mut spawner, run_all);
-    threads.iter().for_each(|thread| thread.thread().unpark());
-    [&mut thief, &mut spawner, &mut far]
-        .into_iter()
-        .for_each(|worker| as_one(worker, run_all));
-    assert!(found, "it has no threads at all");
+    end_all(&threads, &mut [&mut thief, &mut spawner, &mut far]);
 }
 
 /// Who was claimed while it withdrew has a token and is awake: what is left to it must not be more than is soon rescued.
@@ -222,13 +203,10 @@ fn who_leaves_a_spawner_alone_does_not_hide_it_from_other_caches() {
 fn a_late_token_is_no_sign_of_getting_up() {
     let mut still = Still::new("l2:2 core:1", "bind-slack=1,groups=off");
     let (mut worker, mut other) = (still.worker(0), still.worker(1));
-    let handle = Handle {
-        shared: still.shared.clone(),
-    };
+    let handle = still.handle();
     let seat = still.shared.sleepers.seat(1);
     let threads: Vec<_> = as_one(&mut worker, |worker| {
-        let spawn = || handle.spawn_thread(thread::park);
-        let mut threads: Vec<_> = (0..40).map(|_| spawn()).collect();
+        let mut threads = spawn_parked(&handle, 40);
         run_all(worker);
         // As in `Sleepers::sleep`, when the final look finds something: withdraws, finds itself claimed, consumes nothing ...
         let sleepers = &still.shared.sleepers;
@@ -237,22 +215,13 @@ fn a_late_token_is_no_sign_of_getting_up() {
         assert_eq!(sleepers.idle.withdraw(seat), crate::sched::idle::Withdrawn::Claimed);
         // ... and runs what it has found for long, when the claimer's token comes.
         _ = sleepers.wake(1);
-        threads.extend((0..400).map(|_| spawn()));
+        threads.extend(spawn_parked(&handle, 400));
         run_all(worker);
         threads
     });
     let queued = still.shared.groups[seat.group].len();
-    as_one(&mut other, |other| {
-        while let Some(runnable) = other.take_shared(64) {
-            other.execute(runnable);
-            run_all(other);
-        }
-    });
-    threads.iter().for_each(|thread| thread.thread().unpark());
-    [&mut worker, &mut other]
-        .into_iter()
-        .for_each(|worker| as_one(worker, run_all));
-    assert!(threads.iter().all(thread::JoinHandle::is_finished));
+    as_one(&mut other, run_shared);
+    end_all(&threads, &mut [&mut worker, &mut other]);
     assert_eq!(queued, LEFT_MAX, "no more wait for a worker that is awake");
 }
 
@@ -262,31 +231,14 @@ fn who_leaves_a_spawner_alone_wakes_one_that_has_fewer() {
     for seed in 0..12 {
         let mut still = Still::new("core:3", &format!("bind-slack=1,bind-patience=1s,seed={seed}"));
         let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
-        let handle = Handle {
-            shared: still.shared.clone(),
-        };
-        let spawn = |count| -> Vec<_> { (0..count).map(|_| handle.spawn_thread(thread::park)).collect() };
-        let mut threads = as_one(&mut thief, |thief| {
-            let threads = spawn(40);
-            run_all(thief);
-            threads
-        });
-        threads.extend(as_one(&mut spawner, |_| spawn(24)));
+        let threads = fill(&still.handle(), &mut thief, &mut spawner);
+        still.announce(2);
         as_one(&mut thief, |thief| {
-            let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
-            thief.execute(first);
-            run_all(thief);
-            still.announce(2);
             assert!(thief.steal_in(LlcId(0), Scope::Normal, 128).is_none());
         });
         let woken = !still.is_idle(2);
         let mut third = still.worker(2);
-        as_one(&mut spawner, run_all);
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        [&mut thief, &mut spawner, &mut third]
-            .into_iter()
-            .for_each(|worker| as_one(worker, run_all));
-        as_one(&mut thief, run_all);
+        end_all(&threads, &mut [&mut thief, &mut spawner, &mut third]);
         assert!(woken, "seed {seed}");
     }
 }
@@ -306,7 +258,7 @@ fn nobody_leaves_a_thread_twice() {
 /// Who is woken to start a thread is the last that went idle, unless another one that is idle has fewer.
 #[test]
 fn the_last_that_went_idle_starts_a_thread_unless_it_has_more() {
-    for (recent, other, chosen) in [(8, 0, 1), (9, 0, 0), (100, 99, 1), (100, 50, 0)] {
+    for (recent, other, fewer) in [(8, 0, false), (9, 0, true), (100, 99, false), (100, 50, true)] {
         let still = Still::new("core:2", "bind-slack=7");
         still.announce(0);
         still.announce(1);
@@ -316,8 +268,8 @@ fn the_last_that_went_idle_starts_a_thread_unless_it_has_more() {
             still.shared.workers[worker].living.store(living, Ordering::Relaxed);
         }
         let mut rng = Rng::new(1);
-        let seat = still.shared.claim_to_start(&mut rng);
-        assert_eq!(seat, Some(sleepers.seat(chosen)), "{recent}, {other}");
+        let seat = still.shared.claim_one_with_fewer(&mut rng);
+        assert_eq!(seat, fewer.then(|| sleepers.seat(0)), "{recent}, {other}");
         for worker in &*still.shared.workers {
             worker.living.store(0, Ordering::Relaxed);
         }
