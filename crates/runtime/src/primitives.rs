@@ -53,6 +53,12 @@ mod imp {
             Self(std::cell::UnsafeCell::new(value))
         }
 
+        /// Lends a pointer for reading. The caller answers for nobody writing while `f` uses it.
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
         /// Lends a pointer for reading and writing. The caller answers for exclusive access while `f` uses it.
         #[inline(always)]
         pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use quadrille_policy::LlcId;
 
 use super::context::{Away, Context, Relieving, is_away};
+use super::schedule::schedule;
 use super::{Shared, publish};
 use crate::coop;
 use crate::current;
@@ -230,8 +231,9 @@ impl Reliever {
                 Some(thread) if thread.meta().has(THREAD) => shared.set_aside(thread),
                 Some(task) => {
                     coop::start(shared.policy.config.budget);
-                    task.run();
+                    let again = task.run();
                     coop::stop();
+                    again.into_iter().for_each(schedule);
                 }
                 None => self.waits(&shared),
             }
@@ -384,7 +386,7 @@ mod tests {
             let (task, other) = (still.task(0, SetId::NONE), still.task(0, SetId::NONE));
             let entered = worker.context.enter();
             block_in_place(|| {
-                crate::sched::schedule(task, false);
+                schedule(task);
                 assert!(!still.is_idle(1), "{machine}");
                 still.announce(1);
                 let group = still.shared.group_of(WorkerId(1));
@@ -408,7 +410,7 @@ mod tests {
         still.announce(0);
         still.announce(1);
         still.shared.workers[0].average_run.store(1, Ordering::Relaxed);
-        crate::sched::schedule(still.task(0, SetId::NONE), false);
+        schedule(still.task(0, SetId::NONE));
         assert!(!still.is_idle(0) || !still.is_idle(1));
     }
 }

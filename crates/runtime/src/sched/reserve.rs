@@ -156,7 +156,7 @@ mod tests {
         let task = at_home(&still, home);
         let waker = still.worker(far);
         let entered = waker.context.enter();
-        schedule(task, false);
+        schedule(task);
         drop(entered);
         let gone = idle.iter().copied().filter(|worker| !still.is_idle(*worker));
         let passed = shared.workers[usize::from(far)].counters.snapshot().reserved_passed;

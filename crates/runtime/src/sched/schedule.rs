@@ -19,13 +19,13 @@ use crate::runtime::Handle;
 use crate::task::Runnable;
 use crate::task::meta::{BLOCKING, BOUND, LastWorker, THREAD};
 
-/// Queues a task that became ready. Called by the task cell, on any thread, from any stack: keep it shallow.
-pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
+/// Queues a task that was woken. Called by its wakers, on any thread, from any stack: keep it shallow.
+pub(crate) fn schedule(runnable: Runnable) {
     let meta = runnable.meta();
     let scheduler = meta.scheduler();
     Context::with(|context| match context {
         Some(context) if Arc::as_ptr(&context.shared) == scheduler && !runnable.meta().has(BLOCKING | BOUND) => {
-            context.wake(runnable, yielded);
+            context.wake(runnable, false);
         }
         Some(context) if Arc::as_ptr(&context.shared) == scheduler && runnable.meta().has(BOUND) => {
             context.wake_bound(runnable);
@@ -40,6 +40,16 @@ pub(crate) fn schedule(runnable: Runnable, yielded: bool) {
 }
 
 impl Context {
+    /// Queues a task that ran here and was woken meanwhile, most often by itself: it gives way.
+    #[inline]
+    pub(super) fn requeue(&self, runnable: Runnable) {
+        if runnable.meta().has(BOUND) {
+            self.wake_bound(runnable);
+        } else {
+            self.wake(runnable, true);
+        }
+    }
+
     /// Queues a task that was woken by this worker's thread.
     #[inline]
     fn wake(&self, runnable: Runnable, yielded: bool) {
@@ -228,7 +238,9 @@ impl Shared {
         let handle = Handle { shared: self.arc() };
         let job = Box::new(move || {
             let _current = current::enter(handle);
-            runnable.run();
+            if let Some(again) = runnable.run() {
+                schedule(again);
+            }
         });
         if let Err(rejected) = self.pool.submit(job) {
             drop(rejected.job);

@@ -125,7 +125,7 @@ fn lines_of(machine: &str, case: &Case) -> usize {
         .for_each(|worker| still.announce(worker));
     lines_by(&mut still, waker, |context| {
         context.average_run.set(Nanos(case.run));
-        schedule(ready(&shared), false);
+        schedule(ready(&shared));
     })
 }
 
@@ -180,7 +180,7 @@ fn still(machine: &str, config: &str, idle: IsIdle) -> Still {
 /// Shared lines touched by a push into the injector of the first cache: a wake-up from outside, without groups.
 fn lines_of_injector(machine: &str, idle: IsIdle) -> usize {
     let still = still(machine, "groups=off", idle);
-    lines::count(|| schedule(ready(&still.shared), false))
+    lines::count(|| schedule(ready(&still.shared)))
 }
 
 /// Shared lines touched by a spawn from outside.

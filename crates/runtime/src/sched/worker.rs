@@ -260,7 +260,9 @@ impl Worker {
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
-        runnable.run();
+        if let Some(again) = runnable.run() {
+            context.requeue(again);
+        }
     }
 
     #[cold]

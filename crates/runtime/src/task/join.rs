@@ -3,16 +3,17 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use async_task::FallibleTask;
-
 use super::Meta;
 use super::abort::AbortCell;
 use super::body::Outcome;
+use super::cell::{self, Header};
+use super::lifecycle::Detached;
 use super::meta::Id;
 use crate::error::JoinError;
 use crate::sched::Shared;
@@ -36,13 +37,14 @@ pub(crate) struct Cancelled;
 /// # });
 /// ```
 pub struct JoinHandle<T> {
-    /// `None` only in `drop`.
-    task: Option<FallibleTask<Outcome<T>, Meta>>,
-    /// The metadata in the task's allocation, which `task` keeps alive.
-    meta: NonNull<Meta>,
+    header: NonNull<Header>,
+    /// The result was moved out, or there is none.
+    taken: bool,
+    /// It may drop a result.
+    _result: PhantomData<T>,
 }
 
-// SAFETY: the pointer leads to a `Meta`, which is Sync, and lives as long as `task`, which decides the rest.
+// SAFETY: it is a part in a lifecycle, which is made of atomics, a look at metadata, which is Sync, and the right to take a `T`.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: as above; nothing of a `T` is reachable through a shared handle.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
@@ -51,21 +53,25 @@ unsafe impl<T: Send> Sync for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    pub(super) fn new(task: async_task::Task<Outcome<T>, Meta>) -> Self {
-        let meta = NonNull::from(task.metadata());
+    /// The one handle of a task.
+    ///
+    /// # Safety
+    /// The caller joins the task, gives that up to the handle, and the task's future has results of type `T`.
+    pub(super) unsafe fn new(header: NonNull<Header>) -> Self {
         Self {
-            task: Some(task.fallible()),
-            meta,
+            header,
+            taken: false,
+            _result: PhantomData,
         }
     }
 
-    pub(crate) fn meta(&self) -> &Meta {
-        // SAFETY: async-task frees the allocation only after its handle, which `self.task` is, has gone.
-        unsafe { self.meta.as_ref() }
+    fn header(&self) -> &Header {
+        // SAFETY: the task is there while it is joined (C e).
+        unsafe { self.header.as_ref() }
     }
 
-    fn task(&self) -> &FallibleTask<Outcome<T>, Meta> {
-        self.task.as_ref().expect("the task is taken in drop only")
+    pub(crate) fn meta(&self) -> &Meta {
+        &self.header().meta
     }
 
     /// Asks the task to stop at its next suspension point; awaiting the handle then gives an error with
@@ -85,7 +91,7 @@ impl<T> JoinHandle<T> {
     /// Whether the task has finished, in whatever way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let finished = self.task().is_finished();
+        let finished = self.header().lifecycle.is_done();
         if finished {
             self.tell_abort_handles();
         }
@@ -119,8 +125,7 @@ impl<T> Future for JoinHandle<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let task = self.task.as_mut().expect("the task is taken in drop only");
-        let outcome = std::task::ready!(crate::coop::poll_progress(cx, |cx| Pin::new(task).poll(cx)));
+        let outcome = std::task::ready!(crate::coop::poll_progress(cx, |cx| self.poll_outcome(cx)));
         self.tell_abort_handles();
         let id = self.id();
         Poll::Ready(match outcome.map(Outcome::into_result) {
@@ -128,6 +133,21 @@ impl<T> Future for JoinHandle<T> {
             Some(Err(payload)) => Err(error(id, payload)),
             None => Err(JoinError::cancelled(id)),
         })
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// What the task has left, once. `None`: it was dropped, or that has been taken.
+    #[inline]
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<T>>> {
+        if self.taken {
+            return Poll::Ready(None);
+        }
+        let has_outcome = std::task::ready!(self.header().lifecycle.poll_done(cx.waker()));
+        self.taken = true;
+        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `taken` says that it is read
+        // once.
+        Poll::Ready(has_outcome.then(|| unsafe { cell::outcome::<T>(self.header).read() }))
     }
 }
 
@@ -142,9 +162,16 @@ pub(crate) fn error(id: Id, payload: Box<dyn Any + Send>) -> JoinError {
 }
 
 impl<T> Drop for JoinHandle<T> {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.detach();
+        if let Detached::Done { outcome } = self.header().lifecycle.detach() {
+            if outcome && !self.taken {
+                // SAFETY: as in `poll_outcome`; we are gone after this.
+                drop(unsafe { cell::outcome::<T>(self.header).read() });
+            }
+            let then = self.header().lifecycle.detach_done();
+            // SAFETY: the answer to that.
+            unsafe { cell::then(self.header, then) };
         }
     }
 }

@@ -147,8 +147,6 @@ impl LastWorker {
 
 /// The body runs on the blocking pool, not on a worker.
 pub(crate) const BLOCKING: u8 = 1;
-/// The user's future was dropped already; written by the runner only.
-pub(crate) const FUTURE_DROPPED: u8 = 2;
 /// The body is a coroutine, which is bound by its first run.
 pub(crate) const THREAD: u8 = 4;
 /// The worker in `last_worker` has begun to run the coroutine, and no other may run or drop it (B a); written by the runner

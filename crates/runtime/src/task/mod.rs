@@ -43,16 +43,27 @@
 
 pub(crate) mod abort;
 pub(crate) mod body;
+mod cell;
 mod group;
 mod in_place;
 pub(crate) mod join;
+mod lifecycle;
 pub(crate) mod meta;
 pub(crate) mod registry;
 pub(crate) mod runnable;
+mod running;
 pub(crate) mod spawn;
+mod state;
+mod waker;
 
 pub(crate) use meta::Meta;
 pub(crate) use runnable::Runnable;
+
+/// Queues a task that was woken and not held.
+#[inline]
+fn submit(runnable: Runnable) {
+    crate::sched::schedule(runnable);
+}
 
 mod api;
 

@@ -4,24 +4,50 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::Meta;
+use super::cell::{self, Header};
 use crate::primitives::AtomicPtr;
 use crate::sched::queue::Linked;
 
 /// The right to run a task once. Dropping it cancels the task.
 #[derive(Debug)]
-pub(crate) struct Runnable(pub(super) async_task::Runnable<Meta>);
+pub(crate) struct Runnable(NonNull<Header>);
+
+// SAFETY: it is the right to poll or drop a future that is Send (`spawn`), to write metadata that is Send, and a part in a lifecycle,
+// which is made of atomics.
+unsafe impl Send for Runnable {}
 
 impl Runnable {
+    /// The one runnable of a task.
+    ///
+    /// # Safety
+    /// The caller holds the task, and gives it up to the runnable (W2).
+    #[inline]
+    pub(super) unsafe fn held(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
     /// The task's metadata.
     #[inline]
     pub(crate) fn meta(&self) -> &Meta {
-        self.0.metadata()
+        // SAFETY: we hold the task, so it is there.
+        unsafe { &(*self.0.as_ptr()).meta }
     }
 
-    /// Polls the body once.
+    /// Polls the future once. Given back if the task was woken meanwhile: it is to be queued again.
     #[inline]
-    pub(crate) fn run(self) {
-        self.0.run();
+    #[must_use = "a task that is not queued again is cancelled"]
+    pub(crate) fn run(self) -> Option<Self> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: we hold the task, and are not dropped.
+        let again = unsafe { cell::run(this.0) };
+        again.then(|| ManuallyDrop::into_inner(this))
+    }
+}
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        // SAFETY: we hold the task, and are gone after this.
+        unsafe { cell::cancel(self.0) };
     }
 }
 
@@ -30,7 +56,7 @@ impl Runnable {
 #[repr(transparent)]
 pub(crate) struct Word(NonNull<()>);
 
-// SAFETY: it stands for a `Runnable`, which is Send because `Meta` is Send + Sync.
+// SAFETY: it stands for a `Runnable`, which is Send.
 unsafe impl Send for Word {}
 
 impl Word {
@@ -48,26 +74,22 @@ impl Word {
     }
 }
 
-// SAFETY: `into_raw` and `from_raw` are async-task's, which give back the same task; the link is a field of the
-// metadata, which lives as long as the runnable does.
+// SAFETY: the word is the address of the task, which is held until it is turned back; the link is a field of the metadata, which lives
+// as long as that.
 unsafe impl Linked for Runnable {
     #[inline]
     fn into_raw(self) -> NonNull<()> {
-        self.0.into_raw()
+        ManuallyDrop::new(self).0.cast()
     }
 
     #[inline]
     unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller passes what `into_raw` gave, once.
-        Self(unsafe { async_task::Runnable::from_raw(raw) })
+        Self(raw.cast())
     }
 
     #[inline]
     unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()> {
-        // SAFETY: the caller owns the runnable behind `raw`; it is only looked at, not consumed.
-        let runnable = ManuallyDrop::new(unsafe { async_task::Runnable::<Meta>::from_raw(raw) });
-        let link: *const AtomicPtr<()> = &runnable.metadata().link;
-        // SAFETY: the metadata lives in the task's allocation, which the caller's ownership keeps alive for 'a.
-        unsafe { &*link }
+        // SAFETY: the caller owns the runnable behind `raw`, so the task is there for 'a.
+        unsafe { &(*raw.cast::<Header>().as_ptr()).meta.link }
     }
 }

@@ -3,12 +3,10 @@
 use std::future::Future;
 use std::ptr::NonNull;
 
-use async_task::{ScheduleInfo, WithInfo};
 use quadrille_policy::{SetId, TaskPolicy};
 
-use super::body::Body;
 use super::join::JoinHandle;
-use super::{Meta, Runnable};
+use super::{Meta, Runnable, cell};
 use crate::sched::Shared;
 
 /// What is known about a task before it exists.
@@ -54,21 +52,9 @@ where
     if shared.loads.on() {
         shared.count_task(1);
     }
-    let task = async_task::Builder::new().metadata(Meta::new(shared, policy, options.flags, options.name));
-    // SAFETY: `meta` is the metadata of the task that the body is made for: async-task keeps both in one allocation and
-    // drops the body first.
-    let body = |meta: &Meta| unsafe { Body::new(make(NonNull::from(meta)), meta) };
-    // SAFETY: `spawn_unchecked` asks for what `spawn` has as bounds:
-    // - the body is Send by our bounds, and is dropped before what it borrows, by our contract and, for its pointer to the
-    //   metadata, because that lives as long as it does;
-    // - the schedule function is a function item: Send, Sync and 'static;
-    // - the output is Send by our bounds, and dropped before what it borrows by our contract.
-    let (runnable, task) = unsafe { task.spawn_unchecked(body, WithInfo(schedule)) };
-    (Runnable(runnable), JoinHandle::new(task))
-}
-
-/// The function that async-task calls with the runnable of a task that became ready: zero-sized, so that a wake-up
-/// needs no reference count of its own.
-fn schedule(runnable: async_task::Runnable<Meta>, info: ScheduleInfo) {
-    crate::sched::schedule(Runnable(runnable), info.woken_while_running);
+    let header = cell::allocate(Meta::new(shared, policy, options.flags, options.name), make);
+    // SAFETY: a new task is held, once. That its future is Send, and dropped before what it borrows, are our bounds and contract.
+    let runnable = unsafe { Runnable::held(header) };
+    // SAFETY: a new task is joined, once, and its future has such results, which are Send, and dropped before what they borrow.
+    (runnable, unsafe { JoinHandle::new(header) })
 }

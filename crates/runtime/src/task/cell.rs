@@ -1,0 +1,254 @@
+//! The memory of a task: one allocation with its header and, in turn, its future and its result.
+//!
+//! Everybody has a pointer to the header, which does not say what the future is; its table of functions does. What may be touched when:
+//!
+//! | part | by whom |
+//! |---|---|
+//! | lifecycle | anyone with a part in it (C e) |
+//! | metadata | see `Meta` |
+//! | future | the holder of the runnable |
+//! | result | its runner, until it sets `DONE`; then the joiner (C c), or the runner if there is none |
+
+use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use std::ptr::NonNull;
+use std::task::Context;
+
+use super::Meta;
+use super::body::{self, Outcome};
+use super::lifecycle::{Ended, Lifecycle};
+use super::state::{Pause, Then};
+use super::{running, waker};
+
+/// What every task begins with.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(super) lifecycle: Lifecycle,
+    table: &'static Table,
+    pub(super) meta: Meta,
+}
+
+/// What depends on the type of the future. Each is given the header of a task of that type.
+#[derive(Debug)]
+struct Table {
+    /// Polls the future. True: it is gone, and its result in its place.
+    poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
+    /// Drops the future.
+    cancel: unsafe fn(NonNull<Header>),
+    /// Drops the result.
+    drop_outcome: unsafe fn(NonNull<Header>),
+    /// Frees the memory; future or result are gone, or forgotten.
+    free: unsafe fn(NonNull<Header>),
+    /// Where the result is, bytes from the header.
+    outcome: usize,
+}
+
+#[repr(C)]
+struct Cell<F: Future> {
+    header: Header,
+    stage: Stage<F>,
+}
+
+/// The future, or what has become of it.
+union Stage<F: Future> {
+    future: ManuallyDrop<F>,
+    outcome: ManuallyDrop<Outcome<F::Output>>,
+}
+
+impl<F: Future> Cell<F> {
+    const TABLE: Table = Table {
+        poll: Self::poll,
+        cancel: Self::cancel,
+        drop_outcome: Self::drop_outcome,
+        free: Self::free,
+        outcome: offset_of!(Self, stage),
+    };
+
+    /// # Safety
+    /// The header is that of a `Cell<F>` whose runnable the caller holds, and whose future is there.
+    unsafe fn poll(header: NonNull<Header>, cx: &mut Context<'_>) -> bool {
+        let cell = header.cast::<Self>().as_ptr();
+        // SAFETY: the header is there, and only read.
+        let meta = unsafe { &(*cell).header.meta };
+        // SAFETY: the future is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after.
+        let polled = unsafe { body::poll(&mut (*cell).stage.future, meta, cx) };
+        let Some(outcome) = polled else {
+            return false;
+        };
+        // SAFETY: the place is the future's, which is gone.
+        unsafe { (&raw mut (*cell).stage.outcome).write(ManuallyDrop::new(outcome)) };
+        true
+    }
+
+    /// # Safety
+    /// As for `poll`.
+    unsafe fn cancel(header: NonNull<Header>) {
+        let cell = header.cast::<Self>().as_ptr();
+        // SAFETY: as in `poll`.
+        unsafe { body::cancel(&mut (*cell).stage.future, &(*cell).header.meta) };
+    }
+
+    /// # Safety
+    /// The header is that of a `Cell<F>` with a result, which is the caller's.
+    unsafe fn drop_outcome(header: NonNull<Header>) {
+        let cell = header.cast::<Self>().as_ptr();
+        // SAFETY: the result is there, and the caller's; nobody uses it after this.
+        unsafe { ManuallyDrop::drop(&mut (*cell).stage.outcome) };
+    }
+
+    /// # Safety
+    /// The header is that of a `Cell<F>`, whose future and result are gone, and which the caller alone refers to.
+    unsafe fn free(header: NonNull<Header>) {
+        // SAFETY: it was made by `allocate`, as a box of this type, and nobody else has it.
+        drop(unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) });
+    }
+}
+
+/// A task with this metadata, held and joined by the caller. `make` makes its future, which may keep the address of the metadata: it
+/// outlives it.
+#[inline]
+pub(super) fn allocate<F: Future>(meta: Meta, make: impl FnOnce(NonNull<Meta>) -> F) -> NonNull<Header> {
+    let mut cell: Box<MaybeUninit<Cell<F>>> = Box::new_uninit();
+    let pointer = cell.as_mut_ptr();
+    let header = Header {
+        lifecycle: Lifecycle::new(),
+        table: const { &Cell::<F>::TABLE },
+        meta,
+    };
+    // SAFETY: a place in the box, which nobody has read.
+    unsafe { (&raw mut (*pointer).header).write(header) };
+    // SAFETY: written above.
+    let meta = NonNull::from(unsafe { &(*pointer).header.meta });
+    // A panic frees the box, and leaks what little the metadata may own.
+    let future = ManuallyDrop::new(make(meta));
+    // SAFETY: a place in the box.
+    unsafe { (&raw mut (*pointer).stage.future).write(future) };
+    NonNull::from(Box::leak(cell)).cast()
+}
+
+/// Polls a task once. True: it was woken meanwhile, and is still the caller's to queue.
+///
+/// # Safety
+/// The caller holds the task's runnable, and gives it up unless the answer is true.
+#[inline]
+pub(super) unsafe fn run(header: NonNull<Header>) -> bool {
+    // SAFETY: what we hold is there.
+    let this = unsafe { header.as_ref() };
+    this.lifecycle.begin();
+    let broken = AbortOnUnwind;
+    // SAFETY: the waker is used while the poll lasts, in which we hold the task.
+    let waker = unsafe { waker::lend(header) };
+    let running = running::begin(header);
+    // SAFETY: we hold the runnable, so the future is there; the table is that of its type.
+    let ended = unsafe { (this.table.poll)(header, &mut Context::from_waker(&waker)) };
+    let woke_itself = running.end();
+    std::mem::forget(broken);
+    if ended {
+        // SAFETY: we hold the task, and the future is gone.
+        unsafe { end(header, true) };
+        return false;
+    }
+    if woke_itself {
+        return true;
+    }
+    match this.lifecycle.pause() {
+        Pause::Again => true,
+        Pause::Released(_) => false,
+        Pause::Abandoned => {
+            // SAFETY: nobody is left who could wake it, and we still hold it.
+            unsafe { cancel(header) };
+            false
+        }
+    }
+}
+
+/// Drops a task's future without a result.
+///
+/// # Safety
+/// The caller holds the task's runnable, and gives it up.
+pub(super) unsafe fn cancel(header: NonNull<Header>) {
+    let broken = AbortOnUnwind;
+    // SAFETY: who holds the runnable finds the future there; the table is that of its type.
+    unsafe { (header.as_ref().table.cancel)(header) };
+    std::mem::forget(broken);
+    // SAFETY: passed on; the future is gone.
+    unsafe { end(header, false) };
+}
+
+/// Tells everybody that a task is done.
+///
+/// # Safety
+/// The caller holds the task, whose future is gone; with a result in its place if `outcome`. It gives it up.
+unsafe fn end(header: NonNull<Header>, outcome: bool) {
+    // SAFETY: held.
+    let this = unsafe { header.as_ref() };
+    let drop_outcome = || {
+        if outcome {
+            // SAFETY: in place, and nobody else's (C c).
+            unsafe { (this.table.drop_outcome)(header) };
+        }
+    };
+    match this.lifecycle.end(outcome) {
+        Ended::LetGo => {}
+        Ended::Unshared => {
+            drop_outcome();
+            // SAFETY: (C e)
+            unsafe { free(header) };
+        }
+        Ended::Unwanted => {
+            drop_outcome();
+            // SAFETY: still held; the caller's contract.
+            unsafe { then(header, this.lifecycle.let_go()) };
+        }
+        Ended::Notify(waker) => {
+            // SAFETY: as above.
+            unsafe { then(header, this.lifecycle.let_go()) };
+            body::quietly(|| waker.wake());
+        }
+    }
+}
+
+/// Does what the word asks of whoever gave up a part in a task, unless that is to queue it.
+///
+/// # Safety
+/// `then` is the answer to that.
+#[inline]
+pub(super) unsafe fn then(header: NonNull<Header>, then: Then) {
+    debug_assert!(
+        then != Then::Submit,
+        "who lets go of a task that is done does not queue it"
+    );
+    if then == Then::Free {
+        // SAFETY: (C e)
+        unsafe { free(header) };
+    }
+}
+
+/// # Safety
+/// The caller alone refers to the task, whose future and result are gone.
+unsafe fn free(header: NonNull<Header>) {
+    // SAFETY: passed on; the table is that of its type.
+    unsafe { (header.as_ref().table.free)(header) };
+}
+
+/// Where a task's result is.
+///
+/// # Safety
+/// The task's future has results of type `T`, and the caller has a part in the task.
+pub(super) unsafe fn outcome<T>(header: NonNull<Header>) -> *mut Outcome<T> {
+    // SAFETY: there, by the caller's part in it.
+    let offset = unsafe { header.as_ref() }.table.outcome;
+    // SAFETY: within the same allocation, by the table of its type; every member of a union is at its begin.
+    unsafe { header.cast::<u8>().add(offset).cast().as_ptr() }
+}
+
+/// The future and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would be held for
+/// ever.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}

@@ -1,0 +1,50 @@
+//! Which task the calling thread runs: one that wakes itself tells its runner so without the state word, which others write.
+//!
+//! Giving way is the most frequent wake-up of all, and otherwise costs three read-modify-writes: to be woken, to let go, to begin
+//! again. The runner holds the task anyway, and asks here when the poll has ended; meanwhile others find it held, as it is.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use super::cell::Header;
+
+thread_local! {
+    /// Address of the header; its lowest bit says that the task woke itself. Zero: none runs.
+    static RUNNING: Cell<usize> = const { Cell::new(0) };
+}
+
+const WOKE_ITSELF: usize = 1;
+
+/// While it lives, the thread runs a task.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// What ran before: none, but for a destructor of a task's that runs others.
+    outer: usize,
+}
+
+/// The thread begins to run a task, which it holds.
+#[inline]
+pub(super) fn begin(header: NonNull<Header>) -> Running {
+    Running {
+        outer: RUNNING.replace(header.addr().get()),
+    }
+}
+
+impl Running {
+    /// The poll has ended. Whether the task woke itself.
+    #[inline]
+    pub(super) fn end(self) -> bool {
+        RUNNING.replace(self.outer) & WOKE_ITSELF != 0
+    }
+}
+
+/// If the calling thread runs this very task: notes that it is to run again. False: it does not.
+#[inline]
+pub(super) fn wake_itself(header: NonNull<Header>) -> bool {
+    let running = RUNNING.get();
+    let itself = running & !WOKE_ITSELF == header.addr().get();
+    if itself {
+        RUNNING.set(running | WOKE_ITSELF);
+    }
+    itself
+}

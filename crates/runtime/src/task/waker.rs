@@ -1,0 +1,86 @@
+//! Wakers of tasks: a pointer to the header, and one part in the task's life each.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use super::cell::{self, Header};
+use super::runnable::Runnable;
+use super::running;
+use super::state::Then;
+
+// A static: its address says that a waker is ours, and two of the same task are equal.
+static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
+
+/// A waker that has no part of its own.
+///
+/// # Safety
+/// It is used only while the caller holds the task.
+#[inline]
+pub(super) unsafe fn lend(header: NonNull<Header>) -> ManuallyDrop<Waker> {
+    // SAFETY: the functions below are what `RawWaker` asks for: thread-safe, since they touch the lifecycle and hand over runnables,
+    // which are Send. It is not dropped, so it gives up no part that it does not have.
+    ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(header.as_ptr().cast(), &TABLE)) })
+}
+
+/// # Safety
+/// For all of these: the pointer is that of a waker, so the task is there.
+unsafe fn header(pointer: *const ()) -> NonNull<Header> {
+    // SAFETY: made from a `NonNull` in `lend` or copied in `clone`.
+    unsafe { NonNull::new_unchecked(pointer.cast_mut().cast()) }
+}
+
+unsafe fn clone(pointer: *const ()) -> RawWaker {
+    // SAFETY: the waker that is cloned keeps the task alive.
+    unsafe { header(pointer).as_ref() }.lifecycle.add_waker();
+    RawWaker::new(pointer, &TABLE)
+}
+
+unsafe fn wake(pointer: *const ()) {
+    // SAFETY: our contract.
+    let header = unsafe { header(pointer) };
+    if running::wake_itself(header) {
+        // SAFETY: the same waker, which is given up.
+        return unsafe { drop(pointer) };
+    }
+    // SAFETY: the waker, which is given up by that, keeps the task alive.
+    let then = unsafe { header.as_ref() }.lifecycle.wake(true);
+    // SAFETY: the answer to that.
+    unsafe { follow(header, then) };
+}
+
+unsafe fn wake_by_ref(pointer: *const ()) {
+    // SAFETY: our contract.
+    let header = unsafe { header(pointer) };
+    if running::wake_itself(header) {
+        return;
+    }
+    // SAFETY: the waker keeps the task alive.
+    let then = unsafe { header.as_ref() }.lifecycle.wake(false);
+    // SAFETY: the answer to that.
+    unsafe { follow(header, then) };
+}
+
+unsafe fn drop(pointer: *const ()) {
+    // SAFETY: our contract.
+    let header = unsafe { header(pointer) };
+    // SAFETY: the waker, which is given up by that, keeps the task alive.
+    let then = unsafe { header.as_ref() }.lifecycle.drop_waker();
+    // SAFETY: the answer to that.
+    unsafe { follow(header, then) };
+}
+
+/// Does what the word asks for.
+///
+/// # Safety
+/// `then` is its answer to a wake-up, or to the end of a waker.
+#[inline]
+unsafe fn follow(header: NonNull<Header>, then: Then) {
+    match then {
+        Then::Nothing => {}
+        // SAFETY: the word says that nobody else holds the task (W2), and that we do.
+        Then::Submit => super::submit(unsafe { Runnable::held(header) }),
+        // SAFETY: the answer to what we did.
+        Then::Free => unsafe { cell::then(header, then) },
+    }
+}
