@@ -286,3 +286,6 @@ impl Lifecycle {
         state.after_detach()
     }
 }
+
+#[cfg(all(test, quadrille_loom))]
+mod loom;
