@@ -83,7 +83,7 @@ const RULES: &[Rule] = &[
         name: "async_task",
         holds_in: RUNTIME,
         may_use: &["crates/runtime/src/task/"],
-        why: "the task cell is behind task/, which states what it guarantees",
+        why: "the task cell is our own, behind task/; async-task is its oracle in tests there",
     },
     Rule {
         name: "crossbeam_deque",

@@ -4,21 +4,20 @@
 //! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
 //! holds many, and a [`TaskGroup`] says which belong together.
 
-// A task is one allocation made by async-task: its state word, our `Meta`, and a `Body` that holds the
-// user's future or, later, its result. async-task is used in this folder only; the rest of the crate sees a
-// `Runnable` (the right to run the task once) and a `JoinHandle`.
+// A task is one allocation (`cell`): its state word and the joiner's waker (`lifecycle`), our `Meta`, and the user's future or, later,
+// its result. The rest of the crate sees a `Runnable` (the right to run the task once) and a `JoinHandle`.
 //
 // # Who owns what
 //
 // | reference | held by | may do |
 // |---|---|---|
-// | `Runnable` | whoever made the transition idle -> scheduled, then a queue, then a worker | run the task, drop it (which cancels it), read and write the policy fields |
+// | `Runnable` | whoever made the state word `HELD`, then a queue, then a worker | run the task, drop it (which cancels it), read and write the policy fields |
 // | `Waker` | user code, the registry | ask for a `Runnable` |
 // | `JoinHandle` | user code | take the result, abort, look at the metadata that never changes |
 //
 // # Phases
 //
-// | phase | where the `Runnable` is | in the registry | body |
+// | phase | where the `Runnable` is | in the registry | content |
 // |---|---|---|---|
 // | new | in a queue | no | future |
 // | running | on a worker's stack | if it was ever pending | future |
@@ -35,8 +34,8 @@
 // 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them; they pass on with the queue's
 //    release and acquire.
 // 2. Everything else in `Meta` is either constant or atomic.
-// 3. The body is dropped exactly once, by async-task: after completion, or when a `Runnable` is dropped, or run after
-//    it was closed. A panic in the user's destructor is caught there: destructors of tasks never unwind into a worker.
+// 3. The future is dropped exactly once: by its runner when it is ready or aborted, or with its `Runnable`. A panic in the user's
+//    destructor is caught there: destructors of tasks never unwind into a worker.
 //    With the flag `BOUND` all of that happens on the OS thread of one worker: `sched` sees to where the `Runnable` goes.
 // 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to
 //    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).

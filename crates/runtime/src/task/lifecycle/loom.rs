@@ -40,7 +40,8 @@ impl Task {
 
     fn touch(&self) {
         // SAFETY: a model's: loom reports a race.
-        self.memory.with(|memory| assert_eq!(unsafe { *memory }, 0, "it is freed"));
+        self.memory
+            .with(|memory| assert_eq!(unsafe { *memory }, 0, "it is freed"));
     }
 
     fn follow(&self, then: Then) {
@@ -60,7 +61,9 @@ impl Task {
             // SAFETY: a model's.
             self.future.with_mut(|polls| unsafe { *polls += 1 });
             // Ordering: Relaxed; (C a) is what makes them seen.
-            let happened = self.events[..self.awaited].iter().all(|event| event.load(Ordering::Relaxed));
+            let happened = self.events[..self.awaited]
+                .iter()
+                .all(|event| event.load(Ordering::Relaxed));
             if happened {
                 return self.end(true);
             }
@@ -98,7 +101,8 @@ impl Task {
         if outcome {
             self.touch();
             // SAFETY: a model's.
-            self.outcome.with_mut(|place| assert_eq!(std::mem::take(unsafe { &mut *place }), 1));
+            self.outcome
+                .with_mut(|place| assert_eq!(std::mem::take(unsafe { &mut *place }), 1));
         }
     }
 
