@@ -52,15 +52,13 @@ pub(super) fn quietly(f: impl FnOnce()) {
 /// # Safety
 /// The future is there, stays where it is until it is dropped, and is the caller's; it is not used again once it is gone.
 #[inline]
-pub(super) unsafe fn poll<F: Future>(
-    future: &mut ManuallyDrop<F>,
-    meta: &Meta,
-    cx: &mut Context<'_>,
-) -> Option<Outcome<F::Output>> {
+pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Context<'_>) -> Option<Outcome<F::Output>> {
     let mut result = Err(None);
     if !is_aborted(meta) {
+        // SAFETY: it is there, and ours, by our contract.
+        let future = unsafe { &mut *future };
         // SAFETY: by our contract it is never moved until it is dropped in place.
-        let pinned = unsafe { Pin::new_unchecked(&mut **future) };
+        let pinned = unsafe { Pin::new_unchecked(future) };
         match catch_unwind(AssertUnwindSafe(|| pinned.poll(cx))) {
             Ok(Poll::Pending) => {
                 // Ordering: Relaxed; only the runner writes it. A user-level thread, whose key is another, is on the list of its
@@ -97,7 +95,7 @@ pub(super) unsafe fn poll<F: Future>(
 ///
 /// # Safety
 /// The future is there, the caller's, and not used again.
-pub(super) unsafe fn cancel<F>(future: &mut ManuallyDrop<F>, meta: &Meta) {
+pub(super) unsafe fn cancel<F>(future: *mut F, meta: &Meta) {
     // A panic here has nobody to be reported to: the task was cancelled.
     // SAFETY: by our contract.
     std::mem::forget(unsafe { drop_future(future) });
@@ -108,9 +106,9 @@ pub(super) unsafe fn cancel<F>(future: &mut ManuallyDrop<F>, meta: &Meta) {
 ///
 /// # Safety
 /// As for [`cancel`].
-unsafe fn drop_future<F>(future: &mut ManuallyDrop<F>) -> Option<Box<dyn Any + Send>> {
+unsafe fn drop_future<F>(future: *mut F) -> Option<Box<dyn Any + Send>> {
     // SAFETY: by our contract this is the first drop and the last use.
-    catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(future) })).err()
+    catch_unwind(AssertUnwindSafe(|| unsafe { future.drop_in_place() })).err()
 }
 
 /// Makes the task findable for shutdown and abort handles. True if it was aborted meanwhile.

@@ -51,6 +51,7 @@ struct Cell<F: Future> {
 }
 
 /// The future, or what has become of it.
+#[repr(C)]
 union Stage<F: Future> {
     future: ManuallyDrop<F>,
     outcome: ManuallyDrop<Outcome<F::Output>>,
@@ -60,41 +61,49 @@ impl<F: Future> Cell<F> {
     const TABLE: Table = Table {
         poll: Self::poll,
         cancel: Self::cancel,
-        drop_outcome: Self::drop_outcome,
         free: Self::free,
+        drop_outcome: Self::drop_outcome,
         outcome: offset_of!(Self, stage),
     };
+
+    /// Where the future is, while it is there.
+    fn future(header: NonNull<Header>) -> *mut F {
+        header.as_ptr().wrapping_byte_add(offset_of!(Self, stage)).cast()
+    }
+
+    /// Where its result is to be.
+    fn place(header: NonNull<Header>) -> *mut Outcome<F::Output> {
+        header.as_ptr().wrapping_byte_add(offset_of!(Self, stage)).cast()
+    }
 
     /// # Safety
     /// The header is that of a `Cell<F>` whose runnable the caller holds, and whose future is there.
     unsafe fn poll(header: NonNull<Header>, cx: &mut Context<'_>) -> bool {
-        let cell = header.cast::<Self>().as_ptr();
         // SAFETY: the header is there, and only read.
-        let meta = unsafe { &(*cell).header.meta };
+        let meta = &unsafe { header.as_ref() }.meta;
         // SAFETY: the future is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after.
-        let polled = unsafe { body::poll(&mut (*cell).stage.future, meta, cx) };
-        let Some(outcome) = polled else {
+        let Some(outcome) = (unsafe { body::poll(Self::future(header), meta, cx) }) else {
             return false;
         };
-        // SAFETY: the place is the future's, which is gone.
-        unsafe { (&raw mut (*cell).stage.outcome).write(ManuallyDrop::new(outcome)) };
+        // SAFETY: the place was the future's, which is gone, and is large enough for either.
+        unsafe { Self::place(header).write(outcome) };
         true
     }
 
     /// # Safety
     /// As for `poll`.
     unsafe fn cancel(header: NonNull<Header>) {
-        let cell = header.cast::<Self>().as_ptr();
         // SAFETY: as in `poll`.
-        unsafe { body::cancel(&mut (*cell).stage.future, &(*cell).header.meta) };
+        let meta = &unsafe { header.as_ref() }.meta;
+        // SAFETY: as in `poll`.
+        unsafe { body::cancel(Self::future(header), meta) };
     }
 
     /// # Safety
-    /// The header is that of a `Cell<F>` with a result, which is the caller's.
+    /// As for [`take_outcome`].
     unsafe fn drop_outcome(header: NonNull<Header>) {
-        let cell = header.cast::<Self>().as_ptr();
-        // SAFETY: the result is there, and the caller's; nobody uses it after this.
-        unsafe { ManuallyDrop::drop(&mut (*cell).stage.outcome) };
+        // SAFETY: passed on; the type is that of this table.
+        drop(unsafe { take_outcome::<F::Output>(header) });
     }
 
     /// # Safety
@@ -110,20 +119,20 @@ impl<F: Future> Cell<F> {
 #[inline]
 pub(super) fn allocate<F: Future>(meta: Meta, make: impl FnOnce(NonNull<Meta>) -> F) -> NonNull<Header> {
     let mut cell: Box<MaybeUninit<Cell<F>>> = Box::new_uninit();
-    let pointer = cell.as_mut_ptr();
-    let header = Header {
+    let header = NonNull::from(&mut *cell).cast::<Header>();
+    let begin = Header {
         lifecycle: Lifecycle::new(),
         table: const { &Cell::<F>::TABLE },
         meta,
     };
-    // SAFETY: a place in the box, which nobody has read.
-    unsafe { (&raw mut (*pointer).header).write(header) };
+    // SAFETY: the first member of what the box has room for.
+    unsafe { header.write(begin) };
     // SAFETY: written above.
-    let meta = NonNull::from(unsafe { &(*pointer).header.meta });
+    let meta = NonNull::from(&unsafe { header.as_ref() }.meta);
     // A panic frees the box, and leaks what little the metadata may own.
-    let future = ManuallyDrop::new(make(meta));
-    // SAFETY: a place in the box.
-    unsafe { (&raw mut (*pointer).stage.future).write(future) };
+    let future = make(meta);
+    // SAFETY: the place of the future, in the box.
+    unsafe { Cell::<F>::future(header).write(future) };
     NonNull::from(Box::leak(cell)).cast()
 }
 
@@ -169,8 +178,10 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> bool {
 /// The caller holds the task's runnable, and gives it up.
 pub(super) unsafe fn cancel(header: NonNull<Header>) {
     let broken = AbortOnUnwind;
+    // SAFETY: held.
+    let table = unsafe { header.as_ref() }.table;
     // SAFETY: who holds the runnable finds the future there; the table is that of its type.
-    unsafe { (header.as_ref().table.cancel)(header) };
+    unsafe { (table.cancel)(header) };
     std::mem::forget(broken);
     // SAFETY: passed on; the future is gone.
     unsafe { end(header, false) };
@@ -228,19 +239,22 @@ pub(super) unsafe fn then(header: NonNull<Header>, then: Then) {
 /// # Safety
 /// The caller alone refers to the task, whose future and result are gone.
 unsafe fn free(header: NonNull<Header>) {
+    // SAFETY: the caller refers to it.
+    let table = unsafe { header.as_ref() }.table;
     // SAFETY: passed on; the table is that of its type.
-    unsafe { (header.as_ref().table.free)(header) };
+    unsafe { (table.free)(header) };
 }
 
-/// Where a task's result is.
+/// Takes a task's result.
 ///
 /// # Safety
-/// The task's future has results of type `T`, and the caller has a part in the task.
-pub(super) unsafe fn outcome<T>(header: NonNull<Header>) -> *mut Outcome<T> {
-    // SAFETY: there, by the caller's part in it.
+/// The task's future has results of type `T`; one is in its place, and the caller's to take, once.
+pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
+    // SAFETY: the caller has a part in the task.
     let offset = unsafe { header.as_ref() }.table.outcome;
-    // SAFETY: within the same allocation, by the table of its type; every member of a union is at its begin.
-    unsafe { header.cast::<u8>().add(offset).cast().as_ptr() }
+    let place = header.as_ptr().wrapping_byte_add(offset).cast::<Outcome<T>>();
+    // SAFETY: by our contract.
+    unsafe { place.read() }
 }
 
 /// The future and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would be held for

@@ -147,7 +147,7 @@ impl<T> JoinHandle<T> {
         self.taken = true;
         // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `taken` says that it is read
         // once.
-        Poll::Ready(has_outcome.then(|| unsafe { cell::outcome::<T>(self.header).read() }))
+        Poll::Ready(has_outcome.then(|| unsafe { cell::take_outcome(self.header) }))
     }
 }
 
@@ -167,7 +167,7 @@ impl<T> Drop for JoinHandle<T> {
         if let Detached::Done { outcome } = self.header().lifecycle.detach() {
             if outcome && !self.taken {
                 // SAFETY: as in `poll_outcome`; we are gone after this.
-                drop(unsafe { cell::outcome::<T>(self.header).read() });
+                drop(unsafe { cell::take_outcome::<T>(self.header) });
             }
             let then = self.header().lifecycle.detach_done();
             // SAFETY: the answer to that.

@@ -23,7 +23,7 @@
 //! (e) *The memory is freed once, by the last.* Holding, joining and each waker are parts of one word, given up by a release that
 //! acquires what the others did before they gave up theirs. Who sees alone in the word what it holds itself need not write it.
 
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::task::{Poll, Waker};
 
 use super::state::{End, Pause, REFERENCE, State, Then};
@@ -172,7 +172,7 @@ impl Lifecycle {
             End::Unwanted(_) => Ended::Unwanted,
             // SAFETY: (C d) `AWAITED` was set in the word that got `DONE`: the waker is there, and ours alone; nobody takes it twice,
             // because a task ends once.
-            End::Notify(_) => Ended::Notify(self.awaiter.with(|waker| unsafe { waker.read().assume_init() })),
+            End::Notify(_) => Ended::Notify(unsafe { self.take_waker() }),
         }
     }
 
@@ -198,11 +198,9 @@ impl Lifecycle {
         // Ordering: Acquire; (C c) pairs with the release of `DONE`.
         let mut state = self.load(Ordering::Acquire);
         if !state.is_done() && state.is_awaited() {
-            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it but us, below.
-            let same = self
-                .awaiter
-                .with(|cell| unsafe { (*cell).assume_init_ref() }.will_wake(waker));
-            if same {
+            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it but us, below. It is not dropped: it stays.
+            let left = ManuallyDrop::new(unsafe { self.take_waker() });
+            if left.will_wake(waker) {
                 return Poll::Pending;
             }
             state = self.take_back(state);
@@ -222,11 +220,12 @@ impl Lifecycle {
         // Cloned before: a panic leaves nothing behind.
         let waker = waker.clone();
         // SAFETY: (C d) while it is not awaited and we have not seen that it is done, the cell is the joiner's alone, which we are.
-        self.awaiter.with_mut(|cell| unsafe { (*cell).write(waker) });
+        self.awaiter
+            .with_mut(|cell| unsafe { cell.write(MaybeUninit::new(waker)) });
         let state = self.change(state, State::register);
         if state.is_done() {
             // SAFETY: written above, and nobody was told.
-            drop(self.awaiter.with(|cell| unsafe { cell.read().assume_init() }));
+            drop(unsafe { self.take_waker() });
         }
         state
     }
@@ -236,9 +235,20 @@ impl Lifecycle {
         let state = self.change(state, State::unregister);
         if !state.is_done() {
             // SAFETY: (C d) it was awaited, so the waker is there; it is not any more, so it is ours.
-            drop(self.awaiter.with(|cell| unsafe { cell.read().assume_init() }));
+            drop(unsafe { self.take_waker() });
         }
         state
+    }
+
+    /// The waker in the cell, which stays as it is.
+    ///
+    /// # Safety
+    /// It is there, nobody writes the cell meanwhile, and of all that this answers one is used or dropped, the others forgotten.
+    unsafe fn take_waker(&self) -> Waker {
+        // SAFETY: by our contract.
+        let waker = self.awaiter.with(|cell| unsafe { cell.read() });
+        // SAFETY: by our contract.
+        unsafe { waker.assume_init() }
     }
 
     /// Changes the word for the joiner, unless the task is done. The word as it is then.

@@ -31,8 +31,10 @@ unsafe fn header(pointer: *const ()) -> NonNull<Header> {
 }
 
 unsafe fn clone(pointer: *const ()) -> RawWaker {
+    // SAFETY: our contract.
+    let header = unsafe { header(pointer) };
     // SAFETY: the waker that is cloned keeps the task alive.
-    unsafe { header(pointer).as_ref() }.lifecycle.add_waker();
+    unsafe { header.as_ref() }.lifecycle.add_waker();
     RawWaker::new(pointer, &TABLE)
 }
 
