@@ -228,7 +228,8 @@ impl Worker {
 
     /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,
     /// which a `&mut self` that lives meanwhile would forbid.
-    #[inline]
+    /// Inlined: see `Frame::suspend`.
+    #[inline(always)]
     pub(super) fn execute(&self, runnable: Runnable) {
         let context = &self.context;
         let meta = runnable.meta();

@@ -19,7 +19,7 @@ use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::stack::{self, Reservation, Stack, StackBounds};
+use super::stack::{self, Occupant, Reservation, Stack};
 use super::suspend::{Frame, Input, Pause, Resumption};
 use crate::current;
 use crate::primitives::Ordering;
@@ -78,12 +78,13 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
         context.shared.roll.begins(self.enrolled.place(), context.id);
         let stack = reservation.take(llc);
-        let bounds = stack.bounds();
+        let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
+        let occupant = Occupant::new(stack.bounds(), name);
         // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
         let coroutine = unsafe { begin(stack, meta, closure) };
         self.state = State::Started(Started {
             coroutine: Some(coroutine),
-            bounds,
+            occupant,
             owner: context,
             entered: Vec::new(),
             llc,
@@ -206,7 +207,7 @@ unsafe fn begin<F: FnOnce() -> T, T>(stack: Stack, meta: NonNull<Meta>, closure:
 struct Started<T> {
     /// `None` only in `drop`.
     coroutine: Option<Switched<T>>,
-    bounds: StackBounds,
+    occupant: Occupant,
     /// The worker that alone may use what is here. Never dereferenced.
     owner: *const Context,
     /// The runtimes that it has entered and not left, while it is suspended.
@@ -218,13 +219,14 @@ struct Started<T> {
 
 impl<T> Started<T> {
     /// Switches to the stack until it is suspended or ends. For the owner alone.
+    #[inline(always)]
     fn resume(&mut self, input: Input) -> CoroutineResult<Pause, thread::Result<T>> {
         let _resumption = Resumption::new();
         // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
         let meta = unsafe { self.meta.as_ref() };
         meta.clear(READY);
-        let name = meta.extras().and_then(|extras| extras.name.as_deref());
-        let _entered = stack::enter(&self.bounds, name);
+        // SAFETY: the guard goes at the end of this function, and the occupant stays where it is until then.
+        let _entered = unsafe { stack::enter(&self.occupant) };
         let depth = current::depth();
         if !self.entered.is_empty() {
             current::resume(mem::take(&mut self.entered));

@@ -146,6 +146,7 @@ pub fn current() -> Thread {
 /// # Panics
 /// On a user-level thread that panics.
 #[track_caller]
+#[inline]
 pub fn yield_now() {
     if !suspends() {
         return std::thread::yield_now();

@@ -130,9 +130,6 @@ pub(crate) struct StackBounds {
 }
 
 impl StackBounds {
-    /// No stack: nothing is in its guard.
-    pub(super) const NONE: Self = Self { limit: 0, base: 0 };
-
     /// The lowest address that may be used.
     pub(crate) fn limit(&self) -> usize {
         self.limit

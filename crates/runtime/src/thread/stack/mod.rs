@@ -64,7 +64,7 @@ use std::ptr::NonNull;
 use corosensei::stack::StackPointer;
 
 pub(crate) use class::{DEFAULT_SIZE, StackBounds};
-pub(crate) use overflow::enter;
+pub(crate) use overflow::{Occupant, enter};
 
 use crate::primitives::{AtomicU64, Ordering};
 use class::Class;

@@ -5,86 +5,79 @@
 //! that stack is an overflow of it; every other fault is nobody's business here ([`fault`]). The stack of a worker itself, of a
 //! thread on which user code blocks, and of any other thread is std's to report.
 //!
-//! The handler runs in the middle of anything, so it does nothing but look into a thread-local of plain numbers, write to
-//! standard error, and abort. It never follows the pointer to the name: it hands it to the kernel, which answers with an
-//! error if there is nothing. Thus nothing unsound comes of an [`Entered`] that is leaked.
+//! The handler runs in the middle of anything, so it does nothing but follow a thread-local pointer to plain numbers that stay where
+//! they are, write to standard error, and abort. It never follows the pointer to the name: it hands it to the kernel, which
+//! answers with an error if there is nothing.
 //!
 //! What is not caught: code without stack probes that steps over the whole guard with one frame of more than 8 KiB (see
 //! `class`), and a system call that is given a buffer in the guard, which fails with `EFAULT` instead.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
+use std::ptr;
 
 use super::class::StackBounds;
 use crate::sys::fault::{self, AlternateStack};
 
-/// The user-level thread that an OS thread is running.
+/// A user-level thread that has a stack, as far as a report needs to know it.
 #[derive(Clone, Copy)]
-struct Current {
+pub(crate) struct Occupant {
     bounds: StackBounds,
     /// Address and length of the name; null: it has none.
     name: *const u8,
     name_len: usize,
 }
 
-impl Current {
-    const NONE: Self = Self {
-        bounds: StackBounds::NONE,
-        name: std::ptr::null(),
-        name_len: 0,
-    };
+impl Occupant {
+    /// The thread of this name, which begins on this OS thread and stays there. The name is only shown, and nothing happens if it is gone.
+    pub(crate) fn new(bounds: StackBounds, name: Option<&str>) -> Self {
+        if !IS_READY.get() {
+            prepare();
+        }
+        let (name, name_len) = name.map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+        Self { bounds, name, name_len }
+    }
 }
 
 thread_local! {
     /// Written by this thread around resumes, read by the handler on this thread. Neither is lazy nor has a destructor, so
     /// that the handler may look at any time.
-    static CURRENT: Cell<Current> = const { Cell::new(Current::NONE) };
+    static CURRENT: Cell<*const Occupant> = const { Cell::new(ptr::null()) };
     /// Whether this thread was prepared for handling faults.
     static IS_READY: Cell<bool> = const { Cell::new(false) };
     /// The stack for handlers, if this thread had none. Kept until the thread ends.
     static ALTERNATE: Cell<Option<AlternateStack>> = const { Cell::new(None) };
 }
 
-/// Says that the calling OS thread is about to switch to `stack`, on which runs a thread of the given name. When the answer
-/// is dropped, it is back where it was before.
+/// Says that the calling OS thread is about to switch to the stack of `occupant`. When the answer is dropped, it is back where it was
+/// before. Costs a load and a store.
 ///
-/// Costs a few loads and stores, the first time on a thread a few system calls.
+/// # Safety
+/// `occupant` stays where it is until the answer is dropped, which it is, on this OS thread.
 #[inline]
 #[must_use = "dropped at once, it says nothing"]
-pub(crate) fn enter<'a>(stack: &StackBounds, name: Option<&'a str>) -> Entered<'a> {
-    if !IS_READY.get() {
-        prepare();
-    }
-    let (name, name_len) = name.map_or((std::ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+pub(crate) unsafe fn enter(occupant: &Occupant) -> Entered {
     // The switch that follows is opaque to the compiler, and the handler is known to the system: so the cell is written
     // before the switch.
-    let previous = CURRENT.replace(Current {
-        bounds: *stack,
-        name,
-        name_len,
-    });
     Entered {
-        previous,
-        _borrows: PhantomData,
+        previous: CURRENT.replace(occupant),
     }
 }
 
 /// See [`enter`].
 #[must_use = "dropped at once, it says nothing"]
-pub(crate) struct Entered<'a> {
-    previous: Current,
-    /// The name, and this OS thread: a pointer is not `Send`.
-    _borrows: PhantomData<(&'a str, *const u8)>,
+pub(crate) struct Entered {
+    /// It is of this OS thread: a pointer is not `Send`.
+    previous: *const Occupant,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
         CURRENT.set(self.previous);
     }
 }
 
-impl std::fmt::Debug for Entered<'_> {
+impl std::fmt::Debug for Entered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entered").finish_non_exhaustive()
     }
@@ -105,13 +98,16 @@ fn prepare() {
 /// Looks at the address of a fault, in a signal handler. Doesn't return if it is an overflow.
 fn inspect(address: usize) {
     let current = CURRENT.get();
-    if current.bounds.guards(address) {
-        report(&current);
+    // SAFETY: null, or an occupant that stays where it is until the cell says another, by the contract of `enter`. It does not change.
+    if let Some(current) = unsafe { current.as_ref() }
+        && current.bounds.guards(address)
+    {
+        report(current);
         fault::abort();
     }
 }
 
-fn report(current: &Current) {
+fn report(current: &Occupant) {
     let say = |text: &str| fault::write_stderr(text.as_ptr(), text.len());
     say("\nthread '");
     if current.name.is_null() {
@@ -156,18 +152,19 @@ mod tests {
 
     #[test]
     fn entering_nests() {
-        let current = || CURRENT.get().bounds;
-        let [outer, inner] = [1, 2].map(|number| Class::of(0).unwrap().bounds(number << 40, 0));
+        let [outer, inner] = [(1, Some("outer")), (2, None)]
+            .map(|(number, name)| Occupant::new(Class::of(0).unwrap().bounds(number << 40, 0), name));
         {
-            let _outer = enter(&outer, Some("outer"));
+            // SAFETY: the guard goes before the occupant.
+            let _outer = unsafe { enter(&outer) };
             {
-                let _inner = enter(&inner, None);
-                assert_eq!(current(), inner);
-                assert!(CURRENT.get().name.is_null());
+                // SAFETY: as above.
+                let _inner = unsafe { enter(&inner) };
+                assert!(ptr::eq(CURRENT.get(), &raw const inner) && inner.name.is_null());
             }
-            assert_eq!(current(), outer);
-            assert_eq!(CURRENT.get().name_len, 5);
+            assert!(ptr::eq(CURRENT.get(), &raw const outer));
+            assert_eq!(outer.name_len, 5);
         }
-        assert_eq!(current(), StackBounds::NONE);
+        assert!(CURRENT.get().is_null());
     }
 }

@@ -18,9 +18,10 @@ fn recurse(depth: usize) -> usize {
 
 /// A coroutine on `stack` that recurses for ever.
 fn overflow(stack: Stack, name: Option<&str>) {
-    let bounds = stack.bounds();
+    let occupant = Occupant::new(stack.bounds(), name);
     let mut coroutine = Coroutine::<(), (), usize, Stack>::with_stack(stack, |_, ()| recurse(0));
-    let _entered = enter(&bounds, name);
+    // SAFETY: the guard goes before the occupant.
+    let _entered = unsafe { enter(&occupant) };
     let _ = coroutine.resume(());
 }
 
@@ -104,15 +105,19 @@ fn an_overflow_after_a_resume_is_the_right_threads() {
             // A coroutine inside of another, which is back on its own stack when that ends.
             let inner = take(&Stacks::new(1), 0);
             {
-                let _entered = enter(&inner.bounds(), Some("inner"));
+                let occupant = Occupant::new(inner.bounds(), Some("inner"));
+                // SAFETY: the guard goes before the occupant.
+                let _entered = unsafe { enter(&occupant) };
                 let mut nested = Coroutine::<(), (), (), Stack>::with_stack(inner, |_, ()| {});
                 assert!(matches!(nested.resume(()), CoroutineResult::Return(())));
             }
             yielder.suspend(());
             write(bounds.limit() - 1);
         });
+        let occupant = Occupant::new(bounds, Some("outer"));
         for _ in 0..2 {
-            let _entered = enter(&bounds, Some("outer"));
+            // SAFETY: as above.
+            let _entered = unsafe { enter(&occupant) };
             let _ = coroutine.resume(());
         }
         return;
@@ -124,10 +129,12 @@ fn an_overflow_after_a_resume_is_the_right_threads() {
 }
 
 /// In a child: this thread runs a user-level thread, unless the child is to do without.
-fn enter_unless_bare() -> Option<(Stack, Entered<'static>)> {
+fn enter_unless_bare() -> Option<(Stack, Entered)> {
     (!is_bare()).then(|| {
         let stack = take(&Stacks::new(1), 0);
-        let entered = enter(&stack.bounds(), Some("bystander"));
+        let occupant = Box::leak(Box::new(Occupant::new(stack.bounds(), Some("bystander"))));
+        // SAFETY: the occupant stays for ever, and the guard goes on this thread.
+        let entered = unsafe { enter(occupant) };
         (stack, entered)
     })
 }

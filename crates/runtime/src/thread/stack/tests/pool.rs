@@ -272,10 +272,12 @@ fn a_coroutine_that_ends_or_is_unwound_returns_its_stack() {
     };
     let stack = take(&stacks, 0);
     let bounds = stack.bounds();
+    let occupant = Occupant::new(bounds, Some("coroutine"));
 
     let mut finishing = on(stack);
     let resume = |coroutine: &mut Coroutine<u32, u32, u32, Stack>, input| {
-        let _entered = enter(&bounds, Some("coroutine"));
+        // SAFETY: the guard goes before the occupant.
+        let _entered = unsafe { enter(&occupant) };
         coroutine.resume(input)
     };
     assert!(matches!(resume(&mut finishing, 1), CoroutineResult::Yield(1)));
