@@ -63,6 +63,7 @@ impl ThreadRuntime for May {
         join.coroutine()
     }
 
+    #[inline]
     fn yield_now() {
         coroutine::yield_now();
     }

@@ -91,6 +91,7 @@ impl Runtime for Quadrille {
         drop(self.0.spawn(future));
     }
 
+    #[inline]
     fn yield_now() -> impl Future<Output = ()> + Send {
         quadrille::task::yield_now()
     }
@@ -137,6 +138,7 @@ impl ThreadRuntime for Quadrille {
         join.thread()
     }
 
+    #[inline]
     fn yield_now() {
         thread::yield_now();
     }

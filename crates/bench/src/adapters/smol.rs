@@ -68,6 +68,7 @@ impl Runtime for Smol {
         self.0.spawn(future).detach();
     }
 
+    #[inline]
     fn yield_now() -> impl Future<Output = ()> + Send {
         futures_lite::future::yield_now()
     }

@@ -56,6 +56,7 @@ impl Runtime for Threads {
         drop(thread::spawn(move || block_on(future)));
     }
 
+    #[inline]
     fn yield_now() -> impl Future<Output = ()> + Send {
         thread::yield_now();
         future::ready(())
@@ -103,6 +104,7 @@ impl ThreadRuntime for Threads {
         join.thread()
     }
 
+    #[inline]
     fn yield_now() {
         thread::yield_now();
     }

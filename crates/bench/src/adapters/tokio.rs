@@ -68,6 +68,7 @@ impl Runtime for Tokio {
         drop(self.0.spawn(future));
     }
 
+    #[inline]
     fn yield_now() -> impl Future<Output = ()> + Send {
         tokio::task::yield_now()
     }

@@ -1,7 +1,7 @@
 //! The worker that the calling thread is, if it is one.
 
 use std::cell::{Cell, RefCell};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use quadrille_policy::{Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
@@ -19,6 +19,8 @@ use crate::thread::roll::Places;
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
+    /// This worker's part of it; see [`me`](Self::me).
+    me: NonNull<WorkerShared>,
     pub(crate) id: WorkerId,
     pub(crate) local: Local,
     pub(crate) rng: Cell<Rng>,
@@ -77,6 +79,30 @@ pub(crate) fn is_away() -> bool {
 }
 
 impl Context {
+    /// That of a worker that has not begun.
+    pub(super) fn new(shared: Arc<Shared>, id: WorkerId, local: Local, rng: Rng, now: Nanos) -> Self {
+        Self {
+            me: NonNull::from(&*shared.workers[id.index()]),
+            id,
+            local,
+            rng: Cell::new(rng),
+            now: Cell::new(now),
+            load: OwnLoad::default(),
+            probe_rate: Cell::new(ProbeRate::default()),
+            average_run: Cell::new(Nanos(0)),
+            set: Cell::new(SetId::NONE),
+            task: Cell::new(0),
+            wakees: RefCell::new(Wakees::default()),
+            bound: BoundFifo::new(),
+            living: Living::default(),
+            bound_last: Cell::new(None),
+            robbed: Cell::new(None),
+            places: Places::default(),
+            unwinding: Cell::new(false),
+            shared,
+        }
+    }
+
     /// Calls `f` with the calling thread's worker, whichever runtime it belongs to.
     #[inline]
     pub(crate) fn with<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
@@ -99,7 +125,8 @@ impl Context {
     /// This worker as others see it.
     #[inline]
     pub(crate) fn me(&self) -> &WorkerShared {
-        &self.shared.workers[self.id.index()]
+        // SAFETY: it is part of `shared`, which stays where it is as long as we refer to it, and nobody replaces that.
+        unsafe { self.me.as_ref() }
     }
 
     /// The worker's last-level cache.

@@ -1,14 +1,9 @@
 //! A wake-up touches as many shared cache lines on 256 workers as on 4, and so does a spawn: counted in the code path (`lines`),
 //! on a scheduler whose workers are not started, so that each is what the test says it is.
 
-use std::cell::{Cell, RefCell};
+use quadrille_policy::{Nanos, Plan, Rng, SetId, WorkerId};
 
-use quadrille_policy::{Nanos, Plan, ProbeRate, Rng, SetId, WorkerId};
-
-use super::bound::Living;
 use super::context::Context;
-use super::load::OwnLoad;
-use super::queue::bound::BoundFifo;
 use super::still::Still;
 use super::{Shared, schedule};
 use crate::lines;
@@ -16,7 +11,6 @@ use crate::primitives::Ordering;
 use crate::task::Runnable;
 use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
-use crate::thread::roll::Places;
 
 /// Whether a worker is idle.
 type IsIdle = fn(&Plan, WorkerId) -> bool;
@@ -131,25 +125,14 @@ fn lines_of(machine: &str, case: &Case) -> usize {
 
 /// Shared lines touched by what worker `number` does; it keeps nothing of it.
 fn lines_by(still: &mut Still, number: u16, act: impl FnOnce(&Context)) -> usize {
-    let context = Context {
-        shared: still.shared.clone(),
-        id: WorkerId(number),
-        local: still.local(number),
-        rng: Cell::new(Rng::new(7)),
-        now: Cell::new(Nanos::from_millis(5)),
-        load: OwnLoad::default(),
-        probe_rate: Cell::new(ProbeRate::default()),
-        average_run: Cell::new(Nanos(0)),
-        set: Cell::new(SetId::NONE),
-        task: Cell::new(0),
-        wakees: RefCell::default(),
-        bound: BoundFifo::new(),
-        living: Living::default(),
-        bound_last: Cell::new(None),
-        robbed: Cell::new(None),
-        places: Places::default(),
-        unwinding: Cell::new(false),
-    };
+    let now = Nanos::from_millis(5);
+    let context = Context::new(
+        still.shared.clone(),
+        WorkerId(number),
+        still.local(number),
+        Rng::new(7),
+        now,
+    );
     let entered = context.enter();
     let lines = lines::count(|| act(&context));
     drop(entered);

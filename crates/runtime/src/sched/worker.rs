@@ -1,20 +1,17 @@
 //! A worker's loop: take a task, run it, look up from time to time; search when dry, sleep when there is nothing.
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, SetId, Wakees, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
-use super::bound::{Living, Looping};
+use super::bound::Looping;
 use super::context::Context;
 use super::coupling::Coupled;
 use super::far::Sight;
-use super::load::OwnLoad;
 use super::park::Awake;
-use super::queue::bound::BoundFifo;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::Scope;
@@ -24,7 +21,6 @@ use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::{BOUND, LEFT, LastWorker, THREAD};
-use crate::thread::roll::Places;
 
 /// A worker, on its own thread.
 #[derive(Debug)]
@@ -76,25 +72,7 @@ impl Worker {
             sight: Sight::default(),
             injector_first: false,
             bound_first: false,
-            context: Context {
-                id,
-                local,
-                rng: Cell::new(Rng::new(seed)),
-                now: Cell::new(now),
-                load: OwnLoad::default(),
-                probe_rate: Cell::new(ProbeRate::default()),
-                average_run: Cell::new(Nanos(0)),
-                set: Cell::new(SetId::NONE),
-                task: Cell::new(0),
-                wakees: RefCell::new(Wakees::default()),
-                bound: BoundFifo::new(),
-                living: Living::default(),
-                bound_last: Cell::new(None),
-                robbed: Cell::new(None),
-                places: Places::default(),
-                unwinding: Cell::new(false),
-                shared,
-            },
+            context: Context::new(shared, id, local, Rng::new(seed), now),
         }
     }
 

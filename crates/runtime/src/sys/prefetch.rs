@@ -17,3 +17,11 @@ pub(crate) fn line(address: *const u8) {
     #[cfg(not(all(target_arch = "x86_64", not(quadrille_loom))))]
     let _ = address;
 }
+
+/// The same for so many bytes from an address on.
+#[inline(always)]
+pub(crate) fn bytes<const N: usize>(address: *const u8) {
+    for offset in (0..N).step_by(LINE) {
+        line(address.wrapping_add(offset));
+    }
+}

@@ -17,8 +17,10 @@ use std::task::Context;
 use super::Meta;
 use super::body::{self, Outcome};
 use super::lifecycle::{Ended, Lifecycle};
+use super::meta::THREAD;
 use super::state::{Pause, Then};
 use super::{running, waker};
+use crate::sys::prefetch;
 
 /// What every task begins with.
 #[derive(Debug)]
@@ -255,6 +257,23 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
     let place = header.as_ptr().wrapping_byte_add(offset).cast::<Outcome<T>>();
     // SAFETY: by our contract.
     unsafe { place.read() }
+}
+
+/// Asks for the memory that a task needs first when it is run: header, future, and, if it is a user-level thread, the end of its stack.
+///
+/// # Safety
+/// The caller holds the task, whose future is there.
+#[inline]
+pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
+    prefetch::bytes::<256>(header.as_ptr().cast());
+    // SAFETY: held.
+    let this = unsafe { header.as_ref() };
+    if this.meta.has(THREAD) {
+        let future = header.as_ptr().wrapping_byte_add(this.table.outcome);
+        // SAFETY: the future of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the task.
+        let stack = unsafe { future.cast::<*const u8>().read() };
+        prefetch::bytes::<320>(stack);
+    }
 }
 
 /// The future and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would be held for

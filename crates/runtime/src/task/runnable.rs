@@ -92,4 +92,10 @@ unsafe impl Linked for Runnable {
         // SAFETY: the caller owns the runnable behind `raw`, so the task is there for 'a.
         unsafe { &(*raw.cast::<Header>().as_ptr()).meta.link }
     }
+
+    #[inline]
+    unsafe fn prefetch(raw: NonNull<()>) {
+        // SAFETY: the caller owns the runnable behind `raw`.
+        unsafe { cell::fetch_ahead(raw.cast()) };
+    }
 }

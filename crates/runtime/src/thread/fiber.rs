@@ -20,7 +20,7 @@ use std::thread;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::stack::{self, Occupant, Reservation, Stack};
-use super::suspend::{Frame, Input, Pause, Resumption};
+use super::suspend::{Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
@@ -31,7 +31,11 @@ use crate::task::join::Cancelled;
 use crate::task::meta::{BOUND, READY};
 
 /// The body of a user-level thread that runs a closure `F` to its result `T`.
+#[repr(C)]
 pub(super) struct Fiber<F, T> {
+    /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
+    /// (`task::cell`).
+    stack_pointer: *const u8,
     state: State<F, T>,
     /// Dropped after the state.
     enrolled: Enrolled,
@@ -48,7 +52,8 @@ enum State<F, T> {
 
 // SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is; an ended one nothing. A started one
 // holds a coroutine whose stack may hold what is not: that is polled and dropped by its owner's OS thread alone (B), and may
-// lie in memory that others free only when it has ended. The pointer leads to the metadata of the same task, which is Sync.
+// lie in memory that others free only when it has ended. One pointer leads to the metadata of the same task, which is Sync; the
+// other is never followed.
 unsafe impl<F: Send, T: Send> Send for Fiber<F, T> {}
 
 // The closure is moved out before it runs; a stack lies elsewhere.
@@ -63,6 +68,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
         Self {
+            stack_pointer: ptr::null(),
             state: State::Fresh { closure, reservation },
             // SAFETY: `meta` outlives the fiber, by our contract.
             enrolled: unsafe { Enrolled::new(meta) },
@@ -123,7 +129,10 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
             _ => misplaced(),
         });
         match started.resume(input) {
-            CoroutineResult::Yield(_) => Poll::Pending,
+            CoroutineResult::Yield(suspension) => {
+                this.stack_pointer = suspension.stack_pointer;
+                Poll::Pending
+            }
             CoroutineResult::Return(result) => {
                 this.state = State::Ended;
                 Poll::Ready(result)
@@ -182,7 +191,7 @@ impl Drop for Enrolled {
 }
 
 /// What runs on a stack.
-type Switched<T> = Coroutine<Input, Pause, thread::Result<T>, Stack>;
+type Switched<T> = Coroutine<Input, Suspension, thread::Result<T>, Stack>;
 
 /// Closures up to this size are moved to the new stack as they are, bytes; corosensei takes 1024. Larger ones go by way of the heap,
 /// from the start: without optimizations a task's body is copied a dozen times on the worker's stack before it runs.
@@ -194,7 +203,7 @@ pub(super) const CLOSURE_MAX: usize = 512;
 /// - `meta` is that of the task whose body the coroutine becomes part of;
 /// - what `closure` borrows is there until the coroutine has ended.
 unsafe fn begin<F: FnOnce() -> T, T>(stack: Stack, meta: NonNull<Meta>, closure: F) -> Switched<T> {
-    let body = move |yielder: &Yielder<Input, Pause>, input| {
+    let body = move |yielder: &Yielder<Input, Suspension>, input| {
         // SAFETY: the yielder and the first input of this very coroutine; `meta` by our contract.
         let frame = unsafe { Frame::new(yielder, input, meta) };
         frame.run(closure)
@@ -220,7 +229,7 @@ struct Started<T> {
 impl<T> Started<T> {
     /// Switches to the stack until it is suspended or ends. For the owner alone.
     #[inline(always)]
-    fn resume(&mut self, input: Input) -> CoroutineResult<Pause, thread::Result<T>> {
+    fn resume(&mut self, input: Input) -> CoroutineResult<Suspension, thread::Result<T>> {
         let _resumption = Resumption::new();
         // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
         let meta = unsafe { self.meta.as_ref() };
@@ -254,11 +263,11 @@ impl<T> Started<T> {
         }
         loop {
             match self.resume(None) {
-                // It has caught what unwinds it, and waits again.
-                CoroutineResult::Yield(Pause::Waits) => {}
-                CoroutineResult::Yield(Pause::Outlasts) => {
-                    abort("a user-level thread was dropped while others borrow from its stack")
-                }
+                CoroutineResult::Yield(suspension) => match suspension.pause {
+                    // It has caught what unwinds it, and waits again.
+                    Pause::Waits => {}
+                    Pause::Outlasts => abort("a user-level thread was dropped while others borrow from its stack"),
+                },
                 CoroutineResult::Return(result) => {
                     let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
                     // Nobody is left to be told of a panic, whose payload might panic as well.

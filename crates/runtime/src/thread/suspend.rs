@@ -30,10 +30,18 @@ pub(super) enum Pause {
     Outlasts,
 }
 
+/// What a coroutine says when it is suspended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspension {
+    pub(super) pause: Pause,
+    /// Down to where its stack is used, about.
+    pub(super) stack_pointer: *const u8,
+}
+
 /// A thread that has started, as seen from its own stack, where this lives.
 #[derive(Debug)]
 pub(super) struct Frame {
-    yielder: NonNull<Yielder<Input, Pause>>,
+    yielder: NonNull<Yielder<Input, Suspension>>,
     /// The waker of the first resumption. Dangling once the thread was suspended.
     first_waker: NonNull<Waker>,
     /// The same, as our own: futures keep a reference to it while they are polled, and may be suspended in the middle of that.
@@ -59,7 +67,7 @@ impl Frame {
     /// # Safety
     /// - `yielder` belongs to the coroutine that the caller runs in, and `input` is what it was resumed with first;
     /// - `meta` is that of the task whose body the coroutine is.
-    pub(super) unsafe fn new(yielder: &Yielder<Input, Pause>, input: Input, meta: NonNull<Meta>) -> Self {
+    pub(super) unsafe fn new(yielder: &Yielder<Input, Suspension>, input: Input, meta: NonNull<Meta>) -> Self {
         Self {
             yielder: NonNull::from(yielder),
             first_waker: input.expect("a thread that has not started is dropped, not unwound"),
@@ -152,7 +160,8 @@ impl Frame {
         }
         // SAFETY: `new`'s contract: the yielder of this coroutine, which is running.
         let yielder = unsafe { self.yielder.as_ref() };
-        let input = yielder.suspend(pause);
+        let stack_pointer = (&raw const pause).cast();
+        let input = yielder.suspend(Suspension { pause, stack_pointer });
         CURRENT.set(self);
         self.note.goes_on();
         match (input, pause) {

@@ -3,50 +3,95 @@
 //! Two parts. The FIFO is a plain cell of the worker's context: what runs on the worker pushes here. The mailbox is where
 //! everybody else pushes; it is part of what others see of the worker, and emptied by it alone.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
 
 use super::Linked;
 use super::mailbox::Mailbox;
+use crate::primitives::Ordering;
 
-/// The worker's own part. Not `Sync`: no other thread sees it.
+/// The worker's own part: a list linked through its items. Not `Sync`: no other thread sees it.
 #[derive(Debug)]
-pub(crate) struct BoundFifo<T>(RefCell<VecDeque<T>>);
+pub(crate) struct BoundFifo<T: Linked> {
+    /// What is popped next; null: nothing.
+    first: Cell<*mut ()>,
+    /// What was pushed last; means nothing while `first` is null.
+    last: Cell<*mut ()>,
+    len: Cell<usize>,
+    holds: PhantomData<T>,
+}
 
 impl<T: Linked> BoundFifo<T> {
     pub(crate) fn new() -> Self {
-        Self(RefCell::new(VecDeque::new()))
+        Self {
+            first: Cell::new(ptr::null_mut()),
+            last: Cell::new(ptr::null_mut()),
+            len: Cell::new(0),
+            holds: PhantomData,
+        }
     }
 
     /// Pushes at the back.
     #[inline]
     pub(crate) fn push(&self, item: T) {
-        self.0.borrow_mut().push_back(item);
+        let raw = item.into_raw();
+        // SAFETY: just turned into a word, and ours.
+        let link = unsafe { T::link(raw) };
+        // Ordering: Relaxed; the list is this thread's, here and below.
+        link.store(ptr::null_mut(), Ordering::Relaxed);
+        if self.first.get().is_null() {
+            self.first.set(raw.as_ptr());
+        } else if let Some(last) = NonNull::new(self.last.get()) {
+            // SAFETY: it is in the list, hence ours.
+            unsafe { T::link(last) }.store(raw.as_ptr(), Ordering::Relaxed);
+        }
+        self.last.set(raw.as_ptr());
+        self.len.set(self.len.get() + 1);
     }
 
-    /// Takes from the front; when there is nothing, empties `mailbox` first.
+    /// Takes from the front; when there is nothing, empties `mailbox` first. What comes after it is fetched into the cache meanwhile.
     #[inline]
     pub(crate) fn pop(&self, mailbox: &Mailbox<T>) -> Option<T> {
-        if let Some(item) = self.0.borrow_mut().pop_front() {
-            return Some(item);
+        if self.first.get().is_null() {
+            if mailbox.is_empty() {
+                return None;
+            }
+            self.collect(mailbox);
         }
-        if mailbox.is_empty() {
-            return None;
+        let raw = NonNull::new(self.first.get())?;
+        // SAFETY: it is in the list, hence ours.
+        let next = unsafe { T::link(raw) }.load(Ordering::Relaxed);
+        self.first.set(next);
+        self.len.set(self.len.get() - 1);
+        if let Some(next) = NonNull::new(next) {
+            // SAFETY: as above.
+            unsafe { T::prefetch(next) };
         }
-        self.collect(mailbox);
-        self.0.borrow_mut().pop_front()
+        // SAFETY: pushed as a word, and taken out once.
+        Some(unsafe { T::from_raw(raw) })
     }
 
     /// Moves what is in the mailbox to the back, oldest first.
+    #[inline]
     pub(crate) fn collect(&self, mailbox: &Mailbox<T>) {
         if !mailbox.is_empty() {
-            self.0.borrow_mut().extend(mailbox.drain());
+            mailbox.drain().for_each(|item| self.push(item));
         }
     }
 
     /// Number of items in it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.len.get()
+    }
+}
+
+impl<T: Linked> Drop for BoundFifo<T> {
+    fn drop(&mut self) {
+        let nothing = Mailbox::new();
+        while let Some(item) = self.pop(&nothing) {
+            drop(item);
+        }
     }
 }

@@ -32,4 +32,13 @@ pub(crate) unsafe trait Linked: Sized {
     /// # Safety
     /// `raw` comes from `into_raw`, was not turned back yet, and the caller owns it for `'a`.
     unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()>;
+
+    /// Asks the processor for the memory that the thing behind a word will use when it is run, soon.
+    ///
+    /// # Safety
+    /// As for [`link`](Self::link).
+    #[inline]
+    unsafe fn prefetch(raw: NonNull<()>) {
+        _ = raw;
+    }
 }
