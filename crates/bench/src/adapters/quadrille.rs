@@ -173,10 +173,12 @@ impl ThreadChannel for Mpmc {
         mpmc::bounded(capacity)
     }
 
+    #[inline(always)]
     fn send<T: Send + 'static>(sender: &mpmc::Sender<T>, value: T) -> Result<(), Stop> {
         sender.send(value).wait().sent()
     }
 
+    #[inline(always)]
     fn recv<T: Send + 'static>(receiver: &mut mpmc::Receiver<T>) -> Option<T> {
         receiver.recv().wait().value()
     }

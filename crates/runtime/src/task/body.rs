@@ -74,7 +74,6 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Conte
     }
     // SAFETY: it is there, and gone after this.
     let dropped = unsafe { drop_future(future) };
-    leave(meta);
     let result = match (result, dropped) {
         (Ok(value), None) => Ok(value),
         (Ok(value), Some(payload)) => {
@@ -88,6 +87,7 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Conte
             Err(payload)
         }
     };
+    leave(meta);
     Some(Outcome::new(result))
 }
 
@@ -114,7 +114,7 @@ unsafe fn drop_future<F>(future: *mut F) -> Option<Box<dyn Any + Send>> {
 /// Makes the task findable for shutdown and abort handles. True if it was aborted meanwhile.
 #[cold]
 fn enter_registry(meta: &Meta, cx: &Context<'_>) -> bool {
-    // SAFETY: rule 4 of `task`: the scheduler outlives every future.
+    // SAFETY: rule 4 of `task`: the scheduler outlives every body.
     let shared = unsafe { &*meta.scheduler() };
     let key = shared.registry.insert(cx.waker().clone());
     meta.registered(key)

@@ -10,7 +10,7 @@
 //! | result | its runner, until it sets `DONE`; then the joiner (C c), or the runner if there is none |
 
 use std::future::Future;
-use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use std::mem::{ManuallyDrop, offset_of};
 use std::ptr::NonNull;
 use std::task::Context;
 
@@ -120,8 +120,9 @@ impl<F: Future> Cell<F> {
 /// outlives it.
 #[inline]
 pub(super) fn allocate<F: Future>(meta: Meta, make: impl FnOnce(NonNull<Meta>) -> F) -> NonNull<Header> {
-    let mut cell: Box<MaybeUninit<Cell<F>>> = Box::new_uninit();
-    let header = NonNull::from(&mut *cell).cast::<Header>();
+    // Everybody's pointers come from this one: the box is not looked at again before it is freed.
+    let cell = NonNull::from(Box::leak(Box::<Cell<F>>::new_uninit()));
+    let header = cell.cast::<Header>();
     let begin = Header {
         lifecycle: Lifecycle::new(),
         table: const { &Cell::<F>::TABLE },
@@ -129,13 +130,24 @@ pub(super) fn allocate<F: Future>(meta: Meta, make: impl FnOnce(NonNull<Meta>) -
     };
     // SAFETY: the first member of what the box has room for.
     unsafe { header.write(begin) };
+    let unmade = Unmade(header);
     // SAFETY: written above.
     let meta = NonNull::from(&unsafe { header.as_ref() }.meta);
-    // A panic frees the box, and leaks what little the metadata may own.
     let future = make(meta);
+    std::mem::forget(unmade);
     // SAFETY: the place of the future, in the box.
     unsafe { Cell::<F>::future(header).write(future) };
-    NonNull::from(Box::leak(cell)).cast()
+    header
+}
+
+/// Frees a task whose future could not be made.
+struct Unmade(NonNull<Header>);
+
+impl Drop for Unmade {
+    fn drop(&mut self) {
+        // SAFETY: it is `allocate`'s alone, and has no future.
+        unsafe { free(self.0) };
+    }
 }
 
 /// Polls a task once. True: it was woken meanwhile, and is still the caller's to queue.
@@ -150,10 +162,10 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> bool {
     let broken = AbortOnUnwind;
     // SAFETY: the waker is used while the poll lasts, in which we hold the task.
     let waker = unsafe { waker::lend(header) };
-    let running = running::begin(header);
+    running::begin(header);
     // SAFETY: we hold the runnable, so the future is there; the table is that of its type.
     let ended = unsafe { (this.table.poll)(header, &mut Context::from_waker(&waker)) };
-    let woke_itself = running.end();
+    let woke_itself = running::end();
     std::mem::forget(broken);
     if ended {
         // SAFETY: we hold the task, and the future is gone.
@@ -203,7 +215,7 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
         }
     };
     match this.lifecycle.end(outcome) {
-        Ended::LetGo => {}
+        Ended::Released => {}
         Ended::Unshared => {
             drop_outcome();
             // SAFETY: (C e)
@@ -212,22 +224,22 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
         Ended::Unwanted => {
             drop_outcome();
             // SAFETY: still held; the caller's contract.
-            unsafe { then(header, this.lifecycle.let_go()) };
+            unsafe { free_if(header, this.lifecycle.let_go()) };
         }
         Ended::Notify(waker) => {
             // SAFETY: as above.
-            unsafe { then(header, this.lifecycle.let_go()) };
+            unsafe { free_if(header, this.lifecycle.let_go()) };
             body::quietly(|| waker.wake());
         }
     }
 }
 
-/// Does what the word asks of whoever gave up a part in a task, unless that is to queue it.
+/// Frees a task if its word asked for that when the caller gave up a part in it.
 ///
 /// # Safety
 /// `then` is the answer to that.
 #[inline]
-pub(super) unsafe fn then(header: NonNull<Header>, then: Then) {
+pub(super) unsafe fn free_if(header: NonNull<Header>, then: Then) {
     debug_assert!(
         then != Then::Submit,
         "who lets go of a task that is done does not queue it"

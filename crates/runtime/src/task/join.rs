@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -51,6 +52,10 @@ unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 // The output is moved out of the allocation, never pinned there.
 impl<T> Unpin for JoinHandle<T> {}
+
+// A panic while it is used leaves it as it was, or taken.
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
     /// The one handle of a task.
@@ -171,7 +176,7 @@ impl<T> Drop for JoinHandle<T> {
             }
             let then = self.header().lifecycle.detach_done();
             // SAFETY: the answer to that.
-            unsafe { cell::then(self.header, then) };
+            unsafe { cell::free_if(self.header, then) };
         }
     }
 }

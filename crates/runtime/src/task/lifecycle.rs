@@ -31,6 +31,9 @@ use crate::primitives::{AtomicUsize, Ordering, UnsafeCell};
 use crate::stress;
 
 /// See the module.
+///
+/// All of it lies in cells: a method may give up the caller's part, and another thread free the memory, before it returns. A
+/// reference to anything else must not be there then.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     state: AtomicUsize,
@@ -42,7 +45,7 @@ pub(super) struct Lifecycle {
 #[derive(Debug)]
 pub(super) enum Ended {
     /// Nothing: the task is the joiner's, or that of whoever has a waker.
-    LetGo,
+    Released,
     /// Drop the result, if there is one, and free the task.
     Unshared,
     /// Drop the result, then [`let_go`](Lifecycle::let_go).
@@ -73,9 +76,9 @@ impl Lifecycle {
         State(self.state.load(ordering))
     }
 
-    /// Changes the word to what `next` makes of it; `None` leaves it.
+    /// Changes the word to what `next` makes of it; `None` leaves it: what that rests on must be final, or the caller's own to change.
     fn update<R>(&self, next: impl Fn(State) -> (Option<State>, R)) -> R {
-        // Ordering: Relaxed; nothing is read on the strength of this look. Where that is not so the caller looks again.
+        // Ordering: Relaxed; nothing is read on the strength of this look: where something is, the caller looks again.
         let mut state = self.load(Ordering::Relaxed);
         loop {
             let (new, result) = next(state);
@@ -99,6 +102,7 @@ impl Lifecycle {
     #[inline]
     pub(super) fn wake(&self, gives: bool) -> Then {
         self.update(|state| {
+            // Which is final.
             if state.is_done() && !gives {
                 return (None, Then::Nothing);
             }
@@ -138,6 +142,10 @@ impl Lifecycle {
     }
 
     /// The holder's future is not ready. What is left to do: nothing after [`Pause::Released`].
+    ///
+    /// The other two answers write nothing, and are right however old the look is. `WOKEN` is cleared by the holder alone; `begin` sees
+    /// it, too, and acquires. Without a waker, and not woken, the task stays so: a waker that was lent, used or cloned elsewhere during the
+    /// poll was so before the poll ended, and one that is used and given up sets `WOKEN` by the same write.
     #[inline]
     pub(super) fn pause(&self) -> Pause {
         self.update(|state| {
@@ -168,11 +176,11 @@ impl Lifecycle {
                 self.load(Ordering::Acquire);
                 Ended::Unshared
             }
-            End::Released(_) => Ended::LetGo,
+            End::Released(_) => Ended::Released,
             End::Unwanted(_) => Ended::Unwanted,
             // SAFETY: (C d) `AWAITED` was set in the word that got `DONE`: the waker is there, and ours alone; nobody takes it twice,
             // because a task ends once.
-            End::Notify(_) => Ended::Notify(unsafe { self.take_waker() }),
+            End::Notify(_) => Ended::Notify(unsafe { self.copy_waker() }),
         }
     }
 
@@ -199,7 +207,7 @@ impl Lifecycle {
         let mut state = self.load(Ordering::Acquire);
         if !state.is_done() && state.is_awaited() {
             // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it but us, below. It is not dropped: it stays.
-            let left = ManuallyDrop::new(unsafe { self.take_waker() });
+            let left = ManuallyDrop::new(unsafe { self.copy_waker() });
             if left.will_wake(waker) {
                 return Poll::Pending;
             }
@@ -225,7 +233,7 @@ impl Lifecycle {
         let state = self.change(state, State::register);
         if state.is_done() {
             // SAFETY: written above, and nobody was told.
-            drop(unsafe { self.take_waker() });
+            drop(unsafe { self.copy_waker() });
         }
         state
     }
@@ -235,16 +243,16 @@ impl Lifecycle {
         let state = self.change(state, State::unregister);
         if !state.is_done() {
             // SAFETY: (C d) it was awaited, so the waker is there; it is not any more, so it is ours.
-            drop(unsafe { self.take_waker() });
+            drop(unsafe { self.copy_waker() });
         }
         state
     }
 
-    /// The waker in the cell, which stays as it is.
+    /// A copy, bit by bit, of the waker in the cell.
     ///
     /// # Safety
     /// It is there, nobody writes the cell meanwhile, and of all that this answers one is used or dropped, the others forgotten.
-    unsafe fn take_waker(&self) -> Waker {
+    unsafe fn copy_waker(&self) -> Waker {
         // SAFETY: by our contract.
         let waker = self.awaiter.with(|cell| unsafe { cell.read() });
         // SAFETY: by our contract.
@@ -255,10 +263,10 @@ impl Lifecycle {
     fn change(&self, mut state: State, next: impl Fn(State) -> Option<State>) -> State {
         while let Some(new) = next(state) {
             stress::delay();
-            // Ordering: AcqRel, Acquire; (C d) gives the waker to the runner; (C c) takes in what `DONE` gives.
+            // Ordering: Release, Acquire; (C d) gives the waker to the runner; (C c) takes in what `DONE` gives.
             match self
                 .state
-                .compare_exchange_weak(state.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange_weak(state.0, new.0, Ordering::Release, Ordering::Acquire)
             {
                 Ok(_) => return new,
                 Err(now) => state = State(now),
@@ -271,16 +279,19 @@ impl Lifecycle {
     #[inline]
     pub(super) fn detach(&self) -> Detached {
         // Ordering: Acquire; (C c) pairs with the release of `DONE`.
-        let mut state = self.load(Ordering::Acquire);
-        if !state.is_done() && state.is_awaited() {
-            state = self.take_back(state);
-        }
-        state = self.change(state, State::detach);
+        let state = self.load(Ordering::Acquire);
+        let left = (!state.is_done() && state.is_awaited()).then(|| {
+            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it. It is dropped only if it turns out to be ours.
+            ManuallyDrop::new(unsafe { self.copy_waker() })
+        });
+        let state = self.change(state, State::detach);
         if state.is_done() {
             return Detached::Done {
                 outcome: state.has_outcome(),
             };
         }
+        // The task may be gone; the waker was ours until then, and is not in its cell any more.
+        drop(left.map(ManuallyDrop::into_inner));
         Detached::Running
     }
 

@@ -2,6 +2,9 @@
 //!
 //! Giving way is the most frequent wake-up of all, and otherwise costs three read-modify-writes: to be woken, to let go, to begin
 //! again. The runner holds the task anyway, and asks here when the poll has ended; meanwhile others find it held, as it is.
+//!
+//! Runs do not nest: tasks are run by the loops of workers, of relievers and of the blocking pool, and a destructor only drops what it
+//! finds. So a thread runs one task or none. While the task blocks in place it still is the one: others run on other threads.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -15,27 +18,17 @@ thread_local! {
 
 const WOKE_ITSELF: usize = 1;
 
-/// While it lives, the thread runs a task.
-#[derive(Debug)]
-pub(super) struct Running {
-    /// What ran before: none, but for a destructor of a task's that runs others.
-    outer: usize,
-}
-
 /// The thread begins to run a task, which it holds.
 #[inline]
-pub(super) fn begin(header: NonNull<Header>) -> Running {
-    Running {
-        outer: RUNNING.replace(header.addr().get()),
-    }
+pub(super) fn begin(header: NonNull<Header>) {
+    debug_assert_eq!(RUNNING.get(), 0, "runs do not nest");
+    RUNNING.set(header.addr().get());
 }
 
-impl Running {
-    /// The poll has ended. Whether the task woke itself.
-    #[inline]
-    pub(super) fn end(self) -> bool {
-        RUNNING.replace(self.outer) & WOKE_ITSELF != 0
-    }
+/// The poll has ended. Whether the task woke itself.
+#[inline]
+pub(super) fn end() -> bool {
+    RUNNING.take() & WOKE_ITSELF != 0
 }
 
 /// If the calling thread runs this very task: notes that it is to run again. False: it does not.

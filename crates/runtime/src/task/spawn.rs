@@ -49,10 +49,10 @@ where
     F: Future + Send,
     F::Output: Send,
 {
+    let header = cell::allocate(Meta::new(shared, policy, options.flags, options.name), make);
     if shared.loads.on() {
         shared.count_task(1);
     }
-    let header = cell::allocate(Meta::new(shared, policy, options.flags, options.name), make);
     // SAFETY: a new task is held, once. That its future is Send, and dropped before what it borrows, are our bounds and contract.
     let runnable = unsafe { Runnable::held(header) };
     // SAFETY: a new task is joined, once, and its future has such results, which are Send, and dropped before what they borrow.

@@ -1,6 +1,6 @@
 //! What a task's state word says, and what each event makes of it: pure, so that every sequence of events can be tried.
 //!
-//! | bit | says | set by | cleared by |
+//! | bit, from the lowest | says | set by | cleared by |
 //! |---|---|---|---|
 //! | `HELD` | a `Runnable` exists: it is in a queue, or its task runs | whoever wakes a task that is not held | the runner |
 //! | `WOKEN` | woken while it was held | who wakes it | the runner, before it polls again |
@@ -9,7 +9,10 @@
 //! | `JOINER` | a `JoinHandle` exists | birth | its drop |
 //! | `AWAITED` | the joiner has left a waker; the cell for it is the runner's from `DONE` on | the joiner | the joiner, before `DONE` |
 //!
-//! The rest of the word counts wakers. A task lives as long as it is held, joined or referred to.
+//! The rest of the word, from bit 6 on, counts wakers. A task lives as long as it is held, joined or referred to.
+//!
+//! A task that waits and that nobody can wake any more is ended, and its joiner told that it was cancelled. No task comes to that as
+//! things are: until its end the registry has a waker of each that was pending, and a user-level thread has its own.
 //!
 //! A task that gives way is woken by itself while it runs: its runner is told without the word (`running`), so that `HELD` stays
 //! and nothing is written.
@@ -62,6 +65,12 @@ pub(super) enum End {
 }
 
 impl State {
+    /// What is left when the task is about to run: whatever woke it before has its effect.
+    pub(super) const NOT_WOKEN: usize = !WOKEN;
+
+    /// What is left when the joiner goes.
+    pub(super) const NOT_JOINED: usize = !JOINER;
+
     /// A new task: in a queue, or about to be, and joined.
     pub(super) const NEW: Self = Self(HELD | JOINER);
 
@@ -107,12 +116,6 @@ impl State {
     pub(super) fn is_woken(self) -> bool {
         self.has(WOKEN)
     }
-
-    /// It is about to run: whatever woke it before has its effect.
-    pub(super) const NOT_WOKEN: usize = !WOKEN;
-
-    /// The joiner goes.
-    pub(super) const NOT_JOINED: usize = !JOINER;
 
     /// Woken, by a waker that is given up with it if `gives`.
     pub(super) fn wake(self, gives: bool) -> (Self, Then) {
@@ -171,9 +174,9 @@ impl State {
         (!self.has(DONE)).then(|| self.without(AWAITED))
     }
 
-    /// The joiner, who has no waker there, goes. `None`: the task is done, and its result to be dropped first.
+    /// The joiner goes, and with it the waker that it left. `None`: the task is done, and its result to be dropped first.
     pub(super) fn detach(self) -> Option<Self> {
-        (!self.has(DONE)).then(|| self.without(JOINER))
+        (!self.has(DONE)).then(|| self.without(JOINER | AWAITED))
     }
 
     /// Whether the joiner of a task that is done has it for itself alone.

@@ -83,6 +83,6 @@ unsafe fn follow(header: NonNull<Header>, then: Then) {
         // SAFETY: the word says that nobody else holds the task (W2), and that we do.
         Then::Submit => super::submit(unsafe { Runnable::held(header) }),
         // SAFETY: the answer to what we did.
-        Then::Free => unsafe { cell::then(header, then) },
+        Then::Free => unsafe { cell::free_if(header, then) },
     }
 }

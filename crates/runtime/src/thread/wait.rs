@@ -40,6 +40,7 @@ pub trait Wait: IntoFuture {
     /// When its runtime shuts down, a user-level thread that waits, or begins to, is unwound from here: destructors run. Who
     /// catches that with `catch_unwind` and waits again is unwound again.
     #[track_caller]
+    #[inline(always)]
     fn wait(self) -> Self::Output
     where
         Self: Sized,
@@ -72,9 +73,9 @@ pub(crate) fn suspends() -> bool {
     Frame::with(|frame| frame.is_some()) && !is_away()
 }
 
-/// Waits for `future` in whichever way the calling thread does, and notes why.
+/// Waits for `future` in whichever way the calling thread does, and notes why. Inlined: see `Frame::suspend`.
 #[track_caller]
-#[inline]
+#[inline(always)]
 pub(super) fn wait_on<F: Future>(future: F, reason: Reason) -> F::Output {
     wait_for(future, Pause::Waits, reason)
 }
@@ -91,12 +92,19 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
 
 /// Waits for `future` in whichever way the calling thread does, and unwinds as `pause` says.
 #[track_caller]
+#[inline(always)]
 pub(super) fn wait_for<F: Future>(future: F, pause: Pause, reason: Reason) -> F::Output {
     if !suspends() {
-        refuse_on_workers();
-        return block_on_here(future);
+        return block_on(future);
     }
     Frame::with(|frame| frame.expect("asked just above").wait(future, pause, reason))
+}
+
+#[track_caller]
+#[inline(never)]
+fn block_on<F: Future>(future: F) -> F::Output {
+    refuse_on_workers();
+    block_on_here(future)
 }
 
 /// Panics where to block would hold up a worker.

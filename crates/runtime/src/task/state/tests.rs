@@ -159,9 +159,6 @@ impl World {
     }
 
     fn detach(mut self) -> Option<Self> {
-        if self.state.is_awaited() && !self.state.is_done() {
-            self.state = self.state.unregister().unwrap();
-        }
         let then = match self.state.detach() {
             Some(state) => {
                 self.state = state;
