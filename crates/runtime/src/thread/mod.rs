@@ -110,6 +110,7 @@ use self::note::Reason;
 use self::suspend::Frame;
 use self::wait::{refuse_on_workers, wait_on};
 use crate::runtime::Handle;
+use crate::sched::context::is_away;
 use crate::time;
 
 pub use std::thread::{Result, panicking};
@@ -148,10 +149,11 @@ pub fn current() -> Thread {
 #[track_caller]
 #[inline]
 pub fn yield_now() {
-    if !suspends() {
-        return std::thread::yield_now();
+    // SAFETY: it is used here alone.
+    match unsafe { Frame::current() } {
+        Some(frame) if !is_away() => frame.give_way(),
+        _ => std::thread::yield_now(),
     }
-    Frame::with(|frame| frame.expect("asked just above").give_way());
 }
 
 /// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with [`std::thread::sleep`].

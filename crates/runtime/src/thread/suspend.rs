@@ -95,12 +95,22 @@ impl Frame {
     }
 
     /// Calls `f` with the calling thread, if it is a user-level one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn with<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
+        // SAFETY: `f` runs on the stack that is in use now, and can't keep the reference.
+        f(unsafe { Self::current() })
+    }
+
+    /// The calling thread, if it is a user-level one.
+    ///
+    /// # Safety
+    /// The caller does not keep it for longer than its own frame on this stack.
+    #[inline(always)]
+    pub(super) unsafe fn current<'stack>() -> Option<&'stack Self> {
         let current = CURRENT.get();
         // SAFETY: not null only while the frame's own stack is in use, which it lives on: `run` and `suspend` set it, and
-        // `Resumption` takes it away as soon as the stack is left. `f` runs on that stack and can't keep the reference.
-        f(unsafe { current.as_ref() })
+        // `Resumption` takes it away as soon as the stack is left. The caller's frame lies above it on that stack.
+        unsafe { current.as_ref() }
     }
 
     /// The metadata of the thread's task.

@@ -94,10 +94,15 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
 #[track_caller]
 #[inline(always)]
 pub(super) fn wait_for<F: Future>(future: F, pause: Pause, reason: Reason) -> F::Output {
-    if !suspends() {
+    if is_away() {
         return block_on(future);
     }
-    Frame::with(|frame| frame.expect("asked just above").wait(future, pause, reason))
+    // Not by a closure, which would be a frame of its own between the caller and the switch.
+    // SAFETY: it is used here alone.
+    match unsafe { Frame::current() } {
+        Some(frame) => frame.wait(future, pause, reason),
+        None => block_on(future),
+    }
 }
 
 #[track_caller]
