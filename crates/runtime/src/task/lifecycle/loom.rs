@@ -79,7 +79,7 @@ impl Task {
         // SAFETY: a model's.
         self.outcome.with_mut(|place| unsafe { *place = 1 });
         match self.lifecycle.end(outcome) {
-            Ended::LetGo => {}
+            Ended::Released => {}
             Ended::Unshared => {
                 self.drop_outcome(outcome);
                 self.follow(Then::Free);
