@@ -84,7 +84,7 @@ impl Gates {
     }
 }
 
-/// Calls after which the ratio is renewed.
+/// Calls after which the ratio is renewed; the kernel's. Not configured: it is also the unit of the ratio, which is told in 1/1024.
 const PERIOD: u16 = 1024;
 
 /// One success.

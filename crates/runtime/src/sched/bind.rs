@@ -55,19 +55,10 @@ impl Context {
         }
         // We would take it back out of the queue of our own group.
         let others = shared.group_of(self.id) != seat.group;
-        let has_room = shared.groups[seat.group].len() < LEFT_MAX;
+        let has_room = shared.groups[seat.group].len() < shared.policy.config.bind.waiting as usize;
         (is_waking && others && has_room).then_some(Starter::Waking(other))
     }
 }
-
-/// Most threads that wait in the queue of a group for a worker that gets up.
-const LEFT_MAX: usize = 128;
-
-/// Most threads that are taken from a worker at once to which they are left.
-const RESCUED_MAX: usize = 8;
-
-/// For how long a worker to which its threads are left is not asked again.
-const SPARED: Nanos = Nanos::from_millis(1);
 
 /// What a thief remembers of whom it robbed last, if that one had threads that had not begun.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +127,7 @@ impl Context {
         if robbed.polls != polls {
             (robbed.polls, robbed.since) = (polls, now);
         }
+        let bind = &self.shared.policy.config.bind;
         let own = self.own_threads();
         let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
         let starts = self.shared.starts_on(victim).saturating_add(queued);
@@ -144,12 +136,12 @@ impl Context {
             .policy
             .leaves_to_spawner(own, starts, now.since(robbed.since));
         if leaves && scope == Scope::Normal {
-            robbed.until = Nanos(now.0 + SPARED.0);
+            robbed.until = Nanos(now.0.saturating_add(bind.pause.0));
         }
         self.robbed.set(Some(robbed));
         match scope {
             _ if !leaves => return limit,
-            Scope::Rescue => return limit.min(RESCUED_MAX),
+            Scope::Rescue => return limit.min(bind.rescue as usize),
             Scope::Normal if self.shared.worker_count() == 2 => {
                 // Nor need it call for us: nobody else is there to hear it.
                 // Ordering: Relaxed; a hint.

@@ -12,7 +12,6 @@ use super::context::Context;
 use super::sets::{Epoch, Known, Slot};
 use super::worker::Worker;
 use crate::decisions;
-use crate::stress::EXPORT_BATCH;
 use crate::task::Runnable;
 
 /// What a worker keeps for policy 3.
@@ -92,7 +91,7 @@ impl Worker {
         let thief = *shared.policy.plan.llcs[least.index()].workers.first()?;
         let mut leaves = Vec::new();
         let mut stays = None;
-        while leaves.len() < spare.min(EXPORT_BATCH)
+        while leaves.len() < spare.min(shared.export_batch)
             && let Some(runnable) = context.local.pop()
         {
             // SAFETY: we hold the runnable (rule 1 of `task`).

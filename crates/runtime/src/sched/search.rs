@@ -24,9 +24,6 @@ pub(super) enum Scope {
     Rescue,
 }
 
-/// Most threads that are taken at once from the queue of a group where they were left.
-const LEFT_RESCUED_MAX: usize = 16;
-
 impl Worker {
     /// The queues that this worker shares with others: its group's, and its LLC's injector. At most `limit` tasks.
     pub(super) fn take_shared(&mut self, limit: usize) -> Option<Runnable> {
@@ -199,7 +196,7 @@ impl Worker {
         let more_max = if shared.policy.groups_on() {
             0
         } else {
-            LEFT_RESCUED_MAX - 1
+            shared.policy.config.bind.waiting_rescue.saturating_sub(1) as usize
         };
         let queue = (&shared.groups[group], more_max);
         let more = |runnable| self.context.local.push(runnable);
