@@ -42,7 +42,7 @@ pub enum Level {
 /// }
 /// assert!(Gates::default().attempt(Level::Machine, &mut rng));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     /// For Llc, Node and Machine; `None`: open.
     gates: Option<[Gate; 3]>,
@@ -90,7 +90,7 @@ const PERIOD: u16 = 1024;
 /// One success.
 const ONE: u32 = 1024;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gate {
     calls: u16,
     /// In 1/1024, and credited: up to 1024 a call, hence below 2^31.

@@ -11,6 +11,7 @@ use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
 use super::watch::{Rounds, glance_interval};
 use super::worker::Worker;
+use crate::decisions;
 use crate::primitives::spin_hint;
 use crate::sys::clock;
 use crate::task::Runnable;
@@ -140,7 +141,7 @@ impl Worker {
 
     fn attempt(&mut self, level: Level) -> bool {
         let mut rng = self.context.rng.get();
-        let yes = self.gates.attempt(level, &mut rng);
+        let yes = decisions::attempt(&mut self.gates, level, &mut rng);
         self.context.rng.set(rng);
         yes
     }

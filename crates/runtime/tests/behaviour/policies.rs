@@ -299,10 +299,9 @@ fn wakes_that_do_not_pay_are_left_out() {
         let rescues = stage.total().rescues;
         // The first is what the home worker runs next, the second is more than that.
         let first = stage.wake(home, home);
-        assert_eq!(first.counted(|c| c.unparks + c.unparks_suppressed), 0);
         let wake = stage.wake(home, next);
-        if wake.counted(|c| c.unparks + c.unparks_suppressed) == 0 {
-            // The idle worker was just having a look.
+        if first.counted(|c| c.unparks) > 0 || wake.counted(|c| c.unparks + c.unparks_suppressed) == 0 {
+            // The idle worker had not gone to sleep yet, or was just having a look.
             return End::Overtaken;
         }
         assert_eq!(wake.counted(|c| c.unparks), u64::from(!on));

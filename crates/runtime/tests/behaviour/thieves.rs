@@ -67,9 +67,9 @@ fn caches_where_little_was_found_are_looked_at_seldom() {
 /// 240 make it take the task, and there are twelve on other nodes at most.
 const SKIPPED_MIN: u64 = 20;
 
-/// The last worker has a task to spare and so many on the first node are idle, all others busy; one is woken for it. Whether it was
-/// told to leave the task.
-fn is_left(machine: &Machine, stage: &mut Stage, idle: usize) -> bool {
+/// The last worker has a task to spare and so many on the first node are idle, all others busy; one is woken for it. Checks whether
+/// it is told to leave the task.
+fn check_left(machine: &Machine, mut stage: Stage, idle: usize, left: bool) -> End {
     let last = machine.workers - 1;
     let spare = stage.settle(last, 1)[0];
     let thieves: Vec<usize> = (0..idle).collect();
@@ -78,14 +78,19 @@ fn is_left(machine: &Machine, stage: &mut Stage, idle: usize) -> bool {
     let first = stage.wake(last, last);
     assert_eq!(first.counted(|c| c.wakes_self), 1, "it runs next");
     let wake = stage.wake(last, spare);
-    assert_eq!((wake.counted(|c| c.wakes_self), wake.counted(|c| c.unparks)), (1, 1));
-    assert!(thieves.contains(&stage.ran(spare, 2)));
+    assert_eq!(wake.counted(|c| c.wakes_self), 1);
+    let ran_on = stage.ran(spare, 2);
     stage.settled();
     let after = stage.total();
+    if first.counted(|c| c.unparks) > 0 || wake.counted(|c| c.unparks) == 0 || moves(&after, Cause::Rescue) > 0 {
+        // They had not gone to sleep yet, or the sentinel was just having a look.
+        return End::Overtaken;
+    }
+    assert!(thieves.contains(&ran_on), "{ran_on}");
     assert_eq!(after.moves(Cause::Steal, far(machine)), 1);
-    assert_eq!(moves(&after, Cause::Rescue), 0);
     let failed = after.searches_failed - before.searches_failed;
-    failed >= SKIPPED_MIN
+    assert_eq!(failed >= SKIPPED_MIN, left, "{failed} searches");
+    End::Shown
 }
 
 /// Policy 6: of two places the one with up to two idle workers more is no better, and what waits in the other is left there.
@@ -95,14 +100,8 @@ fn small_imbalances_are_not_stolen() {
                       wake-cost=off,cap=off,sentinel=1s,skip-age=1s";
     const OFF: &str = "numa=off,numa-steal-after=0ns,sets-steal-after=0ns,skip-count=240,aggregation=off,gates=off,\
                        wake-cost=off,cap=off,sentinel=1s,skip-age=1s";
-    for_each_machine(ON, OFF, |machine, mut stage, on| {
-        assert_eq!(is_left(machine, &mut stage, 2), on);
-        End::Shown
-    });
-    for_each_machine(ON, OFF, |machine, mut stage, _| {
-        assert!(!is_left(machine, &mut stage, 4), "past the threshold");
-        End::Shown
-    });
+    for_each_machine(ON, OFF, |machine, stage, on| check_left(machine, stage, 2, on));
+    for_each_machine(ON, OFF, |machine, stage, _| check_left(machine, stage, 4, false));
 }
 
 /// Policy 6: a node keeps as many tasks as it tolerates, here as many as it has workers, or an eighth of them.
@@ -114,12 +113,8 @@ fn nodes_keep_what_they_tolerate() {
                        wake-cost=off,cap=off,sentinel=1s,skip-age=1s";
     const PAST: &str = "numa=on,numa-div=8,numa-steal-after=0ns,skip-count=240,aggregation=off,gates=off,\
                         wake-cost=off,cap=off,sentinel=1s,skip-age=1s";
-    for_each_of(&NODES, ON, OFF, |machine, mut stage, on| {
-        assert_eq!(is_left(machine, &mut stage, 4), on);
-        End::Shown
-    });
-    for_each_of(&NODES, ON, PAST, |machine, mut stage, tolerated| {
-        assert_eq!(is_left(machine, &mut stage, 4), tolerated);
-        End::Shown
+    for_each_of(&NODES, ON, OFF, |machine, stage, on| check_left(machine, stage, 4, on));
+    for_each_of(&NODES, ON, PAST, |machine, stage, tolerated| {
+        check_left(machine, stage, 4, tolerated)
     });
 }
