@@ -87,7 +87,7 @@ pub struct Config {
     /// Other workers at which a busy one looks in a `sentinel_interval` while nobody is idle, whether they are stuck, at most. Default
     /// 8, 1 to 4096. Ours, assumed.
     pub observed: u32,
-    /// Seed of every pseudo-random choice. Default 0x5EED.
+    /// Seed of every pseudo-random choice. Default 0x5EED, any number.
     pub seed: u64,
     /// Policy 1: into which queue a woken task goes.
     pub wake_groups: WakeGroups,

@@ -199,7 +199,7 @@ pub struct Aggregation {
     /// A set whose average run is at least this long, and that is seldom woken, is taken to have data of its own and is
     /// spread. Default 1 ms, at most 1 s. Ours, assumed.
     pub spread_slice: Nanos,
-    /// Seldom: wakes a second for each task that runs. Default 100; 0 infers nothing. Ours, assumed.
+    /// Seldom: wakes a second for each task that runs. Default 100, 0 or more; 0 infers nothing. Ours, assumed.
     pub spread_wakes: u32,
 }
 
@@ -239,7 +239,7 @@ pub struct MigrationCap {
     /// Group changes allowed in a window: at most, and to begin with. Default 10 (the kernel series'), 1 to 255.
     pub quota: u8,
     /// A busy home group is good enough, and nothing is searched, while its queue with the new task stays below this
-    /// many tasks (1/1024) a member. Default 819 (80 %), 0 switches it off. The value is that of `UTIL_FITS_CAPACITY`
+    /// many tasks (1/1024) a member. Default 819 (80 %), at most 65535; 0 switches it off. The value is that of `UTIL_FITS_CAPACITY`
     /// (20231019160523.1582101-1-mathieu.desnoyers@efficios.com); queue length instead of utilisation is ours, assumed.
     pub fits: u16,
     /// Below this utilisation (1/1024) of the home group's last-level cache an idle worker there ends the cap. Default
@@ -317,13 +317,13 @@ pub struct Numa {
     /// Caches of a node at which a worker looks that spawns a task: of its own node's, and of one other's. Default 4, 1 to 65535, so
     /// that a spawn costs no more on a larger machine. Ours, assumed.
     pub looks: u16,
-    /// Differences in idle workers up to this are none. Default 2 (Linux).
+    /// Differences in idle workers up to this are none. Default 2 (Linux), 0 or more.
     pub min_imbalance: u32,
     /// A worker finds nothing on its own node for so long before it steals from another. Default 50 us, at most 1 s.
     /// Ours, assumed.
     pub steal_after: Nanos,
     /// So many tasks of a set that was declared (a task group) stay on their node together, whatever the tolerance; later
-    /// ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0: none.
+    /// ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0 or more; 0: none.
     /// Ours: an eighth of a node of 24 workers is 3, which would split four threads that share a line.
     pub small_set: u32,
 }
