@@ -9,7 +9,8 @@ use crate::{Adversary, Nanos, Policy};
 
 impl Policy {
     /// Whether a thread that is about to start on a worker with `own` started threads is bound to an idle one with `other` started
-    /// threads instead: if that is more than an eighth and [`Config::bind_slack`](crate::Config::bind_slack) fewer; or any fewer, if
+    /// threads instead: if that is more than an eighth ([`Bind::share_div`](crate::Bind::share_div)) and
+    /// [`Bind::slack`](crate::Bind::slack) fewer; or any fewer, if
     /// the one before it `went` there, so that those that were spawned together are seldom parted.
     ///
     /// ```
@@ -27,12 +28,13 @@ impl Policy {
         if self.config.adversary != Adversary::None {
             return true;
         }
-        let slack = if went {
-            0
-        } else {
-            (own / 8).saturating_add(self.config.bind_slack)
-        };
-        own > other.saturating_add(slack)
+        let bind = &self.config.bind;
+        let more = own.saturating_sub(other);
+        if went {
+            return more > 0;
+        }
+        // Divided only if it may matter: most threads start where few others have.
+        more > bind.slack && more - bind.slack > own / bind.share_div.max(1)
     }
 
     /// Whether a thief with `own` started threads leaves those that have not begun to their spawner, which has `there`, those among
@@ -50,7 +52,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn leaves_to_spawner(&self, own: u32, there: u32, waited: Nanos) -> bool {
-        waited < self.config.bind_patience && self.binds_elsewhere(own, there, false)
+        waited < self.config.bind.patience && self.binds_elsewhere(own, there, false)
     }
 }
 
@@ -74,6 +76,9 @@ mod tests {
             ("bind-slack=0", 1, 0, true, true),
             ("adversary=random", 0, 1000, true, true),
             ("bind-slack=1000000", 1_000_000, 0, false, true),
+            ("bind-div=1,bind-slack=0", 1_000, 0, false, true),
+            ("bind-div=2", 100, 41, true, true),
+            ("bind-div=2", 100, 42, false, true),
         ] {
             for (went, elsewhere) in [(false, first), (true, next)] {
                 let answer = policy_of(config).binds_elsewhere(own, other, went);

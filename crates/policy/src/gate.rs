@@ -42,7 +42,7 @@ pub enum Level {
 /// }
 /// assert!(Gates::default().attempt(Level::Machine, &mut rng));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     /// For Llc, Node and Machine; `None`: open.
     gates: Option<[Gate; 3]>,
@@ -84,13 +84,13 @@ impl Gates {
     }
 }
 
-/// Calls after which the ratio is renewed.
+/// Calls after which the ratio is renewed; the kernel's. Not configured: it is also the unit of the ratio, which is told in 1/1024.
 const PERIOD: u16 = 1024;
 
 /// One success.
 const ONE: u32 = 1024;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gate {
     calls: u16,
     /// In 1/1024, and credited: up to 1024 a call, hence below 2^31.

@@ -120,14 +120,14 @@ pub enum Search {
 /// | rate at the end of a [`regime`](IdleFilter::regime) | until the next |
 /// |---|---|
 /// | above [`probe_above`](IdleFilter::probe_above) | probes |
-/// | below [`mask_below`](IdleFilter::mask_below) | the mask; every eighth search probes first, to see whether it still is so |
+/// | below [`mask_below`](IdleFilter::mask_below) | the mask; every eighth search ([`probe_every`](IdleFilter::probe_every)) probes first, to see whether it still is so |
 /// | between | as before |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRate {
     /// Moving average of probes, a sample counts an eighth; in 1/65536.
     rate: u32,
     mask: bool,
-    /// Searches in the regime of the mask, modulo 8.
+    /// Searches in the regime of the mask, modulo [`IdleFilter::probe_every`].
     turn: u8,
     decided: Nanos,
 }
@@ -167,7 +167,7 @@ impl ProbeRate {
                 Search::Probe
             };
         }
-        self.turn = (self.turn + 1) % 8;
+        self.turn = self.turn.wrapping_add(1) % filter.probe_every.max(1);
         if self.turn == 0 {
             Search::ProbeThenMask
         } else {
@@ -302,9 +302,14 @@ mod tests {
 
     #[test]
     fn the_mask_regime_goes_on_probing() {
-        let filter = IdleFilter::default();
-        let mut rate = ProbeRate::default();
-        let probes = (0..80).filter(|_| rate.search(&filter, 0, Nanos(0)) != Search::Mask);
-        assert_eq!(probes.count(), 10);
+        for (probe_every, expected) in [(1, 80), (8, 10), (40, 2)] {
+            let filter = IdleFilter {
+                probe_every,
+                ..IdleFilter::default()
+            };
+            let mut rate = ProbeRate::default();
+            let probes = (0..80).filter(|_| rate.search(&filter, 0, Nanos(0)) != Search::Mask);
+            assert_eq!(probes.count(), expected, "one in {probe_every}");
+        }
     }
 }

@@ -86,8 +86,8 @@ pub use aggregation::{CouplingView, ExportView, Ledger, LlcView, PullView, SetId
 pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;
 pub use config::{
-    Adversary, Aggregation, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
-    OnContention, Skip, Steal, WakeCost, WakeGroups,
+    Adversary, Aggregation, Bind, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
+    OnContention, Pin, Skip, Steal, WakeCost, WakeGroups,
 };
 pub use gate::{Gates, Level};
 pub use haul::{Haul, Profit};

@@ -22,9 +22,6 @@ pub(crate) fn tolerance(numa: &Numa, node: &NodePlan) -> u32 {
     tolerated.min(workers).max(1)
 }
 
-/// Running tasks that a last-level cache keeps to itself on a machine of one node.
-pub(crate) const LLC_TOLERANCE: u32 = 2;
-
 /// Whether the imbalance between here and there is none: few enough tasks run here, or hardly more workers are idle there.
 /// First placement and stealing both ask this, so that one does not undo what the other does (Linux cb29a5c19d2d).
 #[inline]
@@ -55,7 +52,7 @@ pub(crate) struct Place {
 #[inline]
 pub(crate) fn remote_steal(numa: &Numa, skip: &Skip, place: Place, view: &RemoteStealView) -> u32 {
     let workers = u32::try_from(place.workers).unwrap_or(u32::MAX);
-    let queues_up = view.queued >= workers.saturating_mul(2);
+    let queues_up = view.queued >= workers.saturating_mul(numa.queues_up);
     // A spawner asks before its task runs; a thief takes from those that count already.
     let running = view.running.saturating_sub(1);
     let tolerated = tolerates(numa, place.tolerance, running, view.idle, view.idle_here);

@@ -1,24 +1,21 @@
 //! How often a worker looks up from its deque, and how much it takes when it does.
 //!
 //! It counts tasks, because a clock is dear beside a short one: it reads the clock when it looks up, averages the runs since the
-//! last time, and counts down so many tasks as run in half of [`LOOK_UP`], at most `global_interval`.
+//! last time, and counts down so many tasks as run in half of [`Config::look_up`], at most [`Config::global_interval`].
 //!
 //! Whatever it takes goes to the end of its deque, behind what it has. So it never takes more than it runs before it takes again:
 //! the deque would grow for as long as there is a backlog, and what is woken meanwhile would wait behind all of it.
 
-use crate::Nanos;
-
-/// A worker looks up at least this often while its tasks take as long as they did before.
-const LOOK_UP: Nanos = Nanos::from_micros(100);
+use crate::{Config, Nanos};
 
 /// A worker's count of tasks until it looks up.
 ///
 /// ```
-/// use quadrille_policy::{Nanos, Pace};
+/// use quadrille_policy::{Config, Nanos, Pace};
 ///
 /// let mut pace = Pace::default();
 /// assert!(!pace.is_due() && pace.is_due());
-/// pace.looks_up(Nanos::from_micros(5), 61);
+/// pace.looks_up(Nanos::from_micros(5), &Config::default());
 /// assert_eq!(pace.average_run(), Nanos::from_micros(5));
 /// assert_eq!((1..).find(|_| pace.is_due()), Some(10));
 /// assert_eq!(pace.share(128), 5);
@@ -55,14 +52,15 @@ impl Pace {
         self.left == 0
     }
 
-    /// The worker looks up, `elapsed` after it did so last or came back from a pause; the next time after at most `most` tasks.
-    pub fn looks_up(&mut self, elapsed: Nanos, most: u32) {
+    /// The worker looks up, `elapsed` after it did so last or came back from a pause; the next time after
+    /// [`Config::look_up`], as far as can be told, and at most [`Config::global_interval`] tasks.
+    pub fn looks_up(&mut self, elapsed: Nanos, config: &Config) {
         let busy = core::mem::take(&mut self.busy).0.saturating_add(elapsed.0);
         let run = busy / u64::from(self.interval);
         let old = self.average_run.0;
         let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
         self.average_run = Nanos(average);
-        let tasks = (LOOK_UP.0 / 2 / average).clamp(1, u64::from(most));
+        let tasks = (config.look_up.0 / 2 / average).clamp(1, u64::from(config.global_interval.max(1)));
         self.interval = u32::try_from(tasks).unwrap_or(1);
         self.left = self.interval;
     }
@@ -111,7 +109,7 @@ mod tests {
     fn pace(run: u64, looks: u32) -> Pace {
         let mut pace = Pace::default();
         for _ in 0..looks {
-            pace.looks_up(Nanos(run * u64::from(pace.interval)), 61);
+            pace.looks_up(Nanos(run * u64::from(pace.interval)), &Config::default());
         }
         pace
     }
@@ -135,10 +133,24 @@ mod tests {
     }
 
     #[test]
+    fn the_intervals_are_those_configured() {
+        for (text, tasks) in [
+            ("default", 50),
+            ("look-up=1ms", 61),
+            ("look-up=10us", 5),
+            ("global-interval=7", 7),
+        ] {
+            let mut pace = Pace::default();
+            pace.looks_up(Nanos(1_000), &text.parse().unwrap());
+            assert_eq!(tasks_until_due(pace), tasks, "{text}");
+        }
+    }
+
+    #[test]
     fn the_average_takes_in_a_quarter_of_what_is_new() {
         let mut pace = pace(1_000, 9);
         assert_eq!(pace.average_run(), Nanos(1_000));
-        pace.looks_up(Nanos(5_000 * 50), 61);
+        pace.looks_up(Nanos(5_000 * 50), &Config::default());
         assert_eq!(pace.average_run(), Nanos(2_000));
     }
 
@@ -150,11 +162,11 @@ mod tests {
             pace.pauses(Nanos(9_000));
         }
         assert!(pace.is_due());
-        pace.looks_up(Nanos(9_000), 61);
+        pace.looks_up(Nanos(9_000), &Config::default());
         assert_eq!(pace.average_run(), Nanos(3_000));
         let again = pace;
         pace.pauses(Nanos(u64::MAX));
-        pace.looks_up(Nanos(u64::MAX), 61);
+        pace.looks_up(Nanos(u64::MAX), &Config::default());
         assert!(pace.average_run() > again.average_run(), "no overflow");
     }
 

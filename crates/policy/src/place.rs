@@ -93,9 +93,6 @@ pub enum Reason {
     Other,
 }
 
-/// A short task stays with a waker whose own tasks run up to so many times as long.
-const WAKER_RUNS: u64 = 4;
-
 impl Policy {
     /// Where a task that became ready is queued.
     #[inline]
@@ -195,8 +192,9 @@ impl Policy {
     /// Step 3. The waker's runs are what the task waits for: they may be a few times as long, but not without a bound.
     #[inline]
     fn is_short(&self, view: &WakeView) -> bool {
-        let most = u64::from(self.config.wake_groups.short_runs).saturating_mul(view.wake_cost.0);
-        view.home_run.0 > 0 && view.home_run.0 <= most && view.waker_run.0 / WAKER_RUNS <= most
+        let most = self.short_runs.saturating_mul(view.wake_cost.0);
+        let most_of_waker = most.saturating_add(1).saturating_mul(self.waker_runs);
+        view.home_run.0 > 0 && view.home_run.0 <= most && view.waker_run.0 < most_of_waker
     }
 
     fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {

@@ -2,7 +2,7 @@
 
 use crate::{
     Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Nanos, Plan, ProbeRate, RemoteStealView, Search,
-    SetId, TaskPolicy, Tick, UnparkView, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    SetId, TaskPolicy, Tick, UnparkView, Wakees, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -16,6 +16,10 @@ pub struct Policy {
     pub plan: Plan,
     active: Active,
     groups_on: bool,
+    /// [`WakeGroups::short_runs`](crate::WakeGroups::short_runs), beside what every wake-up reads.
+    pub(crate) short_runs: u64,
+    /// [`WakeGroups::waker_runs`](crate::WakeGroups::waker_runs).
+    pub(crate) waker_runs: u64,
     cap: Cap,
     pub(crate) aggregates: bool,
     /// Cores of the smallest last-level cache that have a worker.
@@ -72,6 +76,7 @@ impl Policy {
     pub fn new(config: Config, mut plan: Plan) -> Self {
         for node in &mut plan.nodes {
             node.tolerance = numa::tolerance(&config.numa, node);
+            node.looks = usize::from(config.numa.looks);
         }
         let active = Active::new(&config, &plan);
         let groups_on = active.wake_groups || config.adversary != Adversary::None;
@@ -80,6 +85,8 @@ impl Policy {
             groups_on,
             aggregates: groups_on && active.aggregation && plan.llcs.len() > 1,
             smallest_llc: plan.smallest_llc(),
+            short_runs: u64::from(config.wake_groups.short_runs),
+            waker_runs: u64::from(config.wake_groups.waker_runs),
             cap: Cap::new(&config.migration_cap),
             config,
             plan,
@@ -217,7 +224,7 @@ impl Policy {
             },
             (_, Some(llc)) if self.plan.nodes.len() == 1 => numa::Place {
                 workers: llc.workers.len(),
-                tolerance: numa::LLC_TOLERANCE,
+                tolerance: u32::from(numa.llc_tolerance),
                 after: self.config.aggregation.force_steal_after,
             },
             _ => return view.queued,
@@ -251,6 +258,18 @@ impl Policy {
         let node = |group: GroupId| self.plan.groups.get(group.index()).map(|plan| plan.node);
         let own = self.worker(thief).map(|plan| plan.node);
         task.set.is_packed() && self.active.numa && self.groups_on && node(task.home) != own
+    }
+
+    /// Which tasks a worker's tasks have woken.
+    #[must_use]
+    pub fn new_wakees(&self) -> Wakees {
+        Wakees::new(&self.config.aggregation)
+    }
+
+    /// The average cost of waking a parked worker, of which `cost` was measured just now: a measurement counts an eighth.
+    #[must_use]
+    pub fn measured_wake(&self, average: Nanos, cost: Nanos) -> Nanos {
+        wake_cost::average(&self.config.wake_cost, average, cost)
     }
 
     /// The gates of one worker.
@@ -445,8 +464,8 @@ mod tests {
 
     #[test]
     fn on_one_node_caches_tolerate_two() {
-        let policy = policy("llc:4 core:8", "default");
-        let check = |dry_us, running, queued, taken| {
+        let check_with = |config, dry_us, running, queued, taken| {
+            let policy = policy("llc:4 core:8", config);
             let view = RemoteStealView {
                 node: crate::NodeId(0),
                 llc: LlcId(1),
@@ -458,13 +477,19 @@ mod tests {
                 queued,
                 oldest: Nanos(0),
             };
-            assert_eq!(policy.steal_remote(&view), taken, "{view:?}");
+            assert_eq!(policy.steal_remote(&view), taken, "{config}: {view:?}");
         };
+        let check = |dry_us, running, queued, taken| check_with("default", dry_us, running, queued, taken);
         check(20, 2, 1, 0);
         check(20, 3, 1, 1);
         check(20, 3, 9, 5);
         check(19, 8, 9, 0);
         check(20, 2, 16, 8);
+        check_with("numa-llc=5", 20, 5, 1, 0);
+        check_with("numa-llc=5", 20, 6, 1, 1);
+        check_with("numa-queues-up=3", 20, 2, 16, 0);
+        check_with("numa-queues-up=3", 20, 2, 24, 12);
+        let policy = policy("llc:4 core:8", "default");
         assert!(policy.limits_steals(LlcId(0), LlcId(1)));
         assert_eq!(policy.limits_steals_for(), Nanos::from_micros(20));
     }

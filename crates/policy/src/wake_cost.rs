@@ -10,7 +10,14 @@
 //! the waker's system call; and regardless if nobody runs, if nobody would notice a wrong guess (no sentinel), or if
 //! nothing is known about runs, which may then be long.
 
-use crate::{Nanos, UnparkView};
+use crate::{Nanos, UnparkView, config::WakeCost};
+
+/// The moving average of measured costs, between [`WakeCost::least`] and [`WakeCost::most`].
+#[inline]
+pub(crate) fn average(config: &WakeCost, old: Nanos, measured: Nanos) -> Nanos {
+    let new = old.0 - old.0 / 8 + measured.min(config.most).0 / 8;
+    Nanos(new).max(config.least)
+}
 
 /// Whether to unpark one idle worker: unless somebody searches, if that is expected to pay.
 #[inline]
@@ -50,6 +57,18 @@ mod tests {
     fn check(view: UnparkView, cost_aware: bool, always_one: bool) {
         assert_eq!(pays(&view), cost_aware, "{view:?}");
         assert_eq!(is_missing(&view), always_one, "{view:?}");
+    }
+
+    #[test]
+    fn measurements_are_averaged_within_bounds() {
+        let config = WakeCost::default();
+        let after = |count, measured| (0..count).fold(config.first, |old, _| average(&config, old, measured));
+        assert_eq!(after(1, Nanos::from_micros(18)), Nanos::from_micros(11));
+        let settled = after(100, Nanos::from_micros(50)).0;
+        assert!(settled.abs_diff(50_000) < 20, "{settled} ns");
+        let most = after(100, Nanos(u64::MAX)).0;
+        assert!((99_900..=100_000).contains(&most), "{most} ns");
+        assert_eq!(after(100, Nanos(0)), Nanos::from_micros(1));
     }
 
     #[test]

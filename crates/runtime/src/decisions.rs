@@ -4,12 +4,12 @@
 //! this module is asking.
 
 use quadrille_policy::{
-    ExportView, Nanos, Placement, Policy, ProbeRate, Reason, RemoteStealView, Rng, Search, SpawnView, TaskPolicy,
-    UnparkView, WakeView, WorkerId,
+    ExportView, Gates, Level, Nanos, Placement, Policy, ProbeRate, PullView, Reason, RemoteStealView, Rng, Search,
+    SetPolicy, SetView, SpawnView, TaskPolicy, UnparkView, WakeView, WorkerId,
 };
 
 /// One decision: what was known, and the answer. A policy's answer depends on nothing else.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Decision {
     /// [`Policy::place_wake`].
@@ -63,6 +63,59 @@ pub enum Decision {
     Export {
         /// What was known.
         view: ExportView,
+        /// The answer.
+        answer: bool,
+    },
+    /// [`SetPolicy::update`]: which cache a set prefers.
+    Prefer {
+        /// The set before the answer.
+        set: SetPolicy,
+        /// What was known; the slice is empty here, and beside.
+        view: SetView<'static>,
+        /// Run time of the set by last-level cache.
+        occupancy: Box<[u64]>,
+        /// The set after the answer.
+        answer: SetPolicy,
+    },
+    /// [`Policy::pull`].
+    Pull {
+        /// What was known; the slice is empty here, and beside.
+        view: PullView<'static>,
+        /// Run time of the set by last-level cache.
+        occupancy: Box<[u64]>,
+        /// The answer.
+        answer: u8,
+    },
+    /// [`Gates::attempt`].
+    Gate {
+        /// The worker's gates before the answer.
+        gates: Gates,
+        /// How far away the worker would look.
+        level: Level,
+        /// The generator before the answer.
+        rng: Rng,
+        /// The answer, and both after it.
+        answer: (bool, Gates, Rng),
+    },
+    /// [`Policy::binds_elsewhere`].
+    Bind {
+        /// Started threads of the worker that asks.
+        own: u32,
+        /// Started threads of the other one.
+        other: u32,
+        /// Whether the thread before it went there.
+        went: bool,
+        /// The answer.
+        answer: bool,
+    },
+    /// [`Policy::leaves_to_spawner`].
+    Leave {
+        /// Started threads of the thief.
+        own: u32,
+        /// Those of the spawner, and what it has queued.
+        there: u32,
+        /// How long the spawner has been in the same task.
+        waited: Nanos,
         /// The answer.
         answer: bool,
     },
@@ -148,6 +201,75 @@ pub(crate) fn steal_remote(policy: &Policy, view: &RemoteStealView) -> u32 {
 pub(crate) fn exports(policy: &Policy, view: &ExportView) -> bool {
     let answer = policy.exports(view);
     log::note(|| Decision::Export { view: *view, answer });
+    answer
+}
+
+/// Asks which cache a set prefers, once an epoch.
+pub(crate) fn prefer(policy: &Policy, set: &mut SetPolicy, view: &SetView<'_>) {
+    let before = *set;
+    set.update(&policy.config.aggregation, view);
+    log::note(|| Decision::Prefer {
+        set: before,
+        view: SetView {
+            occupancy: &[],
+            ..*view
+        },
+        occupancy: view.occupancy.into(),
+        answer: *set,
+    });
+}
+
+/// Asks how many tasks a set's preferred cache pulls in this epoch.
+pub(crate) fn pull(policy: &Policy, view: &PullView<'_>) -> u8 {
+    let answer = policy.pull(view);
+    log::note(|| Decision::Pull {
+        view: PullView {
+            occupancy: &[],
+            ..*view
+        },
+        occupancy: view.occupancy.into(),
+        answer,
+    });
+    answer
+}
+
+/// Asks whether a worker without work looks at `level` this time.
+#[inline]
+pub(crate) fn attempt(gates: &mut Gates, level: Level, rng: &mut Rng) -> bool {
+    let before = (gates.clone(), *rng);
+    let answer = gates.attempt(level, rng);
+    log::note(|| Decision::Gate {
+        gates: before.0,
+        level,
+        rng: before.1,
+        answer: (answer, gates.clone(), *rng),
+    });
+    answer
+}
+
+/// Asks whether a thread is bound to another worker.
+#[inline]
+pub(crate) fn binds_elsewhere(policy: &Policy, own: u32, other: u32, went: bool) -> bool {
+    let answer = policy.binds_elsewhere(own, other, went);
+    log::note(|| Decision::Bind {
+        own,
+        other,
+        went,
+        answer,
+    });
+    answer
+}
+
+/// Asks whether threads that have not begun are left to their spawner.
+#[inline]
+pub(crate) fn leaves_to_spawner(policy: &Policy, own: u32, there: u32, waited: Nanos) -> bool {
+    let answer = policy.leaves_to_spawner(own, there, waited);
+    log::note(|| Decision::Leave {
+        own,
+        there,
+        waited,
+        answer,
+    });
     answer
 }
 

@@ -14,9 +14,6 @@ mod imp {
         limit as usize
     }
 
-    /// At most so many tasks are put up for other caches at once: as many as the workers of a few groups begin with.
-    pub(crate) const EXPORT_BATCH: usize = 16;
-
     /// How long a park without a reason to end may last.
     pub(crate) const PARK_MAX: Option<Duration> = None;
 
@@ -37,8 +34,6 @@ mod imp {
     pub(crate) fn batch(limit: u32) -> usize {
         limit.min(2) as usize
     }
-
-    pub(crate) const EXPORT_BATCH: usize = 2;
 
     pub(crate) const PARK_MAX: Option<Duration> = Some(Duration::from_millis(20));
 

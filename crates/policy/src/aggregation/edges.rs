@@ -1,18 +1,16 @@
 //! Who wakes whom: tasks that one other cache wakes again and again belong there, unless their waker wakes many.
 
 use super::LlcView;
-use crate::{Nanos, Policy, TaskPolicy, WorkerId};
+use crate::{Nanos, Policy, TaskPolicy, WorkerId, config::Aggregation};
 
-/// Wakers that a worker remembers. A power of two.
+/// Wakers that a worker remembers. A power of two. The size of a table and no constant of the policy: who is forgotten is taken for
+/// one that wakes few, as everybody is who begins.
 const WAKERS: usize = 16;
-
-/// For how long wakees count: they are forgotten between one and two of these.
-const MEMORY: Nanos = Nanos::from_millis(1000);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Waker {
     task: u64,
-    /// A bit for each wakee, by its id: of the current second and of the one before.
+    /// A bit for each wakee, by its id: of the current [`Aggregation::wakees_for`] and of the one before.
     current: u64,
     before: u64,
     since: Nanos,
@@ -31,16 +29,34 @@ struct Waker {
 /// assert_eq!(wakees.note(1, 2, Nanos(9)), 1);
 /// assert_eq!(wakees.note(1, 3, Nanos(9)), 2);
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Wakees([Waker; WAKERS]);
+#[derive(Clone, Debug)]
+pub struct Wakees {
+    wakers: [Waker; WAKERS],
+    memory: Nanos,
+}
+
+impl Default for Wakees {
+    fn default() -> Self {
+        Self::new(&Aggregation::default())
+    }
+}
 
 impl Wakees {
+    /// None yet; remembers for as long as configured.
+    #[must_use]
+    pub fn new(config: &Aggregation) -> Self {
+        Self {
+            wakers: [Waker::default(); WAKERS],
+            memory: config.wakees_for,
+        }
+    }
+
     /// Notes that the task `waker` wakes the task `wakee`. Returns how many different ones it has woken of late, that one
     /// included.
     #[inline]
     pub fn note(&mut self, waker: u64, wakee: u64, now: Nanos) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "an index by the low bits")]
-        let entry = &mut self.0[waker as usize % WAKERS];
+        let entry = &mut self.wakers[waker as usize % WAKERS];
         if entry.task != waker {
             *entry = Waker {
                 task: waker,
@@ -49,8 +65,12 @@ impl Wakees {
             };
         }
         let passed = now.since(entry.since);
-        if passed >= MEMORY {
-            entry.before = if passed.0 < 2 * MEMORY.0 { entry.current } else { 0 };
+        if passed >= self.memory {
+            entry.before = if passed.0 < self.memory.0.saturating_mul(2) {
+                entry.current
+            } else {
+                0
+            };
             entry.current = 0;
             entry.since = now;
         }
@@ -110,6 +130,10 @@ mod tests {
             assert_eq!(wakees.note(1, wakee, at(ms)), count, "{ms} ms");
         }
         assert_eq!(wakees.note(1, 5, at(9000)), 1);
+        // As long as configured.
+        let mut brief = policy(NODES, "sets-wakees=1ms").new_wakees();
+        let counts = [(0, 1), (1, 2), (2, 3), (3, 4)].map(|(ms, wakee)| brief.note(1, wakee, at(ms)));
+        assert_eq!(counts, [1, 2, 2, 2]);
     }
 
     #[test]

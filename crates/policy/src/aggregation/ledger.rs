@@ -3,7 +3,7 @@
 use super::SetId;
 use crate::Nanos;
 
-/// Entries of a ledger. A power of two.
+/// Entries of a ledger. A power of two. The size of a table and no constant of the policy: what is evicted is told early.
 const LEN: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]

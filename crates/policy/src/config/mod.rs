@@ -8,6 +8,12 @@
 //! mailing list are named by Message-Id and resolve at `https://lore.kernel.org/lkml/<id>/`. *Ours* is a value that
 //! nobody else has measured: *measured* if we have, *assumed* if it is a start to sweep from.
 //!
+//! # What is no constant
+//!
+//! Sizes of tables and of words (which sets, wakers and runs are remembered, how many members a group's mask has), and the weights
+//! of moving averages, which are shifts: a quarter, an eighth for the cost of waking and for probes. They bound what a policy can
+//! know, not what it does about it; each is explained where it stands.
+//!
 //! # What `auto` means
 //!
 //! | policy | `auto` is on |
@@ -23,6 +29,7 @@
 
 mod sections;
 mod text;
+mod threads;
 mod validate;
 
 use alloc::string::String;
@@ -34,6 +41,7 @@ pub use sections::{
     Adversary, Aggregation, CapMode, IdleFilter, LazyCounters, MigrationCap, Mode, Numa, OnContention, Skip, Steal,
     WakeCost, WakeGroups,
 };
+pub use threads::{Bind, Pin};
 
 /// Every constant of the scheduler.
 ///
@@ -44,7 +52,7 @@ pub use sections::{
 ///
 /// let config = Config {
 ///     migration_cap: MigrationCap { window: Nanos::from_millis(2), ..MigrationCap::default() },
-///     wake_cost: WakeCost { mode: Mode::Off },
+///     wake_cost: WakeCost { mode: Mode::Off, ..WakeCost::default() },
 ///     ..Config::default()
 /// };
 /// assert_eq!(config, "cap-window=2ms,wake-cost=off".parse()?);
@@ -73,13 +81,13 @@ pub struct Config {
     /// Tasks a worker takes before it looks at the injector and the group's queues again. Default 61 (Go's and tokio's:
     /// a prime, so that it does not beat with a program's own periods), 1 or more.
     pub global_interval: u32,
-    /// How many started threads more than another worker, and an eighth, a worker has before a user-level thread that it is about
-    /// to start is left to that one instead; those that follow are until both have as many. Default 8; at most 1,000,000, which is never. Ours, assumed.
-    pub bind_slack: u32,
-    /// How long a worker that already has more of them leaves user-level threads which have not begun to the worker that spawned
-    /// them, while that one is in the middle of a task. Default 10 ms, 0 to 1 s; 0: not at all. Ours, assumed.
-    pub bind_patience: Nanos,
-    /// Seed of every pseudo-random choice. Default 0x5EED.
+    /// How often a worker reads the clock between two tasks and looks at the queues that it shares, at least, while tasks take as long
+    /// as they did before. Default 100 us, 1 us to 1 s. Ours, assumed.
+    pub look_up: Nanos,
+    /// Other workers at which a busy one looks in a `sentinel_interval` while nobody is idle, whether they are stuck, at most. Default
+    /// 8, 1 to 4096. Ours, assumed.
+    pub observed: u32,
+    /// Seed of every pseudo-random choice. Default 0x5EED, any number.
     pub seed: u64,
     /// Policy 1: into which queue a woken task goes.
     pub wake_groups: WakeGroups,
@@ -99,6 +107,10 @@ pub struct Config {
     pub skip: Skip,
     /// Whether a worker is unparked only if that is expected to pay.
     pub wake_cost: WakeCost,
+    /// Which worker starts a user-level thread.
+    pub bind: Bind,
+    /// When a pinned worker is pinned no longer.
+    pub pin: Pin,
     /// For tests of the mechanism: silly answers. Default none.
     pub adversary: Adversary,
 }
@@ -111,8 +123,8 @@ impl Default for Config {
             slot_polls_max: 3,
             budget: 128,
             global_interval: 61,
-            bind_slack: 8,
-            bind_patience: Nanos::from_millis(10),
+            look_up: Nanos::from_micros(100),
+            observed: 8,
             seed: 0x5EED,
             wake_groups: WakeGroups::default(),
             idle_filter: IdleFilter::default(),
@@ -123,6 +135,8 @@ impl Default for Config {
             steal: Steal::default(),
             skip: Skip::default(),
             wake_cost: WakeCost::default(),
+            bind: Bind::default(),
+            pin: Pin::default(),
             adversary: Adversary::None,
         }
     }

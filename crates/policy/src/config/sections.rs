@@ -57,10 +57,13 @@ pub struct WakeGroups {
     /// Ours, assumed.
     pub overflow_factor: u32,
     /// A woken task stays with its waker if the runs of its home worker's tasks are at most so many times as long as waking a
-    /// worker takes, and those of its waker at most four times as long. Default 6; 0: never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is
+    /// worker takes, and those of its waker at most [`waker_runs`](Self::waker_runs) times that. Default 6; 0: never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is
     /// running during wake up", 2022; earlier `sched_short_burst` of Android's kernels), where a fixed time decides; the number
     /// is ours, from the simulator.
     pub short_runs: u32,
+    /// How many times as long the waker's own tasks may run, for which the woken one then waits. Default 4, 1 to 1000. Ours, from
+    /// the simulator.
+    pub waker_runs: u32,
 }
 
 impl Default for WakeGroups {
@@ -75,6 +78,7 @@ impl Default for WakeGroups {
             rescue_any: Nanos::from_micros(200),
             overflow_factor: 2,
             short_runs: 6,
+            waker_runs: 4,
         }
     }
 }
@@ -117,6 +121,12 @@ pub struct IdleFilter {
     /// How often a worker asks itself whether to probe or to look at the mask. Default 10 ms, 100 us to 10 s. Ours,
     /// assumed.
     pub regime: Nanos,
+    /// While it looks at the mask, one search of so many probes first, to see whether that has become worth it. Default 8, 1 to 255.
+    /// Ours, assumed.
+    pub probe_every: u8,
+    /// Groups with idle members that a search looks at, at most: the one that the mask names, and further ones if somebody else was
+    /// faster there. Default 3, 1 to 64. Ours, assumed.
+    pub looks: u8,
     /// Below this utilisation (1/1024) a waker always searches, and a probe that misses is followed by a look at the mask:
     /// at light load nobody waits beside an idle worker. Default 512, at most 1024. Ours, assumed; the kernel's filter lost
     /// 5 to 8 % there.
@@ -138,6 +148,8 @@ impl Default for IdleFilter {
             mask_below: 256,
             probe_above: 512,
             regime: Nanos::from_millis(10),
+            probe_every: 8,
+            looks: 3,
             light_load: 512,
             reserve: Nanos(0),
         }
@@ -173,16 +185,21 @@ pub struct Aggregation {
     pub greater: u16,
     /// Wakes in a row from one other cache that make a task move to its waker's. Default 4, 1 or more. Ours, assumed.
     pub pull_after: u8,
-    /// A waker of more different tasks than this within the last second or two is wide, and pulls none. Default 4, at most
+    /// A waker of more different tasks than this of late is wide, and pulls none. Default 4, at most
     /// 64. Ours, assumed: between a server's few partners and the 20 receivers of a hackbench sender.
     pub wide: u32,
+    /// Of late: tasks that it has woken are forgotten between one and two of these later. Default 1 s, 1 ms to 1000 s. Ours, assumed.
+    pub wakees_for: Nanos,
+    /// Tasks that a worker puts up for other caches at once, at most. Default 16, 1 to 4096. Ours, assumed: as many as the workers of a
+    /// few groups begin with.
+    pub export_batch: u32,
     /// A thief takes only what other caches export until it has found nothing for so long. Default 20 us, at most 1 s. Ours,
     /// assumed; the idea is scx_lavd's last-resort steal.
     pub force_steal_after: Nanos,
     /// A set whose average run is at least this long, and that is seldom woken, is taken to have data of its own and is
     /// spread. Default 1 ms, at most 1 s. Ours, assumed.
     pub spread_slice: Nanos,
-    /// Seldom: wakes a second for each task that runs. Default 100; 0 infers nothing. Ours, assumed.
+    /// Seldom: wakes a second for each task that runs. Default 100, 0 or more; 0 infers nothing. Ours, assumed.
     pub spread_wakes: u32,
 }
 
@@ -199,6 +216,8 @@ impl Default for Aggregation {
             greater: 1229,
             pull_after: 4,
             wide: 4,
+            wakees_for: Nanos::from_millis(1000),
+            export_batch: 16,
             force_steal_after: Nanos::from_micros(20),
             spread_slice: Nanos::from_millis(1),
             spread_wakes: 100,
@@ -220,7 +239,7 @@ pub struct MigrationCap {
     /// Group changes allowed in a window: at most, and to begin with. Default 10 (the kernel series'), 1 to 255.
     pub quota: u8,
     /// A busy home group is good enough, and nothing is searched, while its queue with the new task stays below this
-    /// many tasks (1/1024) a member. Default 819 (80 %), 0 switches it off. The value is that of `UTIL_FITS_CAPACITY`
+    /// many tasks (1/1024) a member. Default 819 (80 %), at most 65535; 0 switches it off. The value is that of `UTIL_FITS_CAPACITY`
     /// (20231019160523.1582101-1-mathieu.desnoyers@efficios.com); queue length instead of utilisation is ours, assumed.
     pub fits: u16,
     /// Below this utilisation (1/1024) of the home group's last-level cache an idle worker there ends the cap. Default
@@ -291,13 +310,20 @@ pub struct Numa {
     /// A node with one last-level cache tolerates its number of workers divided by this; one with several, their
     /// number. Default 8 (Linux 6.0; 4 until then), 1 or more.
     pub tolerance_div: u16,
-    /// Differences in idle workers up to this are none. Default 2 (Linux).
+    /// Tasks that a last-level cache keeps to itself on a machine of one node. Default 2, at most 65535. Ours, assumed.
+    pub llc_tolerance: u16,
+    /// So many tasks queued a worker are no small imbalance, whatever the tolerance. Default 2, 1 to 1,000,000. Ours, assumed.
+    pub queues_up: u32,
+    /// Caches of a node at which a worker looks that spawns a task: of its own node's, and of one other's. Default 4, 1 to 65535, so
+    /// that a spawn costs no more on a larger machine. Ours, assumed.
+    pub looks: u16,
+    /// Differences in idle workers up to this are none. Default 2 (Linux), 0 or more.
     pub min_imbalance: u32,
     /// A worker finds nothing on its own node for so long before it steals from another. Default 50 us, at most 1 s.
     /// Ours, assumed.
     pub steal_after: Nanos,
     /// So many tasks of a set that was declared (a task group) stay on their node together, whatever the tolerance; later
-    /// ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0: none.
+    /// ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0 or more; 0: none.
     /// Ours: an eighth of a node of 24 workers is 3, which would split four threads that share a line.
     pub small_set: u32,
 }
@@ -307,6 +333,9 @@ impl Default for Numa {
         Self {
             mode: Mode::Auto,
             tolerance_div: 8,
+            llc_tolerance: 2,
+            queues_up: 2,
+            looks: 4,
             min_imbalance: 2,
             steal_after: Nanos::from_micros(50),
             small_set: 4,
@@ -328,6 +357,8 @@ pub struct Steal {
     /// this, is left alone for a while ([`Profit`](crate::Profit)). Default 0, which is never; at most 1 ms. Worth trying between
     /// cores that are far apart: 250 ns, four cache lines there and back.
     pub move_cost: Nanos,
+    /// After so many times in a row that it did not pay. Default 2, 1 to 255. Ours, assumed.
+    pub cheap_max: u8,
     /// For how long. Default 1 ms, at most 1 s. Ours, assumed.
     pub pause: Nanos,
     /// Tasks that move in one steal or one visit to an injector, at most; each takes a share, of which this is only the
@@ -345,6 +376,7 @@ impl Default for Steal {
             gates: Mode::Auto,
             gate_start: 512,
             move_cost: Nanos(0),
+            cheap_max: 2,
             pause: Nanos::from_millis(1),
             batch: 128,
             group_batch: 32,
@@ -372,12 +404,31 @@ impl Default for Skip {
 
 /// Cost-aware wake: a worker is unparked if the expected wait of the queued work exceeds the cost of waking.
 ///
-/// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time, so
-/// there is no constant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time; the constants
+/// bound the cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeCost {
     /// Default auto, which is on. Off: one is unparked unless somebody searches.
     pub mode: Mode,
+    /// What waking is taken to cost before it was measured. Default 10 us, at most 1 s. Ours, assumed.
+    pub first: Nanos,
+    /// What it costs at least, whatever was measured. Default 1 us, at most `most`. Ours, assumed: less than any system call with a
+    /// switch of threads takes.
+    pub least: Nanos,
+    /// What a measurement counts as at most: a virtual machine that was not run says nothing. Default 100 us, at most 1 s. Ours,
+    /// assumed.
+    pub most: Nanos,
+}
+
+impl Default for WakeCost {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            first: Nanos::from_micros(10),
+            least: Nanos::from_micros(1),
+            most: Nanos::from_micros(100),
+        }
+    }
 }
 
 /// Silly answers, for tests of the mechanism: whatever is answered, every task must still run once and soon.

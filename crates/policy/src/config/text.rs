@@ -46,8 +46,8 @@ names! {
     "slot-polls" => slot_polls_max;
     "budget" => budget;
     "global-interval" => global_interval;
-    "bind-slack" => bind_slack;
-    "bind-patience" => bind_patience;
+    "look-up" => look_up;
+    "observe" => observed;
     "seed" => seed;
     "groups" => wake_groups.mode;
     "group" => wake_groups.group_size;
@@ -58,6 +58,7 @@ names! {
     "rescue-any" => wake_groups.rescue_any;
     "overflow" => wake_groups.overflow_factor;
     "short-runs" => wake_groups.short_runs;
+    "short-waker" => wake_groups.waker_runs;
     "filter" => idle_filter.mode;
     "filter-margin" => idle_filter.cutoff_margin_pct;
     "filter-sample" => idle_filter.sample;
@@ -65,6 +66,8 @@ names! {
     "mask-below" => idle_filter.mask_below;
     "probe-above" => idle_filter.probe_above;
     "filter-regime" => idle_filter.regime;
+    "probe-every" => idle_filter.probe_every;
+    "filter-looks" => idle_filter.looks;
     "filter-light-load" => idle_filter.light_load;
     "filter-reserve" => idle_filter.reserve;
     "aggregation" => aggregation.mode;
@@ -77,6 +80,8 @@ names! {
     "sets-greater" => aggregation.greater;
     "sets-pull-after" => aggregation.pull_after;
     "sets-wide" => aggregation.wide;
+    "sets-wakees" => aggregation.wakees_for;
+    "export-batch" => aggregation.export_batch;
     "sets-steal-after" => aggregation.force_steal_after;
     "spread-slice" => aggregation.spread_slice;
     "spread-wakes" => aggregation.spread_wakes;
@@ -91,18 +96,34 @@ names! {
     "lazy-div" => lazy_counters.threshold_div;
     "numa" => numa.mode;
     "numa-div" => numa.tolerance_div;
+    "numa-llc" => numa.llc_tolerance;
+    "numa-queues-up" => numa.queues_up;
+    "numa-looks" => numa.looks;
     "numa-imbalance" => numa.min_imbalance;
     "numa-steal-after" => numa.steal_after;
     "numa-set" => numa.small_set;
     "gates" => steal.gates;
     "gate-start" => steal.gate_start;
     "move-cost" => steal.move_cost;
+    "steal-cheap" => steal.cheap_max;
     "steal-pause" => steal.pause;
     "steal-batch" => steal.batch;
     "group-batch" => steal.group_batch;
     "skip-age" => skip.max_age;
     "skip-count" => skip.max_count;
     "wake-cost" => wake_cost.mode;
+    "wake-cost-first" => wake_cost.first;
+    "wake-cost-least" => wake_cost.least;
+    "wake-cost-most" => wake_cost.most;
+    "bind-slack" => bind.slack;
+    "bind-div" => bind.share_div;
+    "bind-patience" => bind.patience;
+    "bind-pause" => bind.pause;
+    "bind-rescue" => bind.rescue;
+    "bind-waiting" => bind.waiting;
+    "bind-waiting-rescue" => bind.waiting_rescue;
+    "pin-look" => pin.look;
+    "pin-delay-div" => pin.delay_div;
     "adversary" => adversary;
 }
 
@@ -333,6 +354,29 @@ mod tests {
                 c.idle_filter.regime = Nanos::from_millis(5);
             },
             "group-map=0+2/1+3-5,mask-below=100,probe-above=600,filter-regime=5ms,steal-batch=8,group-batch=2",
+        );
+        // Each name is read into its own field, and written back under it.
+        let text = "look-up=1ms,observe=4,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,export-batch=17,\
+                    numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
+                    wake-cost-most=99us,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
+                    bind-waiting=7,bind-waiting-rescue=9,pin-look=2s,pin-delay-div=11";
+        check(
+            text,
+            |c| {
+                (c.look_up, c.observed) = (Nanos::from_millis(1), 4);
+                c.wake_groups.waker_runs = 2;
+                (c.idle_filter.probe_every, c.idle_filter.looks) = (9, 5);
+                (c.aggregation.wakees_for, c.aggregation.export_batch) = (Nanos::from_millis(2_000), 17);
+                (c.numa.llc_tolerance, c.numa.queues_up, c.numa.looks) = (3, 4, 6);
+                c.steal.cheap_max = 7;
+                c.wake_cost.first = Nanos::from_micros(11);
+                (c.wake_cost.least, c.wake_cost.most) = (Nanos::from_micros(2), Nanos::from_micros(99));
+                (c.bind.slack, c.bind.share_div) = (1, 3);
+                (c.bind.patience, c.bind.pause) = (Nanos::from_millis(4), Nanos::from_millis(5));
+                (c.bind.rescue, c.bind.waiting, c.bind.waiting_rescue) = (6, 7, 9);
+                (c.pin.look, c.pin.delay_div) = (Nanos::from_millis(2_000), 11);
+            },
+            text,
         );
         let baseline = "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
         check("baseline", |c| *c = Config::baseline(), baseline);

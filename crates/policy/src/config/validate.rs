@@ -15,8 +15,9 @@ impl Config {
     /// [`ConfigError::is_range`] naming the first field that is not, its value and the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_scheduler()?;
+        self.validate_threads()?;
         self.validate_placement()?;
-        self.validate_rest()
+        self.validate_far()
     }
 
     fn validate_scheduler(&self) -> Result<(), ConfigError> {
@@ -25,8 +26,24 @@ impl Config {
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;
         within("budget", self.budget, 1..=u8::MAX)?;
         within("global_interval", self.global_interval, 1..=u32::MAX)?;
-        within("bind_slack", self.bind_slack, 0..=1_000_000)?;
-        within("bind_patience", self.bind_patience, span(0, SECOND))
+        within("look_up", self.look_up, span(1_000, SECOND))?;
+        within("observed", self.observed, 1..=4096)?;
+        within("wake_cost.first", self.wake_cost.first, span(0, SECOND))?;
+        within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
+        within("wake_cost.least", self.wake_cost.least, span(0, self.wake_cost.most.0))
+    }
+
+    fn validate_threads(&self) -> Result<(), ConfigError> {
+        let bind = &self.bind;
+        within("bind.slack", bind.slack, 0..=1_000_000)?;
+        within("bind.share_div", bind.share_div, 1..=u32::MAX)?;
+        within("bind.patience", bind.patience, span(0, SECOND))?;
+        within("bind.pause", bind.pause, span(0, SECOND))?;
+        within("bind.rescue", bind.rescue, 1..=4096)?;
+        within("bind.waiting", bind.waiting, 0..=1_000_000)?;
+        within("bind.waiting_rescue", bind.waiting_rescue, 1..=4096)?;
+        within("pin.look", self.pin.look, span(1_000_000, 1000 * SECOND))?;
+        within("pin.delay_div", self.pin.delay_div, 1..=u32::MAX)
     }
 
     fn validate_placement(&self) -> Result<(), ConfigError> {
@@ -42,6 +59,7 @@ impl Config {
         )?;
         within("wake_groups.overflow_factor", groups.overflow_factor, 1..=1_000_000)?;
         within("wake_groups.short_runs", groups.short_runs, 0..=1000)?;
+        within("wake_groups.waker_runs", groups.waker_runs, 1..=1000)?;
 
         let filter = &self.idle_filter;
         within("idle_filter.cutoff_margin_pct", filter.cutoff_margin_pct, 100..=1000)?;
@@ -51,6 +69,8 @@ impl Config {
         within("idle_filter.probe_above", filter.probe_above, 0..=1024)?;
         within("idle_filter.mask_below", filter.mask_below, 0..=filter.probe_above)?;
         within("idle_filter.regime", filter.regime, span(100_000, 10 * SECOND))?;
+        within("idle_filter.probe_every", filter.probe_every, 1..=u8::MAX)?;
+        within("idle_filter.looks", filter.looks, 1..=64)?;
         within("idle_filter.light_load", filter.light_load, 0..=1024)?;
         within("idle_filter.reserve", filter.reserve, span(0, 1_000_000))?;
 
@@ -61,7 +81,7 @@ impl Config {
         within("migration_cap.stalled_home", cap.stalled_home, span(0, SECOND))
     }
 
-    fn validate_rest(&self) -> Result<(), ConfigError> {
+    fn validate_far(&self) -> Result<(), ConfigError> {
         let sets = &self.aggregation;
         within("aggregation.epoch", sets.epoch, span(1_000_000, 10 * SECOND))?;
         within("aggregation.ttl", sets.ttl, span(sets.epoch.0, 1000 * SECOND))?;
@@ -71,6 +91,12 @@ impl Config {
         within("aggregation.greater", sets.greater, 1024..=10_240)?;
         within("aggregation.pull_after", sets.pull_after, 1..=u8::MAX)?;
         within("aggregation.wide", sets.wide, 0..=64)?;
+        within(
+            "aggregation.wakees_for",
+            sets.wakees_for,
+            span(1_000_000, 1000 * SECOND),
+        )?;
+        within("aggregation.export_batch", sets.export_batch, 1..=4096)?;
         within("aggregation.force_steal_after", sets.force_steal_after, span(0, SECOND))?;
         within("aggregation.spread_slice", sets.spread_slice, span(0, SECOND))?;
 
@@ -81,9 +107,12 @@ impl Config {
             1..=u32::MAX,
         )?;
         within("numa.tolerance_div", self.numa.tolerance_div, 1..=u16::MAX)?;
+        within("numa.queues_up", self.numa.queues_up, 1..=1_000_000)?;
+        within("numa.looks", self.numa.looks, 1..=u16::MAX)?;
         within("numa.steal_after", self.numa.steal_after, span(0, SECOND))?;
         within("steal.gate_start", self.steal.gate_start, 0..=1023)?;
         within("steal.move_cost", self.steal.move_cost, span(0, 1_000_000))?;
+        within("steal.cheap_max", self.steal.cheap_max, 1..=u8::MAX)?;
         within("steal.pause", self.steal.pause, span(0, SECOND))?;
         within("steal.batch", self.steal.batch, 1..=4096)?;
         within("steal.group_batch", self.steal.group_batch, 0..=4096)?;
@@ -171,6 +200,15 @@ mod tests {
         check(
             |c| c.steal.move_cost = Nanos(1_000_001),
             "steal.move_cost is 1000001ns, expected 0ns to 1ms",
+        );
+        check(
+            |c| c.wake_cost.least = Nanos::from_millis(1),
+            "wake_cost.least is 1ms, expected 0ns to 100us",
+        );
+        check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");
+        check(
+            |c| c.look_up = Nanos::from_millis(1001),
+            "look_up is 1001ms, expected 1us to 1s",
         );
         check(
             |c| c.steal.pause = Nanos::from_millis(1001),

@@ -97,6 +97,8 @@ pub struct NodePlan {
     /// Running tasks up to which an imbalance between nodes is tolerated. By the defaults of [`Numa`];
     /// [`Policy::new`](crate::Policy::new) enters what its configuration says.
     pub tolerance: u32,
+    /// Its caches that a spawner looks at, at most; entered like the tolerance ([`Numa::looks`]).
+    pub looks: usize,
 }
 
 /// The machine as the scheduler sees it: which worker belongs where, and who is near to whom.
@@ -176,13 +178,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The caches of `node` whose counts stand for it when a task is spawned: all of them, or four, so that a spawn looks at no
-    /// more on a larger machine. The first is `first`, if it is one of the node's.
+    /// The caches of `node` whose counts stand for it when a task is spawned: all of them, or [`Numa::looks`], so that a spawn looks
+    /// at no more on a larger machine. The first is `first`, if it is one of the node's.
     pub fn stand_ins(&self, node: NodeId, first: Option<LlcId>) -> impl Iterator<Item = LlcId> {
-        const MOST: usize = 4;
-        let llcs = self.nodes.get(node.index()).map_or(&[][..], |node| &node.llcs);
+        let node = self.nodes.get(node.index());
+        let (llcs, most) = node.map_or((&[][..], 0), |node| (&node.llcs[..], node.looks));
         let start = llcs.iter().position(|llc| Some(*llc) == first).unwrap_or(0);
-        llcs[start..].iter().chain(&llcs[..start]).copied().take(MOST)
+        llcs[start..].iter().chain(&llcs[..start]).copied().take(most)
     }
 
     /// Cores with a worker behind the smallest last-level cache.
@@ -239,6 +241,7 @@ impl Plan {
         }
         for node in &mut plan.nodes {
             node.tolerance = numa::tolerance(&Numa::default(), node);
+            node.looks = usize::from(Numa::default().looks);
         }
         plan
     }

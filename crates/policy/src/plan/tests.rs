@@ -267,4 +267,8 @@ fn four_caches_stand_for_a_node_the_spawners_first() {
     let small = compile("node:2 llc:2 core:2", None, GroupSize::L2);
     assert_eq!(small.stand_ins(NodeId(1), None).count(), 2);
     assert_eq!(plan.stand_ins(NodeId(9), None).count(), 0);
+    for (config, count) in [("default", 4), ("numa-looks=2", 2), ("numa-looks=9", 6)] {
+        let policy = crate::testing::policy("node:2 llc:6 core:2", config);
+        assert_eq!(policy.plan.stand_ins(NodeId(1), None).count(), count, "{config}");
+    }
 }

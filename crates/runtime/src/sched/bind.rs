@@ -7,6 +7,7 @@ use super::context::Context;
 use super::idle::Seat;
 use super::search::Scope;
 use super::worker::Worker;
+use crate::decisions;
 use crate::lines;
 use crate::primitives::Ordering;
 use crate::sys::clock;
@@ -36,12 +37,12 @@ impl Context {
         let shared = &*self.shared;
         let went = self.bound_last.take();
         let (own, was_left) = (self.own_threads(), went.is_some());
-        if !shared.policy.binds_elsewhere(own, 0, was_left) {
+        if !decisions::binds_elsewhere(&shared.policy, own, 0, was_left) {
             // However few another one has: it is not looked at.
             return None;
         }
         let other = went.or_else(|| shared.mate_of(self.id, |bound| self.random_below(bound)))?;
-        if !shared.policy.binds_elsewhere(own, shared.starts_on(other), was_left) {
+        if !decisions::binds_elsewhere(&shared.policy, own, shared.starts_on(other), was_left) {
             return None;
         }
         let seat = shared.sleepers.seat(other.index());
@@ -55,19 +56,10 @@ impl Context {
         }
         // We would take it back out of the queue of our own group.
         let others = shared.group_of(self.id) != seat.group;
-        let has_room = shared.groups[seat.group].len() < LEFT_MAX;
+        let has_room = shared.groups[seat.group].len() < shared.policy.config.bind.waiting as usize;
         (is_waking && others && has_room).then_some(Starter::Waking(other))
     }
 }
-
-/// Most threads that wait in the queue of a group for a worker that gets up.
-const LEFT_MAX: usize = 128;
-
-/// Most threads that are taken from a worker at once to which they are left.
-const RESCUED_MAX: usize = 8;
-
-/// For how long a worker to which its threads are left is not asked again.
-const SPARED: Nanos = Nanos::from_millis(1);
 
 /// What a thief remembers of whom it robbed last, if that one had threads that had not begun.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +91,7 @@ impl Context {
         let others = (0..near.len()).map(|i| near[(first + i) % near.len()]);
         let seat = others
             .filter(|other| *other != self.id && *other != victim)
-            .filter(|other| shared.policy.binds_elsewhere(own, shared.starts_on(*other), false))
+            .filter(|other| decisions::binds_elsewhere(&shared.policy, own, shared.starts_on(*other), false))
             .map(|other| shared.sleepers.seat(other.index()))
             .find(|seat| shared.sleepers.idle.claim_seat(*seat));
         if let Some(seat) = seat {
@@ -136,20 +128,19 @@ impl Context {
         if robbed.polls != polls {
             (robbed.polls, robbed.since) = (polls, now);
         }
+        let bind = &self.shared.policy.config.bind;
         let own = self.own_threads();
         let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
         let starts = self.shared.starts_on(victim).saturating_add(queued);
-        let leaves = self
-            .shared
-            .policy
-            .leaves_to_spawner(own, starts, now.since(robbed.since));
+        let waited = now.since(robbed.since);
+        let leaves = decisions::leaves_to_spawner(&self.shared.policy, own, starts, waited);
         if leaves && scope == Scope::Normal {
-            robbed.until = Nanos(now.0 + SPARED.0);
+            robbed.until = Nanos(now.0.saturating_add(bind.pause.0));
         }
         self.robbed.set(Some(robbed));
         match scope {
             _ if !leaves => return limit,
-            Scope::Rescue => return limit.min(RESCUED_MAX),
+            Scope::Rescue => return limit.min(bind.rescue as usize),
             Scope::Normal if self.shared.worker_count() == 2 => {
                 // Nor need it call for us: nobody else is there to hear it.
                 // Ordering: Relaxed; a hint.
@@ -205,9 +196,8 @@ impl Shared {
             rng.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize
         })?;
         let seat = self.sleepers.seat(other.index());
-        let fewer = self
-            .policy
-            .binds_elsewhere(self.starts_on(recent), self.starts_on(other), false);
+        let (recent, others) = (self.starts_on(recent), self.starts_on(other));
+        let fewer = decisions::binds_elsewhere(&self.policy, recent, others, false);
         (fewer && self.sleepers.idle.claim_seat(seat)).then_some(seat)
     }
 

@@ -92,7 +92,7 @@ impl Context {
             average_run: Cell::new(Nanos(0)),
             set: Cell::new(SetId::NONE),
             task: Cell::new(0),
-            wakees: RefCell::new(Wakees::default()),
+            wakees: RefCell::new(shared.policy.new_wakees()),
             bound: BoundFifo::new(),
             living: Living::default(),
             bound_last: Cell::new(None),

@@ -12,7 +12,6 @@ use super::context::Context;
 use super::sets::{Epoch, Known, Slot};
 use super::worker::Worker;
 use crate::decisions;
-use crate::stress::EXPORT_BATCH;
 use crate::task::Runnable;
 
 /// What a worker keeps for policy 3.
@@ -92,7 +91,7 @@ impl Worker {
         let thief = *shared.policy.plan.llcs[least.index()].workers.first()?;
         let mut leaves = Vec::new();
         let mut stays = None;
-        while leaves.len() < spare.min(EXPORT_BATCH)
+        while leaves.len() < spare.min(shared.export_batch)
             && let Some(runnable) = context.local.pop()
         {
             // SAFETY: we hold the runnable (rule 1 of `task`).
@@ -202,11 +201,11 @@ impl Shared {
 
     /// Ends the epoch of a set, if it is due: what it prefers, and how many of its tasks come there.
     fn end_epoch(&self, slot: Slot<'_>, last_run: Nanos, now: Nanos) {
-        let config = &self.policy.config.aggregation;
         let decide = |known: Known, epoch: &Epoch| {
             let mut set = known.policy;
-            set.update(
-                config,
+            decisions::prefer(
+                &self.policy,
+                &mut set,
                 &SetView {
                     occupancy: &epoch.occupancy,
                     polls: epoch.polls,
@@ -218,14 +217,15 @@ impl Shared {
                 },
             );
             let preferred = set.preferred.map_or(0, LlcId::index);
-            let pulls = self.policy.pull(&PullView {
+            let view = PullView {
                 set,
                 occupancy: &epoch.occupancy,
                 util: self.utilisation(preferred.min(self.llc_groups.len() - 1)),
-            });
+            };
+            let pulls = decisions::pull(&self.policy, &view);
             Known { policy: set, pulls }
         };
-        slot.end_epoch(self.llc_groups.len(), now, config.epoch, decide);
+        slot.end_epoch(self.llc_groups.len(), now, self.policy.config.aggregation.epoch, decide);
     }
 
     /// The set that a task is born into: its own if it was spawned by none, and nobody has declared another.

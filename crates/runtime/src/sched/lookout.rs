@@ -9,14 +9,11 @@ use super::context::Context;
 use super::idle::Seat;
 use crate::decisions;
 
-/// Groups that a wake-up looks at when it searches a cache: the one that the summary names, and two more if claims fail.
-const LOOKS_MAX: usize = 3;
-
 impl Shared {
     /// Claims an idle worker of `llc` for a wake-up, the way that policy 2 wants it looked for.
     pub(super) fn search_in_llc(&self, llc: LlcId, by: Option<&Context>) -> Option<Seat> {
         let Some(context) = by else {
-            return self.claim_in_llc(llc, 0, LOOKS_MAX);
+            return self.claim_in_llc(llc, 0, self.looks);
         };
         let mut rate = context.probe_rate.get();
         let util = self.loads.utilisation(llc.index().min(self.llc_groups.len() - 1));
@@ -41,7 +38,7 @@ impl Shared {
         {
             return Some(seat);
         }
-        self.claim_in_llc(llc, from, LOOKS_MAX)
+        self.claim_in_llc(llc, from, self.looks)
     }
 
     /// The first of two workers of `llc`, chosen at random, that is idle.

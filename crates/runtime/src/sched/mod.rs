@@ -137,7 +137,7 @@ pub(crate) struct Shared {
     pub(crate) loads: Loads,
     pub(crate) registry: Registry,
     pub(crate) foreign: ForeignCounters,
-    /// Measured cost of waking a parked worker, ns, moving average; starts at 10 us.
+    /// Measured cost of waking a parked worker, ns, moving average.
     wake_cost: CachePadded<AtomicU64>,
     /// Workers that may still run tasks.
     looping: Latch,
@@ -161,6 +161,10 @@ pub(crate) struct Shared {
     batch: usize,
     /// Tasks that move out of a group's queue at once, at most.
     group_batch: usize,
+    /// Tasks that a worker puts up for other caches at once, at most.
+    export_batch: usize,
+    /// Groups with idle members that a search of a cache looks at, at most.
+    looks: usize,
     /// Whether idle workers spin before they sleep: not if they share hardware threads.
     pub(crate) spins: bool,
     this: Weak<Self>,
@@ -222,9 +226,11 @@ impl Shared {
             loads: Loads::new(&policy, &plan),
             batch: stress::batch(policy.config.steal.batch),
             group_batch: stress::batch(policy.config.steal.group_batch),
+            export_batch: stress::batch(policy.config.aggregation.export_batch),
+            looks: usize::from(policy.config.idle_filter.looks),
             registry: Registry::new(),
             foreign: ForeignCounters::default(),
-            wake_cost: CachePadded::new(AtomicU64::new(10_000)),
+            wake_cost: CachePadded::new(AtomicU64::new(policy.config.wake_cost.first.0)),
             looping: Latch::new(count),
             running: AtomicU32::new(count),
             terminated: Terminated::new(),
@@ -269,13 +275,11 @@ impl Shared {
         Nanos(self.wake_cost.load(Ordering::Relaxed))
     }
 
-    /// Takes a measurement of the cost of a wake-up into the moving average (1/8).
+    /// Takes a measurement of the cost of a wake-up into the moving average.
     pub(crate) fn measured_wake(&self, cost: Nanos) {
-        // One outlier (a descheduled virtual machine) shall not count as more than 100 us.
-        let old = self.wake_cost().0;
-        let new = old - old / 8 + cost.0.min(100_000) / 8;
+        let average = self.policy.measured_wake(self.wake_cost(), cost);
         // Ordering: Relaxed; an estimate; a lost update does no harm.
-        self.wake_cost.store(new.max(1_000), Ordering::Relaxed);
+        self.wake_cost.store(average.0, Ordering::Relaxed);
     }
 
     /// A worker could not be bound to its hardware threads and runs where the kernel puts it.

@@ -17,9 +17,6 @@ use crate::lines;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 
-/// Groups with idle members that a waker looks at for one who is not kept.
-const LOOKS_MAX: usize = 3;
-
 impl Worker {
     /// Says until when the worker, which goes to sleep, is kept.
     pub(super) fn be_reserved(&mut self) {
@@ -90,7 +87,7 @@ impl Shared {
         let groups = self.llc_groups.get(llc.index())?;
         let sentinel = self.sleepers.sentinel_seat();
         let idle = &self.sleepers.idle;
-        let looked_at = idle.idle_groups(llc.index(), groups, from).take(LOOKS_MAX);
+        let looked_at = idle.idle_groups(llc.index(), groups, from).take(self.looks);
         looked_at.into_iter().find_map(|group| {
             let mut may = self.claimable(group, None, by);
             if let Some(seat) = sentinel.filter(|seat| seat.group == group) {

@@ -11,6 +11,7 @@ use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
 use super::watch::{Rounds, glance_interval};
 use super::worker::Worker;
+use crate::decisions;
 use crate::primitives::spin_hint;
 use crate::sys::clock;
 use crate::task::Runnable;
@@ -23,9 +24,6 @@ pub(super) enum Scope {
     /// Everywhere, and into the slots of workers that are stuck: the sentinel has seen something.
     Rescue,
 }
-
-/// Most threads that are taken at once from the queue of a group where they were left.
-const LEFT_RESCUED_MAX: usize = 16;
 
 impl Worker {
     /// The queues that this worker shares with others: its group's, and its LLC's injector. At most `limit` tasks.
@@ -143,7 +141,7 @@ impl Worker {
 
     fn attempt(&mut self, level: Level) -> bool {
         let mut rng = self.context.rng.get();
-        let yes = self.gates.attempt(level, &mut rng);
+        let yes = decisions::attempt(&mut self.gates, level, &mut rng);
         self.context.rng.set(rng);
         yes
     }
@@ -199,7 +197,7 @@ impl Worker {
         let more_max = if shared.policy.groups_on() {
             0
         } else {
-            LEFT_RESCUED_MAX - 1
+            shared.policy.config.bind.waiting_rescue.saturating_sub(1) as usize
         };
         let queue = (&shared.groups[group], more_max);
         let more = |runnable| self.context.local.push(runnable);

@@ -15,11 +15,8 @@ pub(super) fn glance_interval(policy: &Policy) -> Nanos {
     policy.config.wake_groups.rescue_any.max(GLANCE_MIN)
 }
 
-/// A sentinel sleeps for so long at least.
+/// A sentinel sleeps for so long at least, as by the range of its interval: with a rescue age of zero it would never sleep.
 const GLANCE_MIN: Nanos = Nanos::from_micros(20);
-
-/// At most so many other workers are looked at by a busy one in one interval.
-const OBSERVED: usize = 8;
 
 /// How a worker has come on since the last look.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +160,7 @@ impl Worker {
     fn take_from_stuck(&mut self) -> Option<Runnable> {
         let shared = &*self.context.shared;
         let workers = shared.worker_count();
-        for _ in 0..OBSERVED.min(workers) {
+        for _ in 0..(shared.policy.config.observed as usize).min(workers) {
             let index = self.rounds.cursor % workers;
             self.rounds.cursor = index + 1;
             if index == self.context.id.index() || !self.rounds.look_at(shared, index).stuck {
@@ -187,7 +184,8 @@ impl Worker {
         if found.is_none() {
             return stuck.slot.take();
         }
-        // A batch is half of what is there: 2^8 tasks are gone after 8 of them.
+        // A batch is half of what is there: 2^8 tasks are gone after 8 of them. No constant of a policy: what is left is taken in
+        // another interval.
         for _ in 0..8 {
             let left = full.saturating_sub(local.len());
             if left == 0 {
@@ -242,7 +240,7 @@ mod tests {
         let mut still = Still::new("core:2", "default");
         let mut worker = still.worker(0);
         let task = || still.task(0, SetId::NONE);
-        worker.pace.looks_up(run, 61);
+        worker.pace.looks_up(run, &still.shared.policy.config);
         (0..queued).for_each(|_| worker.context.local.push(task()));
         let others = Local::new();
         (0..1000).for_each(|_| others.push(task()));

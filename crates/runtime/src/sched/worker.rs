@@ -66,7 +66,7 @@ impl Worker {
             budget: config.budget,
             profit: Profit::default(),
             reserve: shared.policy.new_reserve(),
-            run_delay: RunDelay::new(fallback, now),
+            run_delay: RunDelay::new(fallback, now, &config.pin),
             aggregates: shared.policy.aggregates(),
             coupled: Coupled::default(),
             sight: Sight::default(),
@@ -158,8 +158,7 @@ impl Worker {
         let now = Nanos(clock::nanos());
         let elapsed = now.since(context.now.get());
         context.now.set(now);
-        self.pace
-            .looks_up(elapsed, context.shared.policy.config.global_interval);
+        self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
         context.average_run.set(average);
         // Ordering: Relaxed; an estimate for others.

@@ -28,6 +28,7 @@ mod smoke;
 mod stage;
 mod starvation;
 mod theft;
+mod thieves;
 mod thread_hygiene;
 mod thread_life;
 mod thread_list;

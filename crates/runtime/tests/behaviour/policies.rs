@@ -12,16 +12,16 @@ use crate::stage::Stage;
 use crate::wait::{eventually, watched};
 
 /// A machine, with the workers of one of its last-level caches.
-struct Machine {
-    text: &'static str,
+pub(crate) struct Machine {
+    pub(crate) text: &'static str,
     /// Its workers.
-    workers: usize,
+    pub(crate) workers: usize,
     /// Those of its first cache.
-    llc: usize,
+    pub(crate) llc: usize,
 }
 
 /// Groups of 4 cores that share an L2.
-const MACHINES: [Machine; 3] = [
+pub(crate) const MACHINES: [Machine; 3] = [
     Machine {
         text: "llc:2 l2:2 core:4",
         workers: 16,
@@ -42,7 +42,7 @@ const MACHINES: [Machine; 3] = [
 /// How a scenario ended.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     /// As it should.
     Shown,
     /// A busy machine took so long to run the worker that was claimed that another came to the rescue: it has shown nothing.
@@ -66,8 +66,18 @@ fn is_overtaken(stage: &Stage) -> bool {
 
 /// Runs `scenario` on every machine, with each configuration: the first has the policy on, the second is the control. Tasks run
 /// for next to nothing here; so that they go home, that is left out of account unless the configuration speaks of it.
-fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, Stage, bool) -> End) {
-    for machine in &MACHINES {
+pub(crate) fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, Stage, bool) -> End) {
+    for_each_of(&MACHINES, on, off, scenario);
+}
+
+/// As [`for_each_machine`], on other machines.
+pub(crate) fn for_each_of(
+    machines: &'static [Machine],
+    on: &'static str,
+    off: &'static str,
+    scenario: fn(&Machine, Stage, bool) -> End,
+) {
+    for machine in machines {
         for (config, is_on) in [(on, true), (off, false)] {
             let name = format!("{}, {config}", machine.text);
             let account = if config.contains("short-runs") {
@@ -83,7 +93,7 @@ fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, 
     }
 }
 
-fn moves(metrics: &WorkerMetrics, cause: Cause) -> u64 {
+pub(crate) fn moves(metrics: &WorkerMetrics, cause: Cause) -> u64 {
     [Level::Group, Level::Llc, Level::Node, Level::Machine]
         .into_iter()
         .map(|level| metrics.moves(cause, level))
@@ -272,6 +282,36 @@ fn a_task_moves_no_more_often_than_the_cap_says() {
     });
 }
 
+/// Policy 7: who is idle is left asleep if the work would wait for less time than waking takes.
+#[test]
+fn wakes_that_do_not_pay_are_left_out() {
+    // The sentinel finds what is left, but not before it has been counted. Waking costs so much that on a busy machine, too, tasks
+    // run for less.
+    const ON: &str =
+        "wake-cost=on,wake-cost-most=1ms,wake-cost-least=1ms,cap=off,aggregation=off,numa=off,sentinel=30ms";
+    const OFF: &str =
+        "wake-cost=off,wake-cost-most=1ms,wake-cost-least=1ms,cap=off,aggregation=off,numa=off,sentinel=30ms";
+    for_each_machine(ON, OFF, |machine, mut stage, on| {
+        let (home, free) = (1, machine.workers - 1);
+        let next = stage.settle(home, 1)[0];
+        stage.work(home, 2000);
+        stage.let_go(&[free]);
+        let rescues = stage.total().rescues;
+        // The first is what the home worker runs next, the second is more than that.
+        let first = stage.wake(home, home);
+        let wake = stage.wake(home, next);
+        if first.counted(|c| c.unparks) > 0 || wake.counted(|c| c.unparks + c.unparks_suppressed) == 0 {
+            // The idle worker had not gone to sleep yet, or was just having a look.
+            return End::Overtaken;
+        }
+        assert_eq!(wake.counted(|c| c.unparks), u64::from(!on));
+        assert_eq!(wake.counted(|c| c.unparks_suppressed), u64::from(on));
+        assert_eq!(stage.ran(next, 2), free);
+        assert!(!on || stage.total().rescues > rescues, "the sentinel came");
+        End::Shown
+    });
+}
+
 /// Policy 5: workers add to the sums of their cache before they park and once an interval, not at each change.
 #[test]
 fn counts_are_published_lazily() {
@@ -354,6 +394,20 @@ fn whole_idle_cores_go_first() {
             });
         }
     }
+}
+
+/// The table in docs/policies.md has every constant.
+#[test]
+fn every_constant_has_its_place_in_the_documentation() {
+    let table: Vec<&str> = include_str!("../../../../docs/policies.md")
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .collect();
+    let error = "no-name=1".parse::<Config>().expect_err("a wrong name").to_string();
+    let (_, names) = error.split_once("expected one of ").expect("a list of names");
+    let missing = |name: &&str| !table.iter().any(|line| line.contains(&format!("`{name}`")));
+    let missing: Vec<&str> = names.split(", ").filter(missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// Wrong constants are one clear error when the runtime is built.

@@ -123,6 +123,26 @@ impl Stage {
         (first..first + count).collect()
     }
 
+    /// A held worker makes `count` tasks that end at once; what is returned says when all have.
+    pub(crate) fn make(&self, worker: usize, count: usize) -> Made {
+        let (alive, made) = channel();
+        self.on(worker, move || {
+            for _ in 0..count {
+                let alive = alive.clone();
+                drop(spawn(async move { drop(alive) }));
+            }
+        });
+        Made(made)
+    }
+
+    /// While all are held: the worker makes `count` tasks that end at once, and runs them.
+    pub(crate) fn work(&mut self, worker: usize, count: usize) {
+        let made = self.make(worker, count);
+        self.let_go(&[worker]);
+        made.all_ended();
+        self.hold(&[worker]);
+    }
+
     /// Does something on a held worker, and waits until it is done.
     fn on(&self, worker: usize, job: impl FnOnce() + Send + 'static) {
         let (done, finished) = channel();
@@ -158,6 +178,11 @@ impl Stage {
         for worker in workers {
             self.strings[*worker] = None;
         }
+        self.settled();
+    }
+
+    /// Waits until every free worker is idle.
+    pub(crate) fn settled(&self) {
         let free = self.strings.iter().filter(|strings| strings.is_none()).count();
         eventually("free workers are idle", || {
             self.runtime.metrics().idle_workers as usize == free
@@ -200,6 +225,16 @@ impl Stage {
     /// The counters of all workers.
     pub(crate) fn total(&self) -> WorkerMetrics {
         self.runtime.metrics().total()
+    }
+}
+
+/// Tasks that were made, each of which has an end of this.
+pub(crate) struct Made(Receiver<()>);
+
+impl Made {
+    /// Waits until all have ended.
+    pub(crate) fn all_ended(self) {
+        assert!(self.0.recv().is_err(), "nothing is sent");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Coupling sets as the scheduler sees them: who runs which, what is told of them, what a wake wants to know.
 
 use quadrille_policy::{
-    CouplingView, GroupId, Ledger, LlcId, LlcView, Nanos, Placement, Share, TaskPolicy, Wakees, WorkerId,
+    CouplingView, GroupId, Ledger, LlcId, LlcView, Nanos, Placement, Policy, Share, TaskPolicy, Wakees, WorkerId,
 };
 
 use super::Shipped;
@@ -11,13 +11,24 @@ use crate::workload::TaskId;
 use crate::world::World;
 
 /// What a worker keeps for policy 3.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Coupled {
     ledger: Ledger,
     /// When the ledger was told last.
     told: Nanos,
     pub(super) load: Load,
     wakees: Wakees,
+}
+
+impl Coupled {
+    pub(super) fn new(policy: &Policy) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            told: Nanos(0),
+            load: Load::default(),
+            wakees: policy.new_wakees(),
+        }
+    }
 }
 
 /// How busy the worker's cache is and the least busy one of the others, as of some time ago.

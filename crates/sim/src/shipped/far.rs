@@ -14,9 +14,6 @@ use crate::line::Line;
 use crate::workload::TaskId;
 use crate::world::World;
 
-/// At most so many tasks are put up at once.
-const EXPORT_BATCH: usize = 16;
-
 /// What the workers of a cache put up for those of others.
 #[derive(Debug, Default)]
 pub(super) struct Exports {
@@ -67,7 +64,7 @@ impl Shipped {
         let thief = *world.policy.plan.llcs[least.index()].workers.first()?;
         let mut leaves = Vec::new();
         let mut stays = None;
-        while leaves.len() < spare.min(EXPORT_BATCH)
+        while leaves.len() < spare.min(world.policy.config.aggregation.export_batch as usize)
             && let Some(task) = self.workers[worker.index()].deque.pop_front()
         {
             let state = &world.tasks[task.index()].policy;

@@ -157,7 +157,7 @@ impl Shipped {
             injector_first: false,
             load: LazyCounter::default(),
             busy: BusyCounter::default(),
-            coupled: Coupled::default(),
+            coupled: Coupled::new(policy),
         };
         Self {
             workers: (0..plan.workers.len()).map(worker).collect(),
@@ -169,7 +169,7 @@ impl Shipped {
             put_up: Vec::new(),
             aggregates: policy.aggregates(),
             sleepers: Sleepers::new(policy),
-            wake_cost: Nanos(10_000),
+            wake_cost: policy.config.wake_cost.first,
             rule: policy.lazy_rule(),
             load_lines: vec![Line::default(); plan.llcs.len()],
             rng: Rng::new(!seed),
@@ -201,7 +201,7 @@ impl Shipped {
         let me = &mut self.workers[worker.index()];
         let elapsed = t.since(me.clock);
         me.clock = *t;
-        me.pace.looks_up(elapsed, world.policy.config.global_interval);
+        me.pace.looks_up(elapsed, &world.policy.config);
         let share = me.pace.share(batch(world));
         let has_more = !me.deque.is_empty();
         self.note_goes_on(world, worker, *t);

@@ -6,9 +6,6 @@ use super::Shipped;
 use super::sleep::Seat;
 use crate::world::World;
 
-/// Groups with idle members that a waker looks at for one who is not kept.
-const LOOKS_MAX: usize = 3;
-
 impl Shipped {
     /// Says until when the worker, which goes to sleep, is kept.
     pub(super) fn be_reserved(&mut self, world: &mut World, worker: WorkerId, now: Nanos) {
@@ -63,7 +60,7 @@ impl Shipped {
             if self.sleepers.members(group) == 0 {
                 continue;
             }
-            if looks == LOOKS_MAX {
+            if looks == usize::from(world.policy.config.idle_filter.looks) {
                 break;
             }
             looks += 1;

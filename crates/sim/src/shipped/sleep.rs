@@ -393,9 +393,7 @@ impl Shipped {
     pub(super) fn come_back(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
         self.sleepers.resign(worker);
         let me = &mut self.workers[worker.index()];
-        let cost = t.since(me.unparked_at).0.min(100_000);
-        let old = self.wake_cost.0;
-        self.wake_cost = Nanos((old - old / 8 + cost / 8).max(1_000));
+        self.wake_cost = world.policy.measured_wake(self.wake_cost, t.since(me.unparked_at));
         self.search_from(world, worker, true, false, t)
     }
 

@@ -6,9 +6,6 @@ use super::{Shipped, batch};
 use crate::workload::TaskId;
 use crate::world::World;
 
-/// At most so many other workers are looked at by a busy one in one interval.
-const OBSERVED: usize = 8;
-
 /// What the sentinel has seen at the end of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -131,7 +128,7 @@ impl Shipped {
 
     fn take_from_stuck(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let workers = self.workers.len();
-        for _ in 0..OBSERVED.min(workers) {
+        for _ in 0..(world.policy.config.observed as usize).min(workers) {
             let rounds = &mut self.workers[worker.index()].rounds;
             let index = rounds.cursor % workers;
             rounds.cursor = index + 1;

@@ -214,6 +214,8 @@ fn a_task_whose_home_runs_short_ones_stays_with_its_waker() {
         check(NODES, "default", 13, view, expected);
         check(NODES, "short-runs=0", 13, WakeView { waker: None, ..view }, home);
     }
+    check(NODES, "short-waker=1", 13, runs(31, 1), home);
+    check(NODES, "short-waker=5", 13, runs(150, 1), "slot");
     check(NODES, "short-runs=0", 13, run(1), home);
     check(NODES, "short-runs=7", 13, run(35), "slot");
 }

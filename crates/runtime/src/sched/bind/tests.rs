@@ -1,6 +1,6 @@
 //! Which worker starts a thread, and who is woken for it, with workers that stand still.
 
-use quadrille_policy::LlcId;
+use quadrille_policy::{Bind, LlcId};
 
 use super::*;
 use crate::runtime::Handle;
@@ -116,7 +116,10 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
                 let stuck = thief.steal_in(LlcId(0), Scope::Rescue, 128).unwrap();
                 thief.execute(stuck);
                 run_all(thief);
-                assert_eq!(thief.context.me().counters.polls.get() - before, RESCUED_MAX as u64);
+                assert_eq!(
+                    thief.context.me().counters.polls.get() - before,
+                    u64::from(Bind::default().rescue)
+                );
             }
         });
         end_all(&threads, &mut [&mut thief, &mut spawner]);
@@ -222,7 +225,11 @@ fn a_late_token_is_no_sign_of_getting_up() {
     let queued = still.shared.groups[seat.group].len();
     as_one(&mut other, run_shared);
     end_all(&threads, &mut [&mut worker, &mut other]);
-    assert_eq!(queued, LEFT_MAX, "no more wait for a worker that is awake");
+    assert_eq!(
+        queued,
+        Bind::default().waiting as usize,
+        "no more wait for a worker that is awake"
+    );
 }
 
 /// Who leaves a spawner alone wakes the one that sleeps and has none.

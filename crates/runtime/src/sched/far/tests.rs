@@ -10,7 +10,7 @@ use crate::Runtime;
 use crate::sched::Shared;
 use crate::sched::still::Still;
 use crate::sched::worker::Worker;
-use crate::stress::EXPORT_BATCH;
+use crate::stress;
 use crate::task::Runnable;
 use crate::task::meta::LastWorker;
 use crate::task::spawn::{Options, allocate};
@@ -21,6 +21,11 @@ fn runtime(config: &str) -> Runtime {
     let builder = Runtime::builder().worker_threads(8);
     let builder = builder.topology("node:2 llc:2 core:2".parse().unwrap());
     builder.config(config).build().unwrap()
+}
+
+/// Tasks that are put up at once, as configured by default.
+fn batch() -> usize {
+    stress::batch(Config::default().aggregation.export_batch)
 }
 
 /// Adds one when it is dropped.
@@ -188,19 +193,19 @@ fn second(worker: &Worker) -> Nanos {
 
 #[test]
 fn what_nobody_came_for_is_run_next() {
-    let (still, mut worker) = generous(3 * EXPORT_BATCH);
+    let (still, mut worker) = generous(3 * batch());
     let exported = || still.shared.exports[0].len();
     let now = second(&worker);
     assert!(worker.spill(now).is_none(), "nobody is idle");
     assert_eq!(exported(), 0);
     still.announce(2);
     assert!(worker.spill(now).is_none());
-    assert_eq!(exported(), EXPORT_BATCH);
+    assert_eq!(exported(), batch());
     assert!(worker.take_back(now).is_none(), "somebody may come");
-    for left in (0..EXPORT_BATCH).rev() {
+    for left in (0..batch()).rev() {
         assert!(worker.take_back(Nanos(now.0 + 50_001)).is_some());
         let queued = (exported(), worker.context.local.len());
-        assert_eq!(queued, (left, 2 * EXPORT_BATCH), "none goes behind newer ones");
+        assert_eq!(queued, (left, 2 * batch()), "none goes behind newer ones");
     }
 }
 
@@ -277,7 +282,7 @@ fn what_would_be_given_back_is_not_put_up() {
     // Every task but those of a small set may leave for another node; for another cache of the node those may, too.
     for (machine, stays, left) in [
         ("node:2 llc:1 core:2", true, 1),
-        ("node:1 llc:2 core:2", false, EXPORT_BATCH.min(4)),
+        ("node:1 llc:2 core:2", false, batch().min(4)),
     ] {
         let mut still = Still::new(machine, "adversary=farthest");
         let mut worker = still.worker(0);

@@ -23,7 +23,8 @@ use quadrille_policy::{LlcId, Nanos, SetId, SetPolicy, Share};
 pub(crate) use self::tally::Tally;
 use crate::primitives::{AtomicU64, Ordering};
 
-/// Sets that are remembered at most.
+/// Sets that are remembered at most. This and the next are sizes of a table and no constants of the policy: a set that finds no slot
+/// prefers nothing.
 const SLOTS: usize = 256;
 
 /// Slots in which a set may be.

@@ -1,0 +1,57 @@
+//! The sections of a [`Config`](super::Config) about threads: user-level ones, and those that workers are.
+
+use crate::Nanos;
+
+/// Which worker starts a user-level thread, and so has it for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// How many started threads more than another worker, and a [share](Self::share_div) of its own, a worker has before a user-level
+    /// thread that it is about to start is left to that one instead; those that follow are until both have as many. Default 8; at
+    /// most 1,000,000, which is never. Ours, assumed.
+    pub slack: u32,
+    /// The share: its started threads divided by this. Default 8, 1 or more. Ours, assumed.
+    pub share_div: u32,
+    /// How long a worker that already has more of them leaves user-level threads which have not begun to the worker that spawned
+    /// them, while that one is in the middle of a task. Default 10 ms, 0 to 1 s; 0: not at all. Ours, assumed.
+    pub patience: Nanos,
+    /// Between two questions, by such a worker, whether it still is. Default 1 ms, at most 1 s. Ours, assumed.
+    pub pause: Nanos,
+    /// Threads that are rescued at once from a worker to which they are left, at most. Default 8, 1 to 4096. Ours, assumed.
+    pub rescue: u32,
+    /// Threads that wait in the queue of a group for a worker that gets up, at most. Default 128, at most 1,000,000. Ours, assumed.
+    pub waiting: u32,
+    /// Without groups: threads that are rescued at once from such a queue, at most. Default 16, 1 to 4096. Ours, assumed.
+    pub waiting_rescue: u32,
+}
+
+impl Default for Bind {
+    fn default() -> Self {
+        Self {
+            slack: 8,
+            share_div: 8,
+            patience: Nanos::from_millis(10),
+            pause: Nanos::from_millis(1),
+            rescue: 8,
+            waiting: 128,
+            waiting_rescue: 16,
+        }
+    }
+}
+
+/// When a pinned worker whose hardware thread is wanted by others may run anywhere in its last-level cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// How often a pinned worker looks how long it was ready and did not run. Default 1 s, 1 ms to 1000 s. Ours, assumed.
+    pub look: Nanos,
+    /// Too much is more than the time since the last look divided by this. Default 10, 1 or more. Ours, assumed.
+    pub delay_div: u32,
+}
+
+impl Default for Pin {
+    fn default() -> Self {
+        Self {
+            look: Nanos::from_millis(1000),
+            delay_div: 10,
+        }
+    }
+}
