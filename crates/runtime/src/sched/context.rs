@@ -14,10 +14,13 @@ use super::queue::local::Local;
 use super::{Shared, WorkerShared};
 use crate::task::Runnable;
 use crate::thread::roll::Places;
+use crate::thread::stack::Kept;
 
 /// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
 #[derive(Debug)]
 pub(crate) struct Context {
+    /// Stacks of the LLC that it keeps for itself. Dropped before `shared`, which has the others.
+    pub(crate) stacks: Kept,
     pub(crate) shared: Arc<Shared>,
     /// This worker's part of it; see [`me`](Self::me).
     me: NonNull<WorkerShared>,
@@ -81,7 +84,10 @@ pub(crate) fn is_away() -> bool {
 impl Context {
     /// That of a worker that has not begun.
     pub(super) fn new(shared: Arc<Shared>, id: WorkerId, local: Local, rng: Rng, now: Nanos) -> Self {
+        let llc = shared.policy.plan.workers[id.index()].llc.index();
         Self {
+            // SAFETY: it is dropped before `shared`, by the order of the fields.
+            stacks: unsafe { Kept::new(&shared.stacks, llc) },
             me: NonNull::from(&*shared.workers[id.index()]),
             id,
             local,

@@ -83,7 +83,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let (meta, llc) = (self.enrolled.0, context.llc());
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
         context.shared.roll.begins(self.enrolled.place(), context.id);
-        let stack = reservation.take(llc);
+        let stack = context.stacks.take(reservation);
         let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
         let occupant = Occupant::new(stack.bounds(), name);
         // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
@@ -285,7 +285,11 @@ impl<T> Drop for Started<T> {
             self.unwind();
         }
         if let Some(coroutine) = self.coroutine.take() {
-            coroutine.into_stack().give_back(self.llc);
+            let stack = coroutine.into_stack();
+            Context::with(|context| match context {
+                Some(context) => context.stacks.give_back(stack),
+                None => stack.give_back(self.llc),
+            });
         }
     }
 }

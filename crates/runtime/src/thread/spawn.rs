@@ -184,12 +184,13 @@ impl Builder {
 
     /// Makes sure that there will be a stack.
     fn reserve<F, T>(&self, shared: &Arc<Shared>) -> io::Result<Reservation> {
-        let llc = Context::with(|context| {
-            let here = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
-            here.map_or(0, Context::llc)
-        });
-        let size = self.stack_size.unwrap_or(DEFAULT_SIZE);
-        shared.stacks.reserve(llc, size.saturating_add(large::<F, T>()))
+        let size = self.stack_size.unwrap_or(DEFAULT_SIZE).saturating_add(large::<F, T>());
+        Context::with(
+            |context| match context.filter(|context| Arc::ptr_eq(&context.shared, shared)) {
+                Some(context) => context.stacks.reserve(size),
+                None => shared.stacks.reserve(0, size),
+            },
+        )
     }
 
     /// Spawns the task whose body is the thread.

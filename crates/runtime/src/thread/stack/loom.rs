@@ -7,6 +7,7 @@ use std::sync::Arc;
 use loom::thread::spawn;
 
 use super::class::Class;
+use super::kept::Kept;
 use super::shelf::Shelf;
 use super::{Stack, Stacks};
 
@@ -72,6 +73,35 @@ fn n1_credit_that_moves_is_not_promised_twice() {
                 .with_shelf(llc, class, |shelf| (shelf.counts(), shelf.credit()))
         });
         assert_eq!(a.0.0 + a.0.1 + b.0.0 + b.0.1, a.1 + b.1);
+    });
+}
+
+/// Two workers that keep what they have while both make promises, and keep them with stacks of each other's. All but two stacks are
+/// out, so that each promise counts.
+#[test]
+fn n1_what_workers_keep_is_promised_once() {
+    check(2, || {
+        let stacks = Arc::new(Stacks::new(1));
+        let mut out: Vec<_> = (0..SLAB - 2).map(|_| stacks.reserve(0, 0).unwrap().take(0)).collect();
+        let (other, theirs) = (Arc::clone(&stacks), out.pop().unwrap());
+        let work = |stacks: &Stacks, stack: Stack| {
+            // SAFETY: dropped at the end of this closure, before `stacks`.
+            let kept = unsafe { Kept::of(stacks, 0, 0) };
+            kept.give_back(stack);
+            let first = kept.take(stacks.reserve(0, 0).unwrap());
+            let second = kept.take(kept.reserve(0).unwrap());
+            assert_ne!(first.bounds(), second.bounds());
+            kept.give_back(first);
+            second
+        };
+        let thread = spawn(move || work(&other, theirs));
+        let mine = work(&stacks, out.pop().unwrap());
+        let theirs = thread.join().unwrap();
+        assert_ne!(mine.bounds(), theirs.bounds());
+        drop((mine, theirs, out));
+        let account = |shelf: &mut Shelf| (shelf.counts().0 + shelf.counts().1, shelf.credit());
+        let (free, credit) = stacks.pool().with_shelf(0, Class::of(0).unwrap(), account);
+        assert_eq!(free, credit, "all are back");
     });
 }
 

@@ -17,14 +17,21 @@
 //! | k stacks are taken off to release their pages | one LLC | -k | -k | | |
 //! | they are put back | the same | +k | +k | | |
 //! | k credits move from one LLC to another | two | -k, +k | | | |
+//! | k credits move to a worker of the LLC, or back | its own | -k, +k | | | |
+//! | k stacks move from a worker of the LLC | its own | +k | +k | | |
+//! | that worker reserves | | | | +1 | |
+//! | takes | | | | -1 | +1 |
+//! | gives back | | | | | -1 |
 //!
-//! Each row happens under the lock of one shelf; the last one takes from one shelf before it adds to the other.
+//! Each row happens under the lock of one shelf; the one of two LLCs takes from one shelf before it adds to the other. The last
+//! three need none: they change what the worker keeps (`kept`). To reserve takes one of its credit; to take, one of its stacks, of
+//! which it keeps the credit; to give back adds a stack, with the credit of its promise.
 //!
 //! # N1: a promise is kept
 //!
-//! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, but for the second
-//! half of a move, whose first half made it larger by as much; and it begins as 0. So there are never fewer free stacks
-//! than reservations. The taker, who has one of these, looks at one shelf after the other, and may miss its stack:
+//! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, where kept credit counts as
+//! credit, but for the second half of a move, whose first half made it larger by as much; and it begins as 0. So there are never
+//! fewer free stacks than reservations. (Kept stacks are not free, and their credit is not counted.) The taker, who has one of these, looks at one shelf after the other, and may miss its stack:
 //!
 //! ```text
 //!   taker                       others
@@ -54,7 +61,7 @@
 //! of these operations is the last touch of whoever does it, and the last one acquires what all have released. What ended on
 //! an open shelf touched the pool last when it left the lock, by one store (not a wake-up), which the handle's next enter
 //! of that lock acquired. Who has stacks in hand to release their pages subtracts for these while it still has a promise,
-//! that of the stack it brought back, or the handle.
+//! that of the stack it brought back, or the handle. What a worker keeps is back before the handle goes: the worker has a reference to it.
 
 use std::io;
 use std::ptr::NonNull;
@@ -73,7 +80,7 @@ use crate::sys::{clock, memory};
 const CREDIT_BATCH: usize = 64;
 
 /// One stack is looked at for so many bytes of stacks that came back: every 254th of the default size, each of the largest.
-const LOOK_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const LOOK_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a stack that is looked at keeps, bytes below its top.
 const DEPTH_KEPT: usize = 64 * 1024;
@@ -260,7 +267,8 @@ impl Pool {
         u16::try_from(index).unwrap_or(0)
     }
 
-    #[cfg(test)]
+    /// Runs `f` on the shelf of a class in an LLC, for whoever has the handle, so that it is not closed.
+    #[inline]
     pub(super) fn with_shelf<R>(&self, llc: usize, class: Class, f: impl FnOnce(&mut Shelf) -> R) -> R {
         self.with(llc, |shelves| f(&mut shelves.classes[class.index()]))
     }
@@ -361,9 +369,9 @@ enum End {
 ///
 /// # Safety
 ///
-/// That of `give_back`.
+/// That of [`give_back`].
 #[cold]
-unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: Class, stack: StackBounds) {
+pub(super) unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: Class, stack: StackBounds) {
     // SAFETY: the caller's contract.
     let depth = unsafe { measure(&stack) };
     let end = {

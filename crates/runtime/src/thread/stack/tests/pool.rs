@@ -136,6 +136,71 @@ fn every_order_of_steps_keeps_the_counts() {
     }
 }
 
+/// Two workers of two LLCs keep stacks and credit, and others do without: whatever the order, who has a reservation finds a stack,
+/// none is given out twice, and all end up on the shelves.
+#[test]
+fn what_workers_keep_is_on_the_account() {
+    for seed in 0..200 {
+        let stacks = Stacks::new(2);
+        let witness = Arc::clone(&stacks.pool().witness);
+        // SAFETY: dropped below, before `stacks`.
+        let kept = [0, 1].map(|llc| unsafe { Kept::of(&stacks, llc, 0) });
+        let (mut reserved, mut out) = (Vec::new(), Vec::new());
+        let mut rng = quadrille_policy::Rng::new(seed);
+        for _ in 0..400 {
+            let llc = rng.below(2) as usize;
+            let by_worker = rng.below(4) > 0;
+            match rng.below(if seed % 2 == 0 { 4 } else { 5 }) {
+                0 if by_worker => reserved.push(kept[llc].reserve(0).unwrap()),
+                0 | 4 => reserved.push(stacks.reserve(llc, 0).unwrap()),
+                1 if rng.below(4) == 0 => drop(reserved.pop()),
+                1 | 2 => out.extend(reserved.pop().map(|reservation| match by_worker {
+                    true => kept[llc].take(reservation),
+                    false => reservation.take(llc),
+                })),
+                _ => out.pop().into_iter().for_each(|stack| match by_worker {
+                    true => kept[llc].give_back(stack),
+                    false => stack.give_back(llc),
+                }),
+            }
+            let all: BTreeSet<usize> = out.iter().map(|stack| stack.bounds().base()).collect();
+            assert_eq!(all.len(), out.len(), "{seed}");
+        }
+        out.extend(reserved.into_iter().map(|reservation| kept[0].take(reservation)));
+        out.into_iter().for_each(|stack| kept[1].give_back(stack));
+        drop(kept);
+        let (free, credit) = counts(&stacks, 2);
+        assert!(free > 0 && free == credit, "{free}, {credit}");
+        drop(stacks);
+        assert_eq!(Arc::strong_count(&witness), 1, "{seed}");
+    }
+}
+
+/// What one thread leaves is what the next one gets, without the shelf.
+#[test]
+fn a_worker_gets_the_stack_that_it_used_last() {
+    let stacks = Stacks::new(1);
+    // SAFETY: dropped before `stacks`.
+    let kept = unsafe { Kept::of(&stacks, 0, 0) };
+    let first = kept.take(kept.reserve(0).unwrap());
+    let bounds = first.bounds();
+    kept.give_back(first);
+    // The first one had a slab mapped, the second one takes credit off the shelf.
+    drop(kept.reserve(0).unwrap());
+    let before = counts(&stacks, 1);
+    for _ in 0..100 {
+        let next = kept.take(kept.reserve(0).unwrap());
+        assert_eq!(next.bounds(), bounds);
+        kept.give_back(next);
+        let after = counts(&stacks, 1);
+        assert_eq!(after, before, "the shelf is not asked");
+    }
+    // Of another size there is nothing.
+    let large = kept.take(kept.reserve(SIZE_MAX / 2).unwrap());
+    assert!(large.bounds().size() > bounds.size());
+    kept.give_back(large);
+}
+
 #[test]
 fn threads_share_the_pool_and_lose_nothing() {
     const THREADS: usize = 4;

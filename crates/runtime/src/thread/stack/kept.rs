@@ -1,0 +1,161 @@
+//! What a worker keeps of its LLC's stacks for itself, so that most threads begin and end without the shelf's lock.
+//!
+//! Two things, and both are parts of the account in `pool`. *Kept credit* is credit that has moved from the shelf to the worker: it
+//! makes promises of it. A *kept stack* is one that has come back, with the credit that its promise had: neither is on the
+//! shelf. Who begins a thread on a kept stack keeps that credit, and leaves the one that the reservation stood for on the shelf.
+//!
+//! A worker has at most [`MAX`] of each, and moves [`BATCH`] at a time. So a thread that is spawned, runs and ends on one worker takes
+//! no lock at all, and has the stack that this very worker used last.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::ptr::NonNull;
+
+use super::class::{Class, DEFAULT_SIZE, StackBounds};
+use super::pool::{LOOK_BYTES, Pool};
+use super::{Reservation, Stack, Stacks};
+
+/// Most stacks, and most credit, that a worker keeps: 8 MiB of address space.
+const MAX: usize = if cfg!(quadrille_loom) { 2 } else { 32 };
+
+/// How many move between a worker and its shelf at a time.
+const BATCH: usize = MAX / 2;
+
+/// See the module. Of one class, that of the default size.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pool: NonNull<Pool>,
+    class: Class,
+    llc: u16,
+    credit: Cell<usize>,
+    stacks: RefCell<Vec<StackBounds>>,
+    /// Bytes of stacks that came back since one was looked at.
+    unseen: Cell<usize>,
+}
+
+impl Kept {
+    /// Nothing yet, for a worker of `llc`.
+    ///
+    /// # Safety
+    /// It is dropped before `stacks`.
+    pub(crate) unsafe fn new(stacks: &Stacks, llc: usize) -> Self {
+        // SAFETY: passed on.
+        unsafe { Self::of(stacks, llc, DEFAULT_SIZE) }
+    }
+
+    /// The same for stacks of another size.
+    ///
+    /// # Safety
+    /// As for `new`.
+    pub(super) unsafe fn of(stacks: &Stacks, llc: usize, size: usize) -> Self {
+        Self {
+            pool: stacks.pool,
+            class: Class::of(size).expect("a size that has a class"),
+            llc: stacks.pool().shelf_of(llc),
+            credit: Cell::new(0),
+            stacks: RefCell::new(Vec::new()),
+            unseen: Cell::new(0),
+        }
+    }
+
+    fn pool(&self) -> &Pool {
+        // SAFETY: the handle is there as long as we are (`new`), and keeps the pool (N2).
+        unsafe { self.pool.as_ref() }
+    }
+
+    fn llc(&self) -> usize {
+        usize::from(self.llc)
+    }
+
+    /// As [`Stacks::reserve`], for a thread that is spawned by this worker.
+    ///
+    /// # Errors
+    /// As that.
+    #[inline]
+    pub(crate) fn reserve(&self, size: usize) -> io::Result<Reservation> {
+        let class = Class::of(size)?;
+        if class != self.class || !self.spend() {
+            self.pool().reserve(self.llc(), class)?;
+        }
+        Ok(Reservation {
+            pool: self.pool,
+            class,
+            llc: self.llc,
+        })
+    }
+
+    /// Makes a promise of kept credit, or of some that comes from the shelf. False if there is none.
+    #[inline]
+    fn spend(&self) -> bool {
+        if self.credit.get() == 0 {
+            let share = |shelf: &mut super::shelf::Shelf| shelf.share_credit(BATCH);
+            self.credit.set(self.pool().with_shelf(self.llc(), self.class, share));
+        }
+        let any = self.credit.get() > 0;
+        self.credit.set(self.credit.get() - usize::from(any));
+        any
+    }
+
+    /// Takes the stack of a reservation, for a thread that begins to run on this worker. Never fails (N1).
+    #[inline]
+    pub(crate) fn take(&self, reservation: Reservation) -> Stack {
+        if reservation.class != self.class || reservation.pool != self.pool {
+            return reservation.take(self.llc());
+        }
+        let Some(bounds) = self.stacks.borrow_mut().pop() else {
+            return reservation.take(self.llc());
+        };
+        // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
+        std::mem::forget(reservation);
+        self.credit.set(self.credit.get() + 1);
+        if self.credit.get() > MAX {
+            self.credit.set(self.credit.get() - BATCH);
+            self.pool()
+                .with_shelf(self.llc(), self.class, |shelf| shelf.add_credit(BATCH));
+        }
+        Stack {
+            pool: self.pool,
+            bounds,
+            class: self.class,
+            llc: self.llc,
+        }
+    }
+
+    /// Takes a stack back from a thread that ran on this worker last.
+    #[inline]
+    pub(crate) fn give_back(&self, stack: Stack) {
+        if stack.class != self.class || stack.pool != self.pool {
+            return stack.give_back(self.llc());
+        }
+        let unseen = self.unseen.get() + stack.bounds.size();
+        self.unseen.set(unseen);
+        if unseen >= LOOK_BYTES {
+            self.unseen.set(0);
+            return stack.look_and_give_back(self.llc());
+        }
+        let bounds = stack.into_bounds();
+        let mut stacks = self.stacks.borrow_mut();
+        stacks.push(bounds);
+        if stacks.len() > MAX {
+            // The oldest.
+            self.put(stacks.drain(..BATCH));
+        }
+    }
+
+    /// Puts stacks on the shelf, with their credit.
+    fn put(&self, stacks: impl Iterator<Item = StackBounds>) {
+        self.pool().with_shelf(self.llc(), self.class, |shelf| {
+            stacks.for_each(|stack| shelf.put(stack));
+        });
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let stacks = self.stacks.take();
+        self.put(stacks.into_iter());
+        let credit = self.credit.take();
+        self.pool()
+            .with_shelf(self.llc(), self.class, |shelf| shelf.add_credit(credit));
+    }
+}
