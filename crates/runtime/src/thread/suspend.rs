@@ -134,15 +134,16 @@ impl Frame {
     /// Waits for `future` by suspending the thread, and notes why.
     #[track_caller]
     #[inline(always)]
-    pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> F::Output {
+    pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> Poll<F::Output> {
         let mut future = pin!(future);
-        loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut TaskContext::from_waker(self.waker())) {
-                return output;
-            }
+        // One place for all that is answered: a large output is not copied from one to another.
+        let mut polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
+        while polled.is_pending() {
             self.note.waits::<F>(reason);
             self.suspend(pause);
+            polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         }
+        polled
     }
 
     /// Lets others run until the thread has its turn again.

@@ -1,6 +1,7 @@
 //! Waiting for a future in code that is no future.
 
 use std::future::{Future, IntoFuture};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::note::Reason;
@@ -94,14 +95,15 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
 #[track_caller]
 #[inline(always)]
 pub(super) fn wait_for<F: Future>(future: F, pause: Pause, reason: Reason) -> F::Output {
-    if is_away() {
-        return block_on(future);
-    }
     // Not by a closure, which would be a frame of its own between the caller and the switch.
     // SAFETY: it is used here alone.
-    match unsafe { Frame::current() } {
-        Some(frame) => frame.wait(future, pause, reason),
-        None => block_on(future),
+    let polled = match unsafe { Frame::current() } {
+        Some(frame) if !is_away() => frame.wait(future, pause, reason),
+        _ => Poll::Ready(block_on(future)),
+    };
+    match polled {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("it was waited for"),
     }
 }
 
