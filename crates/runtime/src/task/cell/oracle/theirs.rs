@@ -4,7 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
 use async_task::{Builder, FallibleTask, Runnable};
@@ -18,7 +18,8 @@ struct Queue(Arc<Mutex<Vec<Runnable<Queue>>>>);
 type Registry = Arc<Mutex<Option<Waker>>>;
 
 pub(super) struct Theirs {
-    world: Arc<World>,
+    /// Which owns it.
+    world: Weak<World>,
     queue: Queue,
     handle: Mutex<Option<FallibleTask<Left, Queue>>>,
     /// What the registry has of the task.
@@ -52,7 +53,7 @@ impl Theirs {
         let anchor = runnable.waker();
         runnable.schedule();
         Box::new(Self {
-            world: world.clone(),
+            world: Arc::downgrade(world),
             queue,
             handle: Mutex::new(Some(task.fallible())),
             registered,
@@ -65,14 +66,18 @@ impl Theirs {
         self.queue.0.lock().unwrap().pop()
     }
 
+    fn world(&self) -> Arc<World> {
+        self.world.upgrade().expect("it owns its cell")
+    }
+
     fn is_done(&self) -> bool {
-        self.world.is_future_gone()
+        self.world().is_future_gone()
     }
 
     /// Whether it waits for a wake-up that nobody can give.
     fn is_abandoned(&self) -> bool {
         let waits = !self.is_done() && self.queued() == 0 && *self.state.lock().unwrap() == State::LetGo;
-        waits && self.world.wakers() == 0 && self.registered.lock().unwrap().is_none()
+        waits && self.world().wakers() == 0 && self.registered.lock().unwrap().is_none()
     }
 
     fn wake_anchor(&self) {
