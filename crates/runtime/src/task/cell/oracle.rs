@@ -16,7 +16,7 @@
 //! | (D4) the handle is dropped, and somebody waits at it | keeps the waker, and wakes it at the end | gives the waker back at once |
 //! | (D5) something of the user's panics | its destructors and wakers abort | is caught, and goes to the joiner if there is one |
 //!
-//! That async-task does as the table says is tested in `differences`. No task of a runtime comes to (D1) or (D2), as
+//! That async-task does as the table says is tested in `differences`, but for (D5), where it aborts. No task of a runtime comes to (D1) or (D2), as
 //! things are: the registry has a waker of each until its end, and a user-level thread has its own.
 
 mod differences;
@@ -73,7 +73,9 @@ impl Side {
         let cell = self.world.cell();
         match event {
             Event::Run(..) | Event::Act(Act::Cancel) => cell.queued() > 0,
-            Event::Act(Act::Clone | Act::Wake | Act::WakeByRef | Act::Drop) => self.world.wakers() > 0,
+            Event::Act(Act::Clone | Act::Wake | Act::WakeByRef | Act::WakeElsewhere | Act::Drop) => {
+                self.world.wakers() > 0
+            }
             Event::Act(Act::WakeItself | Act::WakeItselfByValue) => false,
             Event::Act(Act::Join(_) | Act::Detach | Act::IsFinished) => cell.is_finished().is_some(),
             Event::Act(Act::WakeRegistered) => self.world.script().registers && !cell.is_freed(),
@@ -165,7 +167,9 @@ fn alphabet() -> Vec<Event> {
         run(&[Act::Clone], Answer::Ready(7)),
         run(&[], Answer::Panics),
     ];
-    events.extend(ACTS.into_iter().filter(|act| *act != Act::IsFinished).map(Event::Act));
+    // What a snapshot has anyway, and what needs a thread each time, is left to the random ones.
+    let short = |act: &Act| !matches!(act, Act::IsFinished | Act::WakeElsewhere);
+    events.extend(ACTS.into_iter().filter(short).map(Event::Act));
     events
 }
 
@@ -254,7 +258,7 @@ impl Random {
 fn check_variety(facts: &[Fact]) {
     let check = |name, is: fn(&Fact) -> bool| {
         let seen = facts.iter().filter(|fact| is(fact)).count();
-        assert!(seen > 100, "{name}: {seen}");
+        assert!(seen > 50, "{name}: {seen}");
     };
     check("result dropped", |fact| matches!(fact, Fact::OutputDropped(_)));
     check("value", |fact| matches!(fact, Fact::Joined(Joined::Value(_))));
@@ -273,7 +277,7 @@ fn check_variety(facts: &[Fact]) {
 
 #[test]
 fn random_sequences_do_as_with_async_task() {
-    const SEQUENCES: usize = 10_000;
+    const SEQUENCES: usize = 5_000;
     const EVENTS: usize = 30;
     let still = still();
     let (mut facts, mut events) = (Vec::new(), 0);

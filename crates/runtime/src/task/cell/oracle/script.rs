@@ -19,6 +19,8 @@ pub(super) enum Act {
     WakeItself,
     /// In a poll: by a clone of that.
     WakeItselfByValue,
+    /// Another thread wakes it: in a poll by the waker that was lent.
+    WakeElsewhere,
     /// One of two joiners polls the handle.
     Join(usize),
     Detach,
@@ -29,13 +31,14 @@ pub(super) enum Act {
     Cancel,
 }
 
-pub(super) const ACTS: [Act; 12] = [
+pub(super) const ACTS: [Act; 13] = [
     Act::Clone,
     Act::Wake,
     Act::WakeByRef,
     Act::Drop,
     Act::WakeItself,
     Act::WakeItselfByValue,
+    Act::WakeElsewhere,
     Act::Join(0),
     Act::Join(1),
     Act::Detach,
@@ -210,6 +213,16 @@ impl World {
         }
     }
 
+    fn wake_elsewhere(&self, lent: Option<&Waker>) {
+        let wake = |waker: &Waker| std::thread::scope(|scope| _ = scope.spawn(|| waker.wake_by_ref()));
+        if let Some(lent) = lent {
+            wake(lent);
+        } else if let Some(waker) = self.pop() {
+            wake(&waker);
+            self.push(waker);
+        }
+    }
+
     /// `lent`: the waker of the poll that it is done in.
     pub(super) fn act(self: &Arc<Self>, act: Act, lent: Option<&Waker>) {
         match act {
@@ -229,6 +242,7 @@ impl World {
             }
             Act::WakeItself => lent.into_iter().for_each(Waker::wake_by_ref),
             Act::WakeItselfByValue => lent.cloned().into_iter().for_each(Waker::wake),
+            Act::WakeElsewhere => self.wake_elsewhere(lent),
             Act::Join(number) => {
                 let waker = Waker::from(Arc::new(Joiner {
                     world: self.clone(),

@@ -166,7 +166,7 @@ impl TaskCell for Theirs {
     }
 }
 
-/// The future as async-task gets it: nothing of it unwinds, and it is registered by its first poll that is pending.
+/// The future as async-task gets it: nothing of it unwinds (D5), and it is registered by its first poll that is pending.
 struct Body {
     future: Option<Scripted>,
     is_registered: bool,
@@ -220,7 +220,7 @@ impl Drop for Body {
     }
 }
 
-/// What the future leaves; its destructor does not unwind.
+/// What the future leaves; its destructor does not unwind (D5).
 struct Left(Option<Result<Output, Payload>>);
 
 impl Left {
