@@ -25,7 +25,7 @@ mod sets;
 pub(crate) mod shutdown;
 pub(crate) mod stats;
 #[cfg(all(test, not(quadrille_loom)))]
-mod still;
+pub(crate) mod still;
 mod theft;
 mod unpark;
 mod view;

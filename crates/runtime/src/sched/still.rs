@@ -15,14 +15,14 @@ use crate::task::Runnable;
 use crate::task::spawn::{Options, allocate};
 
 /// The scheduler, every worker awake. What is queued when it goes is dropped.
-pub(super) struct Still {
-    pub(super) shared: Arc<Shared>,
+pub(crate) struct Still {
+    pub(crate) shared: Arc<Shared>,
     /// By worker: its deque, until [`Still::worker`] takes it.
     locals: Vec<Option<Local>>,
 }
 
 impl Still {
-    pub(super) fn new(machine: &str, config: &str) -> Self {
+    pub(crate) fn new(machine: &str, config: &str) -> Self {
         let config: Config = config.parse().unwrap();
         let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
         let (shared, locals) = Shared::new(Parts {
@@ -81,7 +81,19 @@ impl Still {
 
 impl Drop for Still {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Tasks may be left that nobody ends: to wait for them would hide why the test fails.
+            return;
+        }
         self.locals.clear();
         self.shared.never_started(self.shared.worker_count());
     }
+}
+
+/// Takes what is in the queues that are nobody's own.
+pub(crate) fn take_queued(shared: &Shared) -> Vec<Runnable> {
+    let injected = || shared.injectors.iter().find_map(|injector| injector.pop_one());
+    let mut taken: Vec<_> = std::iter::from_fn(injected).collect();
+    shared.groups.iter().for_each(|group| taken.extend(group.take_all()));
+    taken
 }

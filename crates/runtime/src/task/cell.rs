@@ -297,3 +297,8 @@ impl Drop for AbortOnUnwind {
         std::process::abort();
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod oracle;
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;

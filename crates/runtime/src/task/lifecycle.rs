@@ -72,6 +72,13 @@ impl Lifecycle {
         }
     }
 
+    /// The word as it is.
+    #[cfg(all(test, not(quadrille_loom)))]
+    pub(super) fn word(&self) -> State {
+        // Ordering: Relaxed; a test's, for the word alone.
+        self.load(Ordering::Relaxed)
+    }
+
     fn load(&self, ordering: Ordering) -> State {
         State(self.state.load(ordering))
     }
