@@ -131,7 +131,8 @@ impl Policy {
     /// are borrowed and change nothing.
     #[inline]
     pub fn ran(&self, task: &mut TaskPolicy, worker: WorkerId) {
-        if !self.groups_on {
+        // Most runs are where the last one was.
+        if !self.groups_on || (task.home_worker == worker && task.quota != 0) {
             return;
         }
         let Some(plan) = self.worker(worker) else {
