@@ -155,9 +155,9 @@ pub struct SimArgs {
     /// What runs on it: a name and parameters, such as hackbench:g=32,f=20,via=pipe
     #[arg(long, value_name = "NAME[:PARAMETERS]", default_value = "hackbench")]
     pub workload: String,
-    /// Whose scheduler: shipped (quadrille's), kernel (one locked queue a CPU), kernel-scattered:N (with units of N CPUs
-    /// all over the machine), or kernel with a proposal: kernel-fits, kernel-previous, kernel-fits-previous,
-    /// kernel-clusters
+    /// Whose scheduler: shipped (quadrille's), shipped-scan (it without idle masks), kernel (one locked queue a CPU),
+    /// kernel-scattered:N (with units of N CPUs all over the machine), or kernel with another rule: kernel-fits,
+    /// kernel-previous, kernel-fits-previous, kernel-prop, kernel-clusters
     #[arg(long, default_value_t)]
     pub model: Model,
     /// The policies, as in QUADRILLE_POLICY

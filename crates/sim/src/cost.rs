@@ -122,7 +122,8 @@ costs! {
     /// What of either is spent under the pipe's lock. Assumed.
     pipe_hold = 120;
     /// Waiting for a pipe's mutex in sight of its holder, at most; then the waiter sleeps, and the holder wakes it. The
-    /// kernel's limit is no time but its holder's or its own need to be rescheduled. Calibrated: 0.07 switches a message were published (445M of 6.1e9 messages), and are seen.
+    /// kernel's limit is no time but its holder's or its own need to be rescheduled. Calibrated: 0.07 switches a message were published (445M of
+    /// 6.1e9 messages), and 0.06 are seen.
     pipe_spin = 300;
     /// Lines of a pipe or channel that every operation writes: lock and heads. Assumed.
     channel_lines = 2;
@@ -136,7 +137,7 @@ costs! {
     queue_lines = 38;
     /// An atomic addition to a line that all CPUs add to. Calibrated; about a transfer between nodes.
     contended_add = 170;
-    /// Looking at one CPU in a search for an idle one, beside the transfer of its line. Assumed.
+    /// Looking at one CPU in a search for an idle one, beside the transfer of its line, if it has changed. Assumed.
     scan_step = 8;
     /// Sending an interrupt to another CPU. Assumed (0.3 to 1 us).
     interrupt_send = 300;

@@ -5,7 +5,8 @@
 //! here. What is simulated is everything around them: hardware threads, cache lines, locks, queues, sleeping and waking,
 //! each at a [`Cost`]. Two [`Model`]s of a scheduler can be run:
 //!
-//! - *shipped*: the runtime, with its slots, deques, groups, injectors and the protocol by which workers sleep;
+//! - *shipped*: the runtime, with its slots, deques, groups, injectors and the protocol by which workers sleep.
+//!   With `shipped-scan` its wakers go from worker to worker instead of asking the idle masks;
 //! - *kernel*: one locked run queue a CPU, as in Linux 6.5, to see whether published curves appear.
 //!
 //! Same machine, costs, configuration, model, workload and seed give the same run to the last event
@@ -45,6 +46,7 @@ mod scheduler;
 mod shipped;
 mod simulation;
 mod space;
+mod state_lines;
 mod trace;
 mod workload;
 mod world;

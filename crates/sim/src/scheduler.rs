@@ -14,6 +14,9 @@ pub enum Model {
     /// The runtime's mechanism around the policies.
     #[default]
     Shipped,
+    /// The same, but who looks for an idle worker behind a cache goes through its workers one by one, as the kernel does,
+    /// instead of asking the idle masks: what policy 2 is measured against.
+    ShippedScan,
     /// One locked run queue a CPU, as in Linux 6.5. A group of the configuration is the unit in which wakers take the lock
     /// of another CPU's queue themselves; `scattered` makes units of so many CPUs across caches and nodes instead.
     KernelFaithful {
@@ -24,7 +27,7 @@ pub enum Model {
     KernelChanged(Change),
 }
 
-/// What proposals changed in the kernel's choice of a CPU for a woken task.
+/// What proposals, and one older rule, change in the kernel's choice of a CPU for a woken task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// A busy CPU will do if it is used to at most 80 % with the task (`UTIL_FITS_CAPACITY`,
@@ -35,16 +38,20 @@ pub enum Change {
     Previous,
     /// Both of these.
     FitsAndPrevious,
+    /// Where utilisation does not limit the search for an idle CPU (`filter=off`), the waker's CPU does by how much it was idle
+    /// lately (`SIS_PROP`, which was the rule before).
+    Proportion,
     /// CPUs that share a level-2 cache with the chosen one are searched first, and the previous CPU comes last if it does
     /// not (20230530070253.33306-3-yangyicong@huawei.com).
     Clusters,
 }
 
 impl Change {
-    const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 5] = [
         ("kernel-fits", Self::Fits),
         ("kernel-previous", Self::Previous),
         ("kernel-fits-previous", Self::FitsAndPrevious),
+        ("kernel-prop", Self::Proportion),
         ("kernel-clusters", Self::Clusters),
     ];
 
@@ -64,10 +71,11 @@ impl FromStr for Model {
         let scattered = text.strip_prefix("kernel-scattered:").map(str::parse::<u16>);
         match (text, scattered) {
             ("shipped", _) => Ok(Self::Shipped),
+            ("shipped-scan", _) => Ok(Self::ShippedScan),
             ("kernel", _) => Ok(Self::KernelFaithful { scattered: None }),
             (_, Some(Ok(len @ 1..))) => Ok(Self::KernelFaithful { scattered: Some(len) }),
             _ => Err(format!(
-                "model `{text}`: expected shipped, kernel, {}, or kernel-scattered: and CPUs a unit",
+                "model `{text}`: expected shipped, shipped-scan, kernel, {}, or kernel-scattered: and CPUs a unit",
                 Change::ALL.map(|(name, _)| name).join(", ")
             )),
         }
@@ -78,6 +86,7 @@ impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shipped => f.write_str("shipped"),
+            Self::ShippedScan => f.write_str("shipped-scan"),
             Self::KernelChanged(change) => f.write_str(change.name()),
             Self::KernelFaithful { scattered: None } => f.write_str("kernel"),
             Self::KernelFaithful { scattered: Some(len) } => write!(f, "kernel-scattered:{len}"),
@@ -135,7 +144,10 @@ mod tests {
     #[test]
     fn models_round_trip() {
         let changed = Change::ALL.map(|(name, _)| name);
-        for text in ["shipped", "kernel", "kernel-scattered:3"].into_iter().chain(changed) {
+        for text in ["shipped", "shipped-scan", "kernel", "kernel-scattered:3"]
+            .into_iter()
+            .chain(changed)
+        {
             assert_eq!(text.parse::<Model>().unwrap().to_string(), text);
         }
         for text in ["", "linux", "kernel-scattered:0", "kernel-scattered:x"] {

@@ -92,17 +92,18 @@ impl<W: Workload> Simulation<W> {
     /// Runs until every task has ended, or `until` has passed.
     pub fn run(self, until: Nanos) -> Report {
         match self.model {
-            Model::Shipped => {
-                let scheduler = Shipped::new(&self.world.policy, self.seed);
+            Model::Shipped | Model::ShippedScan => {
+                let scans = self.model == Model::ShippedScan;
+                let scheduler = Shipped::new(&self.world, scans, self.seed);
                 self.run_with(scheduler, until)
             }
             Model::KernelFaithful { scattered } => {
                 let units = scattered.map_or(Units::Groups, Units::Scattered);
-                let scheduler = Kernel::new(&self.world.policy, units, None, self.seed);
+                let scheduler = Kernel::new(&self.world, units, None, self.seed);
                 self.run_with(scheduler, until)
             }
             Model::KernelChanged(change) => {
-                let scheduler = Kernel::new(&self.world.policy, Units::Groups, Some(change), self.seed);
+                let scheduler = Kernel::new(&self.world, Units::Groups, Some(change), self.seed);
                 self.run_with(scheduler, until)
             }
         }

@@ -47,6 +47,22 @@ impl Space {
         }
     }
 
+    /// The level-2 cache of a worker, by which copies of lines are told apart.
+    #[inline]
+    pub(crate) fn l2(&self, worker: WorkerId) -> L2Id {
+        self.0[worker.index()].l2
+    }
+
+    /// How many workers there are, and bounds of the numbers of their level-2 and last-level caches.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        let bound = |index: fn(&Place) -> usize| self.0.iter().map(index).max().map_or(0, |last| last + 1);
+        [
+            self.0.len(),
+            bound(|place| place.l2.index()),
+            bound(|place| place.llc.index()),
+        ]
+    }
+
     pub(crate) fn core(&self, worker: WorkerId) -> CoreId {
         self.0[worker.index()].core
     }

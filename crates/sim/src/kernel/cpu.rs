@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use quadrille_policy::Nanos;
 
 use super::MIGRATION_COST;
+use super::proportion::Proportion;
 use super::share::Share;
 use crate::line::{Line, Lock};
 use crate::workload::TaskId;
@@ -40,6 +41,8 @@ pub(super) struct Cpu {
     /// Moving average of how long it is idle, at most twice the migration cost.
     pub(super) average_idle: Nanos,
     idle_since: Nanos,
+    /// How far it searches where no utilisation limits that.
+    pub(super) proportion: Proportion,
     /// Whether it counts as busy in its cache.
     pub(super) counted: bool,
     /// What share of time it runs tasks; told only where somebody asks.
@@ -59,6 +62,7 @@ impl Default for Cpu {
             slice_ends: Nanos(0),
             average_idle: Nanos(2 * MIGRATION_COST.0),
             idle_since: Nanos(0),
+            proportion: Proportion::new(Nanos(2 * MIGRATION_COST.0)),
             counted: false,
             used: Share::default(),
         }
@@ -87,5 +91,6 @@ impl Cpu {
         let (old, new) = (self.average_idle.0, now.since(self.idle_since).0);
         let average = old - old / 8 + new / 8;
         self.average_idle = Nanos(average.min(2 * MIGRATION_COST.0));
+        self.proportion.was_idle(self.average_idle, now);
     }
 }

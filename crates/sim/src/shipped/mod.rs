@@ -3,11 +3,13 @@
 //! It follows the life of a wake-up as the runtime's `sched/README.md` tells it: where a task goes ([`place`]), what the
 //! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Coupling sets
 //! are told of, and asked about, as there ([`coupling`], with the books in [`sets`]); what is put up for other caches, and what
-//! is taken from behind them, is in [`far`]. Some things are simpler than in the runtime:
+//! is taken from behind them, is in [`far`]; what the idle masks save is in [`scan`]. Some things are simpler than in the runtime:
 //!
 //! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races that
 //!   the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
 //! - Tasks do not move while somebody looks: a steal always succeeds.
+//! - What is read before the policy is asked where a task goes costs nothing: the idle word of the task's group, the summary of its
+//!   cache, how long the queue is. To claim by the same words, and to announce what was queued, does.
 //! - To tell of busy time costs nothing; and a worker does not linger before it announces itself idle.
 //! - Sets have dense numbers and a place each, where the runtime remembers 256 and takes two of one number for one; what is
 //!   told of a set, and taken from its pulls, is never lost to somebody else.
@@ -20,6 +22,7 @@ mod group;
 mod load;
 mod place;
 mod reserve;
+mod scan;
 mod search;
 mod sets;
 mod sleep;
@@ -30,7 +33,7 @@ mod watch;
 use std::collections::VecDeque;
 
 use quadrille_policy::{
-    BusyCounter, Gates, LazyCounter, LazyRule, Nanos, Pace, Policy, ProbeRate, Profit, Reserve, Rng, WorkerId,
+    BusyCounter, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, WorkerId,
 };
 
 use self::coupling::Coupled;
@@ -38,7 +41,7 @@ use self::far::Exports;
 use self::group::{Group, Injector};
 use self::load::CacheLoad;
 use self::sets::Sets;
-use self::sleep::Sleepers;
+use self::sleep::{Seat, Sleepers};
 use self::watch::Rounds;
 use crate::kin;
 use crate::line::Line;
@@ -119,6 +122,8 @@ pub(crate) struct Shipped {
     /// Whether policy 3 is on.
     aggregates: bool,
     sleepers: Sleepers,
+    /// What the last search without masks has found: behind which cache, and whom.
+    scanned: Option<(LlcId, Option<Seat>)>,
     /// Measured cost of waking a parked worker, moving average.
     wake_cost: Nanos,
     /// When counts are published, and the lines that they are published to: one a cache, or one for all.
@@ -129,7 +134,8 @@ pub(crate) struct Shipped {
 }
 
 impl Shipped {
-    pub(crate) fn new(policy: &Policy, seed: u64) -> Self {
+    pub(crate) fn new(world: &World, scans: bool, seed: u64) -> Self {
+        let policy = &world.policy;
         let plan = &policy.plan;
         let seed = policy
             .config
@@ -168,7 +174,8 @@ impl Shipped {
             sets: Sets::new(plan.llcs.len()),
             put_up: Vec::new(),
             aggregates: policy.aggregates(),
-            sleepers: Sleepers::new(policy),
+            sleepers: Sleepers::new(world, scans),
+            scanned: None,
             wake_cost: policy.config.wake_cost.first,
             rule: policy.lazy_rule(),
             load_lines: vec![Line::default(); plan.llcs.len()],

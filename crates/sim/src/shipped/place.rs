@@ -48,7 +48,7 @@ impl Shipped {
         t: &mut Nanos,
     ) -> Placement {
         let state = world.tasks[task.index()].policy;
-        let mut view = self.wake_view(world, by, &state, yielded, *t);
+        let mut view = self.wake_view(world, by, &state, yielded, t);
         if self.aggregates && !yielded {
             view.coupling = self.coupling_view(world, task, by, t);
         }
@@ -342,6 +342,13 @@ impl Shipped {
         let Some(worker) = by else {
             return self.claim_in_llc(world, llc, 0, None, t);
         };
+        if let Some((scanned, seat)) = self.scanned.take()
+            && scanned == llc
+        {
+            let seat = seat?;
+            let member = Some(seat.member);
+            return self.sleepers.claim_in_group(world, seat.group, member, None, by, t);
+        }
         let util = self.utilisation(llc.index());
         let me = &mut self.workers[worker.index()];
         let how = world.policy.search(&mut me.probes, util, me.clock);

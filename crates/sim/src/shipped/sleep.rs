@@ -1,11 +1,12 @@
 //! How a worker goes to sleep and is woken.
 
-use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, Policy, WorkerId};
+use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, WorkerId};
 
 use super::watch::Look;
 use super::{Phase, Shipped, batch};
 use crate::line::Line;
 use crate::scheduler::Next;
+use crate::state_lines::StateLines;
 use crate::trace::What;
 use crate::workload::TaskId;
 use crate::world::World;
@@ -45,11 +46,13 @@ pub(super) struct Sleepers {
     llc_of: Vec<LlcId>,
     /// By group: the members of each core; empty if no core of the machine has two workers.
     cores: Vec<Vec<u64>>,
+    /// By worker: the line of its state, where searches read those instead of the masks.
+    states: Option<StateLines>,
 }
 
 impl Sleepers {
-    pub(super) fn new(policy: &Policy) -> Self {
-        let plan = &policy.plan;
+    pub(super) fn new(world: &World, are_scanned: bool) -> Self {
+        let plan = &world.policy.plan;
         let seat = |worker: &quadrille_policy::WorkerPlan| Seat {
             group: worker.group.index(),
             member: worker.member,
@@ -64,6 +67,7 @@ impl Sleepers {
             seats: plan.workers.iter().map(seat).collect(),
             llc_of: plan.groups.iter().map(|group| group.llc).collect(),
             cores: cores(plan),
+            states: are_scanned.then(|| StateLines::new(&world.space)),
         }
     }
 
@@ -140,6 +144,25 @@ impl Sleepers {
         self.llcs[llc].summary.read(by, &world.space, &world.cost)
     }
 
+    /// Whether searches go from worker to worker.
+    pub(super) fn are_scanned(&self) -> bool {
+        self.states.is_some()
+    }
+
+    /// `by` changes the state of `worker`.
+    pub(super) fn changes(&mut self, world: &World, worker: WorkerId, by: WorkerId) {
+        if let Some(states) = &mut self.states {
+            states.write(worker, by, &world.space);
+        }
+    }
+
+    /// `by` looks at the state of `worker`.
+    pub(super) fn read_state(&mut self, world: &World, worker: WorkerId, by: WorkerId) -> Nanos {
+        let states = self.states.as_mut();
+        let line = states.map_or(Nanos(0), |states| states.read(worker, by, &world.space, &world.cost));
+        Nanos(world.cost.scan_step + line.0)
+    }
+
     /// `worker` searches, says `by`: itself, or who has claimed it.
     fn start_search(&mut self, world: &World, worker: WorkerId, by: Option<WorkerId>, t: &mut Nanos) {
         let llc = &mut self.llcs[world.space.llc(worker).index()];
@@ -165,6 +188,7 @@ impl Sleepers {
 
     /// Sets the idle bit of `worker`.
     fn announce(&mut self, world: &World, worker: WorkerId, t: &mut Nanos) {
+        self.changes(world, worker, worker);
         let seat = self.seats[worker.index()];
         let (space, cost) = (&world.space, &world.cost);
         let several = self.llcs.len() > 1;
@@ -197,6 +221,13 @@ impl Sleepers {
         let Some(by) = by else {
             return;
         };
+        if let Some(states) = &mut self.states {
+            states.write(
+                world.policy.plan.groups[seat.group].members[usize::from(seat.member)],
+                by,
+                space,
+            );
+        }
         t.0 += line.write(world.when(*t), by, space, cost).0;
         t.0 += llc.idle_line.write(world.when(*t), by, space, cost).0;
         if several && llc.idle == 0 {

@@ -11,19 +11,21 @@ use crate::world::World;
 
 impl Shipped {
     /// For a woken task with these policy fields.
+    ///
+    /// What the waker reads for it costs nothing, but for a search without masks.
     pub(super) fn wake_view(
-        &self,
+        &mut self,
         world: &mut World,
         waker: Option<WorkerId>,
         task: &TaskPolicy,
         yielded: bool,
-        t: Nanos,
+        t: &mut Nanos,
     ) -> WakeView {
         let home = task.home.index().min(self.groups.len() - 1);
         let llc = world.policy.plan.groups[home].llc.index();
-        let now = waker.map_or(t, |waker| self.workers[waker.index()].clock);
+        let now = waker.map_or(*t, |waker| self.workers[waker.index()].clock);
         let home_worker = self.workers.get(task.home_worker.index());
-        WakeView {
+        let mut view = WakeView {
             waker,
             yielded,
             slot_empty: waker.is_some_and(|waker| self.workers[waker.index()].slot.is_none()),
@@ -31,13 +33,17 @@ impl Shipped {
             waker_run: waker.map_or(Nanos(0), |waker| self.workers[waker.index()].pace.average_run()),
             home_run: home_worker.map_or(Nanos(0), |worker| worker.pace.average_run()),
             wake_cost: self.wake_cost,
-            home_idle: self.claimable(world, home, Some(task.home_worker), waker, t),
+            home_idle: self.claimable(world, home, Some(task.home_worker), waker, *t),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
             home_oldest: self.groups[home].age(now),
             llc_util: self.utilisation(llc),
             llc_has_idle: self.sleepers.idle_in_llc(llc) > 0,
             coupling: CouplingView::default(),
+        };
+        if self.sleepers.are_scanned() && world.policy.needs_home(&view, task) {
+            self.scan(world, &mut view, task, LlcId(u16::try_from(llc).unwrap_or(0)), t);
         }
+        view
     }
 
     /// For a new task.

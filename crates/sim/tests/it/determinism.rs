@@ -26,6 +26,8 @@ fn check(model: Model) {
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     check(Model::Shipped);
+    check(Model::ShippedScan);
     check(Model::KernelFaithful { scattered: None });
     check(Model::KernelChanged(Change::FitsAndPrevious));
+    check(Model::KernelChanged(Change::Proportion));
 }

@@ -40,6 +40,7 @@ fn every_message_arrives_on_every_machine() {
     ] {
         check(machine, "default", Model::Shipped, "g=3,f=4,l=50");
         check(machine, "baseline", Model::Shipped, "g=3,f=4,l=50");
+        check(machine, "filter=off", Model::ShippedScan, "g=3,f=4,l=50");
     }
 }
 

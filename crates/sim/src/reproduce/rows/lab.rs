@@ -172,7 +172,7 @@ impl Bench<'_> {
         } else {
             format!("mean of seeds 1 to {seeds}")
         };
-        let fixed = if self.model == Model::Shipped {
+        let fixed = if matches!(self.model, Model::Shipped | Model::ShippedScan) {
             ", short-runs=0"
         } else {
             ""

@@ -31,17 +31,10 @@ pub(super) fn gains(name: &str, pairs: &[[Steady; 2]]) -> Curve {
     )
 }
 
-/// Runs hackbench with so many groups under both configurations.
-pub(super) fn hackbench_pairs(
-    bench: &Bench<'_>,
-    groups: &[u32],
-    configs: [&str; 2],
-) -> Result<Vec<[Steady; 2]>, LabError> {
+/// Runs hackbench over pipes with so many groups under both configurations.
+fn hackbench_pairs(bench: &Bench<'_>, groups: &[u32], configs: [&str; 2]) -> Result<Vec<[Steady; 2]>, LabError> {
     let pair = |&groups: &u32| {
-        let workload = match bench.model {
-            Model::Shipped => channels(groups)?,
-            Model::KernelFaithful { .. } | Model::KernelChanged(_) => hackbench(groups)?,
-        };
+        let workload = hackbench(groups)?;
         Ok([bench.run(&workload, configs[0])?, bench.run(&workload, configs[1])?])
     };
     groups.iter().map(pair).collect()
