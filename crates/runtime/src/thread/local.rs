@@ -218,7 +218,16 @@ impl Locals {
     }
 
     /// Drops every value, later ones first, and those that destructors make meanwhile.
+    #[inline]
     pub(super) fn end(&self) {
+        // Most threads have none.
+        if !self.entries.borrow().is_empty() {
+            self.drop_values();
+        }
+    }
+
+    #[cold]
+    fn drop_values(&self) {
         loop {
             let next = {
                 let mut entries = self.entries.borrow_mut();
