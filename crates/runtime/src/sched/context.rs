@@ -19,10 +19,7 @@ use crate::thread::stack::Kept;
 /// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Stacks of the LLC that it keeps for itself. Dropped before `shared`, which has the others.
-    pub(crate) stacks: Kept,
-    pub(crate) shared: Arc<Shared>,
-    /// This worker's part of it; see [`me`](Self::me).
+    /// This worker's part of `shared`; see [`me`](Self::me).
     me: NonNull<WorkerShared>,
     pub(crate) id: WorkerId,
     pub(crate) local: Local,
@@ -53,6 +50,10 @@ pub(crate) struct Context {
     pub(crate) places: Places,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
     pub(crate) unwinding: Cell<bool>,
+    /// Stacks of the LLC that it keeps for itself.
+    pub(crate) stacks: Kept,
+    /// Last, so dropped last: the queues above hold tasks of it, and `stacks` has some of its stacks. Nobody replaces it.
+    pub(crate) shared: Arc<Shared>,
 }
 
 thread_local! {

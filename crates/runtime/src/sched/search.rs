@@ -249,6 +249,7 @@ impl Worker {
             .load
             .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
         self.be_reserved();
+        self.context.stacks.put_back();
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,

@@ -175,6 +175,7 @@ impl Worker {
             context.me().counters.pin_fallbacks.add(1);
         }
         context.shared.stacks.tick(now.0);
+        context.stacks.tick(now.0);
         if self.aggregates {
             self.settle(elapsed, now);
         }

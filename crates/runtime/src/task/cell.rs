@@ -274,7 +274,7 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
 /// Asks for the memory that a task needs first when it is run: header, future, and, if it is a user-level thread, the end of its stack.
 ///
 /// # Safety
-/// The caller holds the task, whose future is there.
+/// The caller holds the task, whose future is there, and, if the task has the flag `THREAD`, begins with an address.
 #[inline]
 pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
     prefetch::bytes::<256>(header.as_ptr().cast());

@@ -65,7 +65,7 @@ pub(crate) struct Extras {
 
 /// Metadata of a task: 56 bytes, so that a small task stays within 120 bytes, which glibc frees without a lock.
 pub(crate) struct Meta {
-    /// Next task in a mailbox; belongs to whoever holds the runnable, then to the mailbox.
+    /// Next task in a mailbox or a bound FIFO; belongs to whoever holds the runnable, then to that.
     pub(crate) link: AtomicPtr<()>,
     /// The scheduler; alive as long as the body (rule 4).
     scheduler: *const Shared,

@@ -95,7 +95,7 @@ unsafe impl Linked for Runnable {
 
     #[inline]
     unsafe fn prefetch(raw: NonNull<()>) {
-        // SAFETY: the caller owns the runnable behind `raw`.
+        // SAFETY: the caller owns the runnable behind `raw`, and with the flag the future begins so (`allocate_unchecked`).
         unsafe { cell::fetch_ahead(raw.cast()) };
     }
 }

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use quadrille_policy::{SetId, TaskPolicy};
 
 use super::join::JoinHandle;
+use super::meta::THREAD;
 use super::{Meta, Runnable, cell};
 use crate::sched::Shared;
 
@@ -30,14 +31,16 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // SAFETY: the future and its output are 'static.
+    assert!(options.flags & THREAD == 0, "only a thread's body is read as one");
+    // SAFETY: the future and its output are 'static; the flag is not set.
     unsafe { allocate_unchecked(shared, policy, options, |_| future) }
 }
 
 /// The same for a future that may borrow, and is made from the metadata of its task, which outlives it.
 ///
 /// # Safety
-/// What the future and its output borrow is there until both are dropped.
+/// - What the future and its output borrow is there until both are dropped.
+/// - With the flag `THREAD` the future begins with an address (see `Fiber`), or is never in a bound FIFO.
 #[inline]
 pub(crate) unsafe fn allocate_unchecked<F>(
     shared: &Shared,

@@ -66,6 +66,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// - `meta` is that of the task whose body this becomes, with the flag `THREAD`;
     /// - what `closure` borrows is there until the fiber is dropped.
     pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
+        const { assert!(std::mem::offset_of!(Self, stack_pointer) == 0) };
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
         Self {
             stack_pointer: ptr::null(),

@@ -83,7 +83,7 @@
 // | `sync` | locks and channels, with std's names |
 // | `stack` | the memory |
 //
-// Which stack am I on: `Frame::with` says. Code of the scheduler may be called on either, wakes and spawns above all, so it
+// Which stack am I on: `Frame::with` and `Frame::current` say. Code of the scheduler may be called on either, wakes and spawns above all, so it
 // stays shallow. It knows nothing of stacks: for it a thread is a task with the flag `BOUND` (theorem B of `sched`).
 
 mod fiber;

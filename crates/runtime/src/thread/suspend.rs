@@ -131,7 +131,7 @@ impl Frame {
         self.waker.get_or_init(|| unsafe { self.first_waker.as_ref() }.clone())
     }
 
-    /// Waits for `future` by suspending the thread, and notes why.
+    /// Waits for `future` by suspending the thread, and notes why. The answer is ready: it is the poll's own, so that it need not be copied.
     #[track_caller]
     #[inline(always)]
     pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> Poll<F::Output> {

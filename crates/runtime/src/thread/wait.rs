@@ -107,6 +107,7 @@ pub(super) fn wait_for<F: Future>(future: F, pause: Pause, reason: Reason) -> F:
     }
 }
 
+/// Blocks the calling thread for `future`. A call, as the rare case.
 #[track_caller]
 #[inline(never)]
 fn block_on<F: Future>(future: F) -> F::Output {

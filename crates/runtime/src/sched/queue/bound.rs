@@ -1,6 +1,6 @@
 //! The bound queue of a worker: threads that have started and may run nowhere else (B).
 //!
-//! Two parts. The FIFO is a plain cell of the worker's context: what runs on the worker pushes here. The mailbox is where
+//! Two parts. The FIFO, a list through the tasks' metadata, is part of the worker's context: what runs on the worker pushes here. The mailbox is where
 //! everybody else pushes; it is part of what others see of the worker, and emptied by it alone.
 
 use std::cell::Cell;
@@ -93,5 +93,66 @@ impl<T: Linked> Drop for BoundFifo<T> {
         while let Some(item) = self.pop(&nothing) {
             drop(item);
         }
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::primitives::AtomicPtr;
+
+    /// An item on the heap, of which somebody else knows whether it is there.
+    struct Item(Box<(AtomicPtr<()>, Arc<usize>)>);
+
+    // SAFETY: the word is the address of the box, which stays where it is; its first member is used as a link only.
+    unsafe impl Linked for Item {
+        fn into_raw(self) -> NonNull<()> {
+            NonNull::from(Box::leak(self.0)).cast()
+        }
+
+        unsafe fn from_raw(raw: NonNull<()>) -> Self {
+            // SAFETY: from `into_raw`, once.
+            Self(unsafe { Box::from_raw(raw.cast().as_ptr()) })
+        }
+
+        unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()> {
+            // SAFETY: the caller owns the box behind `raw`.
+            let item = unsafe { raw.cast::<(AtomicPtr<()>, Arc<usize>)>().as_ref() };
+            &item.0
+        }
+    }
+
+    #[test]
+    fn first_in_first_out_and_nothing_is_left() {
+        let numbers: Vec<_> = (0..9).map(Arc::new).collect();
+        let item = |number: usize| Item(Box::new((AtomicPtr::default(), numbers[number].clone())));
+        let (fifo, mailbox) = (BoundFifo::new(), Mailbox::new());
+        let pop = || fifo.pop(&mailbox).map(|item: Item| *item.0.1);
+        assert_eq!(pop(), None);
+        // Emptied and filled again, so that what was last is of no meaning.
+        for round in [0..1, 1..4] {
+            round.clone().for_each(|number| fifo.push(item(number)));
+            assert_eq!(fifo.len(), round.len());
+            assert_eq!(
+                round.clone().map(|_| pop()).collect::<Vec<_>>(),
+                round.map(Some).collect::<Vec<_>>()
+            );
+            assert_eq!((pop(), fifo.len()), (None, 0));
+        }
+        fifo.push(item(4));
+        mailbox.push(item(5));
+        mailbox.push(item(6));
+        fifo.collect(&mailbox);
+        fifo.push(item(7));
+        assert_eq!([pop(), pop()], [Some(4), Some(5)]);
+        mailbox.push(item(8));
+        drop(fifo);
+        assert_eq!(mailbox.drain().count(), 1);
+        assert!(
+            numbers.iter().all(|number| Arc::strong_count(number) == 1),
+            "each is dropped once"
+        );
     }
 }

@@ -4,8 +4,10 @@
 //! makes promises of it. A *kept stack* is one that has come back, with the credit that its promise had: neither is on the
 //! shelf. Who begins a thread on a kept stack keeps that credit, and leaves the one that the reservation stood for on the shelf.
 //!
-//! A worker has at most [`MAX`] of each, and moves [`BATCH`] at a time. So a thread that is spawned, runs and ends on one worker takes
-//! no lock at all, and has the stack that this very worker used last.
+//! A worker has at most [`MAX`] of each. Credit comes [`BATCH`] at a time, stacks as threads of this worker end; what is too much
+//! goes back [`BATCH`] at a time, what was of no use for a period of the pool's at its end, and all of it before the worker sleeps. So a
+//! thread that is spawned, runs and ends on one worker takes no lock of the pool's, but for one in 254 of which the stack is looked
+//! at, and has the stack that this very worker used last.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -13,9 +15,9 @@ use std::ptr::NonNull;
 
 use super::class::{Class, DEFAULT_SIZE, StackBounds};
 use super::pool::{LOOK_BYTES, Pool};
-use super::{Reservation, Stack, Stacks};
+use super::{Reservation, Stack, Stacks, TRIM_EVERY_NS};
 
-/// Most stacks, and most credit, that a worker keeps: 8 MiB of address space.
+/// Most stacks, and most credit, that a worker keeps: 8 MiB of address space each.
 const MAX: usize = if cfg!(quadrille_loom) { 2 } else { 32 };
 
 /// How many move between a worker and its shelf at a time.
@@ -29,6 +31,10 @@ pub(crate) struct Kept {
     llc: u16,
     credit: Cell<usize>,
     stacks: RefCell<Vec<StackBounds>>,
+    /// The oldest so many stacks have not been used since the period began.
+    quiet: Cell<usize>,
+    /// When the period ends, ns.
+    tick_at: Cell<u64>,
     /// Bytes of stacks that came back since one was looked at.
     unseen: Cell<usize>,
 }
@@ -54,6 +60,8 @@ impl Kept {
             llc: stacks.pool().shelf_of(llc),
             credit: Cell::new(0),
             stacks: RefCell::new(Vec::new()),
+            quiet: Cell::new(0),
+            tick_at: Cell::new(0),
             unseen: Cell::new(0),
         }
     }
@@ -88,12 +96,25 @@ impl Kept {
     #[inline]
     fn spend(&self) -> bool {
         if self.credit.get() == 0 {
-            let share = |shelf: &mut super::shelf::Shelf| shelf.share_credit(BATCH);
-            self.credit.set(self.pool().with_shelf(self.llc(), self.class, share));
+            self.fetch_credit();
         }
         let any = self.credit.get() > 0;
         self.credit.set(self.credit.get() - usize::from(any));
         any
+    }
+
+    #[cold]
+    fn fetch_credit(&self) {
+        let share = || {
+            self.pool()
+                .with_shelf(self.llc(), self.class, |shelf| shelf.share_credit(BATCH))
+        };
+        self.credit.set(share());
+        if self.credit.get() == 0 && !self.stacks.borrow().is_empty() {
+            // Rather than have more mapped: what is kept here has credit, too, but only together with its stack.
+            self.put_back();
+            self.credit.set(share());
+        }
     }
 
     /// Takes the stack of a reservation, for a thread that begins to run on this worker. Never fails (N1).
@@ -102,16 +123,19 @@ impl Kept {
         if reservation.class != self.class || reservation.pool != self.pool {
             return reservation.take(self.llc());
         }
-        let Some(bounds) = self.stacks.borrow_mut().pop() else {
+        let (bounds, left) = {
+            let mut stacks = self.stacks.borrow_mut();
+            (stacks.pop(), stacks.len())
+        };
+        let Some(bounds) = bounds else {
             return reservation.take(self.llc());
         };
+        self.quiet.set(self.quiet.get().min(left));
         // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
         std::mem::forget(reservation);
         self.credit.set(self.credit.get() + 1);
         if self.credit.get() > MAX {
-            self.credit.set(self.credit.get() - BATCH);
-            self.pool()
-                .with_shelf(self.llc(), self.class, |shelf| shelf.add_credit(BATCH));
+            self.return_credit(BATCH);
         }
         Stack {
             pool: self.pool,
@@ -139,7 +163,45 @@ impl Kept {
         if stacks.len() > MAX {
             // The oldest.
             self.put(stacks.drain(..BATCH));
+            self.quiet.set(self.quiet.get().saturating_sub(BATCH));
         }
+    }
+
+    /// For a worker that looks up: once a second, what was of no use since then goes back to the shelf, and half of the credit. `now_ns`
+    /// is the time of the clock.
+    #[inline]
+    pub(crate) fn tick(&self, now_ns: u64) {
+        if now_ns >= self.tick_at.get() {
+            self.tick_at.set(now_ns.saturating_add(TRIM_EVERY_NS));
+            self.put_quiet();
+        }
+    }
+
+    #[cold]
+    fn put_quiet(&self) {
+        let mut stacks = self.stacks.borrow_mut();
+        let quiet = self.quiet.replace(stacks.len()).min(stacks.len());
+        self.put(stacks.drain(..quiet));
+        self.quiet.set(stacks.len());
+        drop(stacks);
+        self.return_credit(self.credit.get() / 2);
+    }
+
+    /// Everything goes back to the shelf.
+    #[inline]
+    pub(crate) fn put_back(&self) {
+        if self.credit.get() > 0 {
+            self.return_credit(self.credit.get());
+        }
+        if !self.stacks.borrow().is_empty() {
+            self.put(self.stacks.take().into_iter());
+        }
+    }
+
+    fn return_credit(&self, count: usize) {
+        self.credit.set(self.credit.get() - count);
+        self.pool()
+            .with_shelf(self.llc(), self.class, |shelf| shelf.add_credit(count));
     }
 
     /// Puts stacks on the shelf, with their credit.
@@ -152,10 +214,6 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let stacks = self.stacks.take();
-        self.put(stacks.into_iter());
-        let credit = self.credit.take();
-        self.pool()
-            .with_shelf(self.llc(), self.class, |shelf| shelf.add_credit(credit));
+        self.put_back();
     }
 }

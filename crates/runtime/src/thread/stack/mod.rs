@@ -6,7 +6,7 @@
 //! | `slab` | many stacks in one mapping, each above its guard |
 //! | `shelf` | idle stacks of a class in an LLC: which goes out next, which lose their pages |
 //! | `pool` | shelves under locks: promises (N1), and when all is unmapped (N2) |
-//! | `kept` | what a worker takes from its shelf and puts there a few at a time |
+//! | `kept` | what a worker keeps off its shelf, so that it need not lock it each time |
 //! | `overflow` | the report when a thread runs into its guard |
 //!
 //! # The life of a stack
@@ -25,10 +25,10 @@
 //!
 //! # What it costs
 //!
-//! On a worker a few loads and stores: it keeps up to 32 idle stacks of the default size, and as much credit, and moves 16 at a time.
+//! On a worker mostly a few loads and stores: it keeps up to 32 idle stacks of the default size, and as much credit (`kept`).
 //! Elsewhere, and for other sizes, an enter and a leave of the LLC's lock each for reserve, take and give back: one read-modify-write
-//! and one store, on a line that stays in the LLC. Nothing is counted across LLCs. A new slab costs the spawn that needs it a system call for each
-//! of its up to 256 stacks, while other spawns that need one wait. The first touch of a page is a fault.
+//! and one store, on a line that stays in the LLC. Nothing is counted across LLCs. A new slab costs the spawn that needs it a system
+//! call for each of its up to 256 stacks, while other spawns that need one wait. The first touch of a page is a fault.
 //!
 //! # What stays in memory
 //!
@@ -37,8 +37,9 @@
 //!
 //! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They go
 //! back to the system when it has been idle for a period of 1 s or more, or if it is one of more than 16,384 idle ones of its
-//! LLC and class. Both are looked at when stacks of 64 MiB in all have come back, and once a second by a worker; each look also
-//! measures the stack that came back, and leaves it the topmost 64 KiB. Address space stays until the runtime has ended.
+//! LLC and class. Both are looked at when stacks of 64 MiB in all have come back to a worker, or to a shelf, and once a second by a
+//! worker; each look also measures the stack that came back, and leaves it the topmost 64 KiB. A worker that sleeps keeps none, one that
+//! is busy none that it did not use for a second. Address space stays until the runtime has ended.
 //!
 //! # Tools
 //!
@@ -123,7 +124,7 @@ impl Stacks {
     /// # Errors
     ///
     /// - `InvalidInput`: `size` is larger than the largest class, 1 GiB.
-    /// - `OutOfMemory`, or what the system says: no memory, no address space, or, where guards need mappings of their own, more
+    /// - `OutOfMemory`, or what the system says (what other workers keep, up to 64 stacks each while they are awake, does not help): no memory, no address space, or, where guards need mappings of their own, more
     ///   of those than `vm.max_map_count` allows for.
     pub(crate) fn reserve(&self, llc: usize, size: usize) -> io::Result<Reservation> {
         let class = Class::of(size)?;

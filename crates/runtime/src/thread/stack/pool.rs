@@ -2,7 +2,7 @@
 //!
 //! # Words
 //!
-//! A class has `mapped` stacks. Each is *free* (on a shelf), *out* (a thread has it), or in the hands of somebody who
+//! A class has `mapped` stacks. Each is *free* (on a shelf), *out* (a thread has it), *kept* by a worker, or in the hands of somebody who
 //! releases its pages. A *promise* is a reservation, or a stack that is out. *Credit* is a number on a shelf: so many
 //! promises its LLC may still make. Credit and stacks are apart, because a thread is spawned in one LLC and may run in
 //! another: credit is taken where it is spawned, the stack where it begins to run.
@@ -31,7 +31,8 @@
 //!
 //! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, where kept credit counts as
 //! credit, but for the second half of a move, whose first half made it larger by as much; and it begins as 0. So there are never
-//! fewer free stacks than reservations. (Kept stacks are not free, and their credit is not counted.) The taker, who has one of these, looks at one shelf after the other, and may miss its stack:
+//! fewer free stacks than reservations. (Kept stacks are not free, and their credit is not counted.) The taker, who has one of these,
+//! looks at one shelf after the other, and may miss its stack:
 //!
 //! ```text
 //!   taker                       others

@@ -12,7 +12,7 @@ use crate::sched::Shared;
 use crate::sched::still::take_queued;
 use crate::task::abort::AbortCell;
 use crate::task::meta::THREAD;
-use crate::task::spawn::{Options, allocate};
+use crate::task::spawn::{Options, allocate_unchecked};
 use crate::task::{JoinHandle, Runnable};
 
 pub(super) struct Ours {
@@ -31,7 +31,8 @@ impl Ours {
             ..Options::default()
         };
         let policy = shared.new_policy(None, SetId::NONE);
-        let (runnable, handle) = allocate(shared, policy, options, Scripted(world.clone()));
+        // SAFETY: the future and its output are 'static, and the task is in no bound FIFO.
+        let (runnable, handle) = unsafe { allocate_unchecked(shared, policy, options, |_| Scripted(world.clone())) };
         if !registers {
             // As for a user-level thread, which never enters the registry: so nobody keeps a waker.
             // Ordering: Relaxed; written before the first run.

@@ -201,6 +201,92 @@ fn a_worker_gets_the_stack_that_it_used_last() {
     kept.give_back(large);
 }
 
+/// A worker on which more threads end than it spawned keeps neither more stacks than it may nor more credit, and loses none.
+#[test]
+fn a_worker_keeps_no_more_than_it_may() {
+    let stacks = Stacks::new(1);
+    let witness = Arc::clone(&stacks.pool().witness);
+    // SAFETY: dropped below, before `stacks`.
+    let kept = unsafe { Kept::of(&stacks, 0, 0) };
+    let reserved: Vec<_> = (0..200).map(|_| stacks.reserve(0, 0).unwrap()).collect();
+    let all = counts(&stacks, 1).0;
+    for reservation in reserved {
+        let stack = kept.take(reservation);
+        kept.give_back(stack);
+        let (free, credit) = counts(&stacks, 1);
+        assert!(
+            all - free <= 33 && free - credit <= 200,
+            "{free} of {all}, credit {credit}"
+        );
+    }
+    let (free, credit) = counts(&stacks, 1);
+    assert!(
+        free - credit <= 32,
+        "what is not promised any more is on the shelf: {free}, {credit}"
+    );
+    drop(kept);
+    assert_eq!(counts(&stacks, 1), (all, all));
+    drop(stacks);
+    assert_eq!(Arc::strong_count(&witness), 1);
+}
+
+/// What a worker keeps is used before anything is mapped.
+#[test]
+fn a_workers_own_stacks_are_good_for_its_promises() {
+    let stacks = Stacks::new(1);
+    // SAFETY: dropped before `stacks`.
+    let kept = unsafe { Kept::of(&stacks, 0, 0) };
+    let out: Vec<_> = (0..16)
+        .map(|_| kept.reserve(0).unwrap())
+        .map(|one| kept.take(one))
+        .collect();
+    out.into_iter().for_each(|stack| kept.give_back(stack));
+    let next = kept.reserve(0).unwrap();
+    assert_eq!(counts(&stacks, 1).0, 16, "no second slab");
+    drop((next, kept));
+    assert_eq!(counts(&stacks, 1), (16, 16));
+}
+
+/// A worker that sleeps keeps nothing, and a busy one nothing that was of no use for a period.
+#[test]
+fn what_is_of_no_use_goes_back() {
+    let stacks = Stacks::new(1);
+    // SAFETY: dropped before `stacks`.
+    let kept = unsafe { Kept::of(&stacks, 0, 0) };
+    let out: Vec<_> = (0..10)
+        .map(|_| kept.reserve(0).unwrap())
+        .map(|one| kept.take(one))
+        .collect();
+    kept.tick(0);
+    out.into_iter().for_each(|stack| kept.give_back(stack));
+    assert_eq!(counts(&stacks, 1).0, 6);
+    // The first period in which they are there, and of which three are used in the next.
+    kept.tick(TRIM_EVERY_NS);
+    assert_eq!(counts(&stacks, 1).0, 6, "they have just come");
+    let out: Vec<_> = (0..3).map(|_| kept.take(kept.reserve(0).unwrap())).collect();
+    out.into_iter().for_each(|stack| kept.give_back(stack));
+    kept.tick(2 * TRIM_EVERY_NS - 1);
+    assert_eq!(counts(&stacks, 1).0, 6, "the period is not over");
+    kept.tick(2 * TRIM_EVERY_NS);
+    assert_eq!(counts(&stacks, 1).0, 13, "but for three");
+    kept.put_back();
+    assert_eq!(counts(&stacks, 1), (16, 16));
+}
+
+/// Stacks that come back to a worker are looked at as those that come back to a shelf.
+#[test]
+fn a_worker_looks_at_stacks_that_come_back() {
+    let stacks = Stacks::new(1);
+    // SAFETY: dropped before `stacks`.
+    let kept = unsafe { Kept::of(&stacks, 0, super::super::pool::LOOK_BYTES) };
+    for _ in 0..2 {
+        let stack = kept.take(kept.reserve(super::super::pool::LOOK_BYTES).unwrap());
+        write(stack.bounds().base() - 1);
+        kept.give_back(stack);
+    }
+    assert!(stacks.depth_max() > 0);
+}
+
 #[test]
 fn threads_share_the_pool_and_lose_nothing() {
     const THREADS: usize = 4;
