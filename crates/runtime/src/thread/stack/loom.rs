@@ -76,13 +76,13 @@ fn n1_credit_that_moves_is_not_promised_twice() {
     });
 }
 
-/// Two workers that keep what they have while both make promises, and keep them with stacks of each other's. All but two stacks are
+/// Two workers that keep what they have while both make promises, and keep them with stacks of each other's. All but four stacks are
 /// out, so that each promise counts.
 #[test]
 fn n1_what_workers_keep_is_promised_once() {
     check(2, || {
         let stacks = Arc::new(Stacks::new(1));
-        let mut out: Vec<_> = (0..SLAB - 2).map(|_| stacks.reserve(0, 0).unwrap().take(0)).collect();
+        let mut out: Vec<_> = (0..SLAB - 4).map(|_| stacks.reserve(0, 0).unwrap().take(0)).collect();
         let (other, theirs) = (Arc::clone(&stacks), out.pop().unwrap());
         let work = |stacks: &Stacks, stack: Stack| {
             // SAFETY: dropped at the end of this closure, before `stacks`.
@@ -92,6 +92,8 @@ fn n1_what_workers_keep_is_promised_once() {
             let second = kept.take(kept.reserve(0).unwrap());
             assert_ne!(first.bounds(), second.bounds());
             kept.give_back(first);
+            // Leaves a credit beside the stack.
+            kept.give_back(kept.take(stacks.reserve(0, 0).unwrap()));
             second
         };
         let thread = spawn(move || work(&other, theirs));
