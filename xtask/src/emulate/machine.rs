@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 
+use super::moves::Far;
 use crate::failure::{Failure, Outcome};
 
 /// One machine.
@@ -24,6 +25,8 @@ pub(crate) struct Machine {
     pub(crate) nodes: u32,
     /// Added to the kernel's command line.
     pub(crate) kernel: &'static str,
+    /// Where tasks move that leave their LLC; `None`: they may have none to leave for.
+    pub(crate) far: Option<Far>,
     /// Lines of shell, run before the command by the process that becomes it.
     pub(crate) setup: &'static str,
 }
@@ -49,6 +52,7 @@ const PLAIN: Machine = Machine {
     threads_per_core: 1,
     nodes: 0,
     kernel: "",
+    far: None,
     setup: "",
 };
 
@@ -61,6 +65,7 @@ pub(crate) static MACHINES: &[Machine] = &[
         cores_per_socket: 4,
         threads_per_core: 2,
         nodes: 4,
+        far: Some(Far::Node),
         ..PLAIN
     },
     Machine {
@@ -69,6 +74,7 @@ pub(crate) static MACHINES: &[Machine] = &[
         sockets: 2,
         cores_per_socket: 8,
         nodes: 2,
+        far: Some(Far::Node),
         ..PLAIN
     },
     Machine {
@@ -81,6 +87,7 @@ pub(crate) static MACHINES: &[Machine] = &[
         about: "3 LLCs of 3 cores, one node",
         sockets: 3,
         cores_per_socket: 3,
+        far: Some(Far::Llc),
         ..PLAIN
     },
     Machine {
@@ -89,6 +96,7 @@ pub(crate) static MACHINES: &[Machine] = &[
         sockets: 2,
         cores_per_socket: 8,
         nodes: 2,
+        far: Some(Far::Node),
         setup: concat!(
             in_a_cgroup!("echo 1-3,6,9-12 > $job/cpuset.cpus\n"),
             "taskset -p 0ff7 $$ > /dev/null\n"
@@ -109,6 +117,7 @@ pub(crate) static MACHINES: &[Machine] = &[
         sockets: 2,
         cores_per_socket: 8,
         nodes: 2,
+        far: Some(Far::Node),
         kernel: "maxcpus=12",
         setup: "for cpu in 2 3 7; do echo 0 > /sys/devices/system/cpu/cpu$cpu/online; done\n",
         ..PLAIN
