@@ -9,7 +9,15 @@
 //! 4. after 8 skips in a row ([`Skip::max_count`]) a search looks anyway; that one's success counts once, because it was
 //!    certain to look.
 //!
-//! A gate only delays: the last searcher, and a worker's final look before it parks, ask no gate.
+//! A gate is asked once a search and level, as the kernel asks once a domain, and not for each cache of the level: a closed
+//! one would let every 9th look pass, which with three caches is always at the same.
+//!
+//! A gate only delays. A worker's final look before it parks asks none, and neither does the search that it goes on with if it
+//! has seen something; nor does a rescuer. So nobody sleeps because of a gate, and the last searcher finds what there is one
+//! search later at most. What such a search finds counts once, as in 4.
+//!
+//! The own cache has no gate, although the kernel gates that too: the final look goes there in any case, and mates that pass work to
+//! each other would have to search twice for it. DESIGN.md has figures.
 
 use crate::{
     Rng,
@@ -21,7 +29,7 @@ use crate::{
 pub enum Level {
     /// The searcher's own group. It has no gate.
     Group,
-    /// Its last-level cache.
+    /// Its last-level cache. It has no gate.
     Llc,
     /// Its NUMA node.
     Node,
@@ -44,8 +52,8 @@ pub enum Level {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// For Llc, Node and Machine; `None`: open.
-    gates: Option<[Gate; 3]>,
+    /// For Node and Machine; `None`: open.
+    gates: Option<[Gate; 2]>,
 }
 
 impl Gates {
@@ -54,17 +62,26 @@ impl Gates {
     #[must_use]
     pub fn new(steal: &Steal, skip: &Skip) -> Self {
         Self {
-            gates: Some([Gate::new(steal, skip); 3]),
+            gates: Some([Gate::new(steal, skip); 2]),
         }
     }
 
-    /// Whether to look at `level` this time. If so, [`Gates::record`] must be told what came of it.
+    /// Whether to look at `level` in this search. If so, [`Gates::record`] must be told what came of it.
     #[inline]
     pub fn attempt(&mut self, level: Level, rng: &mut Rng) -> bool {
         self.of(level).is_none_or(|gate| gate.attempt(rng))
     }
 
-    /// Tells the gate what an attempt at `level` found.
+    /// This search looks at `level` whatever the gate would say: a rescue, or one that goes for what was seen.
+    /// [`Gates::record`] must be told what came of it.
+    #[inline]
+    pub fn force(&mut self, level: Level) {
+        if let Some(gate) = self.of(level) {
+            gate.force();
+        }
+    }
+
+    /// Tells the gate whether a search that looked at `level` found something there.
     #[inline]
     pub fn record(&mut self, level: Level, found: bool) {
         if let Some(gate) = self.of(level) {
@@ -74,10 +91,9 @@ impl Gates {
 
     #[inline]
     fn of(&mut self, level: Level) -> Option<&mut Gate> {
-        let [llc, node, machine] = self.gates.as_mut()?;
+        let [node, machine] = self.gates.as_mut()?;
         match level {
-            Level::Group => None,
-            Level::Llc => Some(llc),
+            Level::Group | Level::Llc => None,
             Level::Node => Some(node),
             Level::Machine => Some(machine),
         }
@@ -130,15 +146,21 @@ impl Gate {
     fn attempt(&mut self, rng: &mut Rng) -> bool {
         if rng.below(u32::from(PERIOD)) < u32::from(self.weight) {
             self.stake = self.credit;
+            self.skips = 0;
         } else if self.skips >= self.skips_max {
-            self.stake = ONE;
+            self.force();
         } else {
             self.skips += 1;
             self.count(0);
             return false;
         }
-        self.skips = 0;
         true
+    }
+
+    #[inline]
+    fn force(&mut self) {
+        self.stake = ONE;
+        self.skips = 0;
     }
 
     #[inline]
@@ -200,11 +222,11 @@ mod tests {
         for seed in 1..=64 {
             let (mut gates, mut rng) = (gates(), Rng::new(seed));
             for _ in 0..50_000 {
-                if gates.attempt(Level::Llc, &mut rng) {
-                    gates.record(Level::Llc, rng.below(1024) < 100);
+                if gates.attempt(Level::Node, &mut rng) {
+                    gates.record(Level::Node, rng.below(1024) < 100);
                 }
             }
-            total += u32::from(gates.of(Level::Llc).unwrap().weight - 1);
+            total += u32::from(gates.of(Level::Node).unwrap().weight - 1);
         }
         assert!((total / 64).abs_diff(100) < 30, "{}", total / 64);
     }
@@ -226,12 +248,50 @@ mod tests {
     }
 
     #[test]
-    fn the_own_group_and_open_gates_are_always_looked_at() {
+    fn a_search_that_asks_no_gate_counts_once() {
+        let weight = |force: bool| {
+            let (mut gates, mut rng) = (gates(), Rng::new(5));
+            let mut looks = 0;
+            while looks < 50_000 {
+                if force {
+                    gates.force(Level::Node);
+                } else if !gates.attempt(Level::Node, &mut rng) {
+                    continue;
+                }
+                looks += 1;
+                gates.record(Level::Node, rng.below(1024) < 100);
+            }
+            u32::from(gates.of(Level::Node).unwrap().weight - 1)
+        };
+        for force in [true, false] {
+            assert!(weight(force).abs_diff(100) < 40, "{force}: {}", weight(force));
+        }
+        // It ends a row of skips.
+        let (mut gates, mut rng) = (
+            Gates::new(
+                &Steal {
+                    gate_start: 0,
+                    ..Steal::default()
+                },
+                &Skip::default(),
+            ),
+            Rng::new(1),
+        );
+        for _ in 0..4 {
+            let row = (0..8).filter(|_| gates.attempt(Level::Machine, &mut rng)).count();
+            assert_eq!(row, 0);
+            gates.force(Level::Machine);
+            gates.record(Level::Machine, false);
+        }
+    }
+
+    #[test]
+    fn the_own_cache_and_open_gates_are_always_looked_at() {
         let mut rng = Rng::new(1);
         let untouched = rng;
         for level in [Level::Group, Level::Llc, Level::Node, Level::Machine] {
             for _ in 0..3_000 {
-                assert!(level != Level::Group || gates().attempt(level, &mut rng));
+                assert!(level > Level::Llc || gates().attempt(level, &mut rng));
                 let mut open = Gates::default();
                 assert!(open.attempt(level, &mut rng));
                 open.record(level, false);

@@ -48,7 +48,7 @@ pub(crate) struct Place {
 
 /// How many tasks a thief may take from `place`, 0 for none: one, or half of what it has in excess of its tolerance. The
 /// thief has found nothing nearer for long enough, and the imbalance is more than is tolerated, or tasks queue up there.
-/// Once a task has waited for too long, or a thief was told to leave it too often, anybody may have it.
+/// Once a task has waited for too long, or a thief was told to leave it in too many searches, anybody may have it.
 #[inline]
 pub(crate) fn remote_steal(numa: &Numa, skip: &Skip, place: Place, view: &RemoteStealView) -> u32 {
     let workers = u32::try_from(place.workers).unwrap_or(u32::MAX);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_taken_after_eight_looks() {
+    fn what_is_left_is_taken_after_eight_searches() {
         let left = RemoteStealView { running: 1, ..VIEW };
         for skips in 0..8 {
             check_steal(RemoteStealView { skips, ..left }, 0);

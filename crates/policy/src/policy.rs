@@ -233,6 +233,15 @@ impl Policy {
         numa::remote_steal(numa, skip, place, view)
     }
 
+    /// Whether a search in which [`Policy::steal_remote`] allowed so many was spoiled: there was something to take, and the thief
+    /// has to leave it for another reason than that it looked too early. What a thief counts is searches, however many places
+    /// spoiled one.
+    #[inline]
+    #[must_use]
+    pub fn spoils(&self, view: &RemoteStealView, allowed: u32) -> bool {
+        allowed == 0 && view.queued > 0 && view.dry_for >= self.limits_steals_for()
+    }
+
     /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes, or
     /// there is one node only. If not, [`Policy::steal_remote`] need not be asked.
     #[inline]
@@ -243,8 +252,7 @@ impl Policy {
     }
 
     /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.
-    #[must_use]
-    pub fn limits_steals_for(&self) -> Nanos {
+    fn limits_steals_for(&self) -> Nanos {
         match self.plan.nodes.len() {
             1 => self.config.aggregation.force_steal_after,
             _ => self.config.numa.steal_after,
@@ -434,7 +442,7 @@ mod tests {
     fn what_workers_get_follows_the_modes() {
         let mut rng = crate::Rng::new(1);
         let mut looks = |policy: &Policy| {
-            let attempts = (0..100).map(|_| policy.new_gates().attempt(crate::Level::Llc, &mut rng));
+            let attempts = (0..100).map(|_| policy.new_gates().attempt(crate::Level::Node, &mut rng));
             attempts.filter(|&attempt| attempt).count()
         };
         let baseline = policy(MACHINE, "baseline");
@@ -461,6 +469,30 @@ mod tests {
         assert_eq!(policy(MACHINE, "default").steal_remote(&view), 0);
         assert_eq!(policy(MACHINE, "baseline").steal_remote(&view), 9);
         assert_eq!(policy("pu:1", "numa=on").steal_remote(&view), 9);
+    }
+
+    #[test]
+    fn a_search_is_spoiled_by_what_is_left_not_by_nothing_or_by_time() {
+        let policy = policy(MACHINE, "default");
+        let check = |dry_us, queued, idle_here, spoiled| {
+            let view = RemoteStealView {
+                node: crate::NodeId(1),
+                llc: LlcId(2),
+                dry_for: Nanos::from_micros(dry_us),
+                skips: 0,
+                running: 16,
+                idle: 0,
+                idle_here,
+                queued,
+                oldest: Nanos(0),
+            };
+            assert_eq!(policy.spoils(&view, policy.steal_remote(&view)), spoiled, "{view:?}");
+        };
+        check(50, 1, 2, true);
+        check(50, 0, 2, false);
+        check(49, 1, 2, false);
+        // It may have it.
+        check(50, 1, 3, false);
     }
 
     #[test]

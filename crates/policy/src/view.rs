@@ -103,13 +103,13 @@ pub struct RemoteStealView {
     pub llc: quadrille_topology::LlcId,
     /// How long the thief has found nothing nearer: since it last had a task, asleep or searching.
     pub dry_for: Nanos,
-    /// How often in a row it was told to leave something, since it last had a task or slept.
+    /// [Spoiled](crate::Policy::spoils) searches since it last had a task or slept.
     pub skips: u8,
     /// Workers awake there (on the other node, or behind the other cache).
     pub running: u32,
     /// Idle workers there.
     pub idle: u32,
-    /// Idle workers here, the thief included.
+    /// Idle workers here, the thief included, whether it still searches or has announced itself.
     pub idle_here: u32,
     /// Tasks queued there.
     pub queued: u32,

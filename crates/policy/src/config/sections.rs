@@ -389,7 +389,8 @@ impl Default for Steal {
 pub struct Skip {
     /// Age of the oldest waiting task that ends all skipping. Default 200 us, at most 1 s. Ours, assumed.
     pub max_age: Nanos,
-    /// Skips in a row that end it. Default 8, at most 255. Ours, assumed.
+    /// Skips in a row that end it: searches that a gate kept from a level, or that policy 6 spoiled. Default 8, at most 255. Ours,
+    /// assumed.
     pub max_count: u8,
 }
 

@@ -1,10 +1,10 @@
 //! What a dry worker takes from behind other last-level caches: nothing that is likely to be better off where it is.
 //!
 //! Two policies have a say. Policy 3: first what is exported, anything else only after some microseconds without a find.
-//! Policy 6: little or nothing while few run there. Both only delay: time passes, and what policy 6 leaves is counted.
+//! Policy 6: little or nothing while few run there. Both only delay: time passes, and searches that policy 6 spoils are counted.
 //! Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may (W1s).
 
-use quadrille_policy::{Cause, LlcId, Nanos, WorkerId};
+use quadrille_policy::{Cause, LlcId, Nanos, RemoteStealView, WorkerId};
 
 use super::Shared;
 use super::bind::Robbed;
@@ -23,12 +23,35 @@ pub(super) struct Sight {
     /// whoever wakes it for what waits behind another cache has found nobody nearer. To make it wait again would leave what is
     /// put up for sleepers until its own workers take it back.
     pub(super) dry_since: Nanos,
-    /// How often in a row policy 6 told it to leave something. Sleep ends the row: what was left before has been handed over,
-    /// and what there is now is something else.
+    /// Searches in a row that policy 6 spoiled. Sleep ends the row: what was left before has been handed over, and what there is
+    /// now is something else.
     pub(super) skips: u8,
+    /// Whether it has spoiled the present one: a search counts once, however many caches it looks behind.
+    pub(super) spoiled: bool,
+    /// Whether the worker stays awake for something that its final look has seen. Until it has a task or sleeps it asks no gate.
+    pub(super) seen: bool,
+}
+
+/// Who asks policy 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thief {
+    /// Its idle bit is set, and it is counted by that.
+    Announced,
+    /// It searches, and is counted besides.
+    Searching,
 }
 
 impl Sight {
+    /// A search begins.
+    pub(super) fn looks(&mut self) {
+        self.spoiled = false;
+    }
+
+    /// It has found nothing.
+    pub(super) fn sees_nothing(&mut self) {
+        self.skips = self.skips.saturating_add(u8::from(self.spoiled));
+    }
+
     /// Step 4 of parking, but for the own group's queue: injectors and exports, which W1 is about; and, for speed only, the
     /// deques of the own LLC, or of the whole machine if the worker was the last searcher.
     pub(super) fn final_look(self, context: &Context, last_searcher: bool) -> bool {
@@ -44,7 +67,7 @@ impl Sight {
         };
         let is_ours = |llc: LlcId| {
             let anything = || exported(llc) || shared.policy.takes_anything(now.since(self.dry_since));
-            free || llc == own || anything() && self.allowance(shared, own, llc, now) != Some(0)
+            free || llc == own || anything() && !self.must_leave(shared, own, llc, now)
         };
         let waiting = || (0..).map(LlcId).take(shared.injectors.len()).filter(waits);
         // Who goes on searching is the witness still.
@@ -58,14 +81,21 @@ impl Sight {
         waiting().filter(stays_for).count() > 0
     }
 
-    /// How many tasks policy 6 lets a worker behind `own` take from behind `llc`; `None`: it has nothing to say.
-    fn allowance(self, shared: &Shared, own: LlcId, llc: LlcId, now: Nanos) -> Option<usize> {
+    /// Whether policy 6 lets a worker behind `own` that has announced itself take nothing from behind `llc`.
+    fn must_leave(self, shared: &Shared, own: LlcId, llc: LlcId, now: Nanos) -> bool {
+        let view = self.view(shared, own, llc, Thief::Announced, now);
+        view.is_some_and(|view| decisions::steal_remote(&shared.policy, &view) == 0)
+    }
+
+    /// What policy 6 is told by a worker behind `own` that looks behind `llc`; `None`: it has nothing to say.
+    fn view(self, shared: &Shared, own: LlcId, llc: LlcId, thief: Thief, now: Nanos) -> Option<RemoteStealView> {
         if !shared.policy.limits_steals(own, llc) {
             return None;
         }
         let dry_for = now.since(self.dry_since);
-        let view = shared.steal_view(own, llc, dry_for, self.skips, now);
-        Some(decisions::steal_remote(&shared.policy, &view) as usize)
+        let mut view = shared.steal_view(own, llc, dry_for, self.skips, now);
+        view.idle_here += u32::from(thief == Thief::Searching);
+        Some(view)
     }
 }
 
@@ -139,19 +169,18 @@ impl Worker {
         }
     }
 
-    /// How many tasks policy 6 lets us take from behind `llc`.
+    /// How many tasks policy 6 lets us, who search, take from behind `llc`.
     fn allowance(&mut self, home: LlcId, llc: LlcId, scope: Scope, now: Nanos) -> usize {
         let shared = &self.context.shared;
         if scope == Scope::Rescue {
             return shared.batch;
         }
-        let allowed = self.sight.allowance(shared, home, llc, now).unwrap_or(shared.batch);
-        // To wait for the time to pass is no skip.
-        let waits = now.since(self.sight.dry_since) < shared.policy.limits_steals_for();
-        if allowed == 0 && !waits {
-            self.sight.skips = self.sight.skips.saturating_add(1);
-        }
-        allowed.min(shared.batch)
+        let Some(view) = self.sight.view(shared, home, llc, Thief::Searching, now) else {
+            return shared.batch;
+        };
+        let allowed = decisions::steal_remote(&shared.policy, &view);
+        self.sight.spoiled |= shared.policy.spoils(&view, allowed);
+        shared.batch.min(allowed as usize)
     }
 
     /// After a steal: gives back what stays on another node.

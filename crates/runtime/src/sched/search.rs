@@ -19,7 +19,7 @@ use crate::task::Runnable;
 /// How far a search goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Outward, through the gates.
+    /// Outward, through the gates unless it goes for what it has seen.
     Normal,
     /// Everywhere, and into the slots of workers that are stuck: the sentinel has seen something.
     Rescue,
@@ -84,8 +84,10 @@ impl Worker {
     /// Looks everywhere that `scope` allows, nearest first.
     pub(super) fn search(&mut self, scope: Scope) -> Option<Runnable> {
         self.context.me().counters.searches.add(1);
+        self.sight.looks();
         let found = self.search_outward(scope);
         if found.is_none() {
+            self.sight.sees_nothing();
             self.context.me().counters.searches_failed.add(1);
         }
         found
@@ -116,20 +118,8 @@ impl Worker {
             self.taken(scope);
             return Some(runnable);
         }
-        let others = self.context.shared.policy.plan.llcs[home.index()].others.len();
-        let on_node = self.context.shared.policy.plan.llcs[home.index()].others_on_node;
-        for i in 0..others {
-            let llc = self.context.shared.policy.plan.llcs[home.index()].others[i];
-            let level = if i < on_node { Level::Node } else { Level::Machine };
-            if scope == Scope::Normal && !self.attempt(level) {
-                continue;
-            }
-            let (found, how) = self.search_far(llc, scope, now);
-            self.gates.record(level, found.is_some());
-            if found.is_some() {
-                self.taken(how);
-                return found;
-            }
+        if let Some(runnable) = self.search_levels(home, scope, now) {
+            return Some(runnable);
         }
         if scope == Scope::Rescue {
             let found = self.rescue()?;
@@ -139,7 +129,33 @@ impl Worker {
         None
     }
 
-    fn attempt(&mut self, level: Level) -> bool {
+    /// The other caches, those of the own node first; each level that its gate lets this search look at.
+    fn search_levels(&mut self, home: LlcId, scope: Scope, now: Nanos) -> Option<Runnable> {
+        let plan = &self.context.shared.policy.plan.llcs[home.index()];
+        let (on_node, others) = (plan.others_on_node, plan.others.len());
+        for (level, places) in [(Level::Node, 0..on_node), (Level::Machine, on_node..others)] {
+            if places.is_empty() || !self.attempt(level, scope) {
+                continue;
+            }
+            let found = places.into_iter().find_map(|i| {
+                let llc = self.context.shared.policy.plan.llcs[home.index()].others[i];
+                let (found, how) = self.search_far(llc, scope, now);
+                found.inspect(|_| self.taken(how))
+            });
+            self.gates.record(level, found.is_some());
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Whether this search looks at `level`. A rescuer asks no gate, nor does who goes for what it has seen.
+    fn attempt(&mut self, level: Level, scope: Scope) -> bool {
+        if scope == Scope::Rescue || self.sight.seen {
+            self.gates.force(level);
+            return true;
+        }
         let mut rng = self.context.rng.get();
         let yes = decisions::attempt(&mut self.gates, level, &mut rng);
         self.context.rng.set(rng);
@@ -256,6 +272,7 @@ impl Worker {
             sight: self.sight,
         };
         let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
+        self.sight.seen = !awake.slept;
         if awake.slept {
             self.context.me().counters.parks.add(1);
             self.sight.skips = 0;
@@ -339,3 +356,6 @@ impl Host for Bed<'_> {
         })
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;

@@ -366,7 +366,10 @@ impl Worker {
     /// Notes the time at which there is nothing left to do.
     fn run_dry(&mut self) {
         let now = Nanos(clock::nanos());
-        (self.sight.skips, self.sight.dry_since) = (0, now);
+        self.sight = Sight {
+            dry_since: now,
+            ..Sight::default()
+        };
         let elapsed = now.since(self.context.now.get());
         self.context.now.set(now);
         self.pace.pauses(elapsed);

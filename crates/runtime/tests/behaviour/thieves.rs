@@ -35,8 +35,9 @@ fn far(machine: &Machine) -> Level {
     }
 }
 
-/// Policy 7: a worker that has found little behind other caches looks there in one search of many, one of eleven here; what it
-/// is woken for there it finds so much later. One that has found much looks there as often as without the policy.
+/// Policy 7: a worker that has found little behind other caches does not look there in its first search, whatever it was woken for;
+/// one that has found much does, as without the policy. Before it sleeps it looks everywhere all the same, and the search after
+/// that asks no gate.
 #[test]
 fn caches_where_little_was_found_are_looked_at_seldom() {
     const LITTLE: &str = "gates=on,gate-start=0,skip-count=10,aggregation=off,numa=off,wake-cost=off,sentinel=100ms";
@@ -48,7 +49,7 @@ fn caches_where_little_was_found_are_looked_at_seldom() {
 
 /// The last worker has one task to spare after the other, and the first is woken for it, while all others are busy.
 fn check_gates(machine: &Machine, mut stage: Stage, closed: bool) -> End {
-    const ROUNDS: u64 = 4;
+    const ROUNDS: u64 = 8;
     stage.let_go(&[0]);
     let before = stage.total();
     for _ in 0..ROUNDS {
@@ -59,19 +60,21 @@ fn check_gates(machine: &Machine, mut stage: Stage, closed: bool) -> End {
     if moves(&after, Cause::Rescue) > moves(&before, Cause::Rescue) {
         return End::Overtaken;
     }
-    // One search fails before the worker sleeps again, whatever the gates say.
+    // One search fails before the worker sleeps again, whatever the gates say, and one at a closed gate: unless it had yet to look
+    // before it sleeps when the task was made.
     let failed = after.searches_failed - before.searches_failed;
-    assert_eq!(failed >= 3 * ROUNDS, closed, "{failed} searches");
+    assert_eq!(failed >= ROUNDS + ROUNDS / 2, closed, "{failed} searches");
+    assert!(failed <= 2 * ROUNDS + ROUNDS / 2, "{failed} searches");
     let useless = after.useless_unparks - before.useless_unparks;
-    assert!(if closed { useless > 0 } else { useless < ROUNDS }, "{useless}");
+    assert_eq!(useless >= ROUNDS / 2, closed, "{useless}");
     let stolen = |total: &WorkerMetrics| total.moves(Cause::Steal, far(machine));
     assert_eq!(stolen(&after) - stolen(&before), ROUNDS);
     End::Shown
 }
 
-/// Searches of a thief that was told to leave what it found, at least: every cache where it may take nothing is a skip, of which
-/// 240 make it take the task, and there are twelve on other nodes at most.
-const SKIPPED_MIN: u64 = 20;
+/// Searches of a thief that was told to leave what it found, at least: each is a skip, however many caches there are, and so many
+/// make it take the task.
+const SKIPPED_MIN: u64 = 240;
 
 /// The last worker has a task to spare and so many on the first node are idle, all others busy; one is woken for it. Checks whether
 /// it is told to leave the task.
@@ -100,7 +103,7 @@ fn check_left(machine: &Machine, mut stage: Stage, idle: usize, left: bool) -> E
 }
 
 /// Policy 6: of two places the one with up to two idle workers more is no better, and what waits in the other is left there. Past
-/// that are four: the thief is awake when it looks, and counts the others.
+/// that are three, the thief included.
 #[test]
 fn small_imbalances_are_not_stolen() {
     const ON: &str = "numa=on,numa-steal-after=0ns,sets-steal-after=0ns,skip-count=240,aggregation=off,gates=off,\
@@ -108,7 +111,7 @@ fn small_imbalances_are_not_stolen() {
     const OFF: &str = "numa=off,numa-steal-after=0ns,sets-steal-after=0ns,skip-count=240,aggregation=off,gates=off,\
                        wake-cost=off,cap=off,sentinel=1s,skip-age=1s";
     for_each_machine(ON, OFF, |machine, stage, on| check_left(machine, stage, 2, on));
-    for_each_machine(ON, OFF, |machine, stage, _| check_left(machine, stage, 4, false));
+    for_each_machine(ON, OFF, |machine, stage, _| check_left(machine, stage, 3, false));
 }
 
 /// Policy 6: a node keeps as many tasks as it tolerates, here as many as it has workers, or an eighth of them.

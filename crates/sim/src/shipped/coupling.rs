@@ -71,7 +71,7 @@ impl Shipped {
     /// There is nothing left to do: notes since when, and who has run until now.
     pub(super) fn run_dry(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
         let me = &mut self.workers[worker.index()];
-        (me.dry_since, me.skips) = (Some(*t), 0);
+        (me.dry_since, me.skips, me.seen) = (Some(*t), 0, false);
         let elapsed = t.since(me.clock);
         me.clock = *t;
         me.pace.pauses(elapsed);

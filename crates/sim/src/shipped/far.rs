@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use quadrille_policy::{Cause, ExportView, LlcId, Nanos, Placement, WorkerId};
+use quadrille_policy::{Cause, ExportView, LlcId, Nanos, Placement, RemoteStealView, WorkerId};
 
 use super::coupling::Load;
 use super::{Shipped, batch};
@@ -143,16 +143,20 @@ impl Shipped {
         !world.policy.limits_steals(thief, own) || world.policy.steal_remote(&view()) > 0
     }
 
-    /// How many tasks policy 6 lets a worker that has been dry for so long take from behind `llc`; `None`: it has nothing to
-    /// say.
-    fn allowed(&self, world: &World, worker: WorkerId, llc: LlcId, now: Nanos) -> Option<usize> {
+    /// Whether policy 6 lets a worker that has announced itself take nothing from behind `llc`.
+    fn must_leave(&self, world: &World, worker: WorkerId, llc: LlcId, now: Nanos) -> bool {
+        let view = self.view_of(world, worker, llc, now);
+        view.is_some_and(|view| world.policy.steal_remote(&view) == 0)
+    }
+
+    /// What policy 6 is told by a worker that looks behind `llc` and has announced itself; `None`: it has nothing to say.
+    fn view_of(&self, world: &World, worker: WorkerId, llc: LlcId, now: Nanos) -> Option<RemoteStealView> {
         let own = world.space.llc(worker);
         if !world.policy.limits_steals(own, llc) {
             return None;
         }
         let skips = self.workers[worker.index()].skips;
-        let view = self.steal_view(world, own, llc, self.dry_for(worker, now), skips, now);
-        Some(world.policy.steal_remote(&view) as usize)
+        Some(self.steal_view(world, own, llc, self.dry_for(worker, now), skips, now))
     }
 
     /// For how long a worker has found nothing.
@@ -161,19 +165,19 @@ impl Shipped {
         since.map_or(Nanos(0), |since| now.since(since))
     }
 
-    /// The same for a search, with the batch as limit; counts what it is told to leave.
+    /// How many tasks policy 6 lets a worker that searches take from behind `llc`.
     fn allowance(&mut self, world: &World, worker: WorkerId, llc: LlcId, rescue: bool, now: Nanos) -> usize {
         if rescue {
             return batch(world);
         }
-        let allowed = self.allowed(world, worker, llc, now).unwrap_or(batch(world));
-        // To wait for the time to pass is no skip.
-        let waits = self.dry_for(worker, now) < world.policy.limits_steals_for();
-        if allowed == 0 && !waits {
-            let me = &mut self.workers[worker.index()];
-            me.skips = me.skips.saturating_add(1);
-        }
-        allowed.min(batch(world))
+        let Some(mut view) = self.view_of(world, worker, llc, now) else {
+            return batch(world);
+        };
+        // It is counted by its idle bit otherwise.
+        view.idle_here += 1;
+        let allowed = world.policy.steal_remote(&view);
+        self.workers[worker.index()].spoiled |= world.policy.spoils(&view, allowed);
+        batch(world).min(allowed as usize)
     }
 
     /// What is exported, the own cache's first, then the nearest.
@@ -371,7 +375,7 @@ impl Shipped {
                 continue;
             }
             let anything = || exported || world.policy.takes_anything(self.dry_for(worker, *t));
-            if free || llc == own || anything() && self.allowed(world, worker, llc, *t) != Some(0) {
+            if free || llc == own || anything() && !self.must_leave(world, worker, llc, *t) {
                 return true;
             }
             not_ours.push(llc);

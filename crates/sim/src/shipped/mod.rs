@@ -81,9 +81,13 @@ struct Worker {
     clock: Nanos,
     unparked_at: Nanos,
     gates: Gates,
-    /// Since when it has found nothing, and how often in a row policy 6 told it to leave something.
+    /// Since when it has found nothing, and how many searches in a row policy 6 has spoiled.
     dry_since: Option<Nanos>,
     skips: u8,
+    /// Whether it has spoiled the present one.
+    spoiled: bool,
+    /// Whether it stays awake for something that its final look has seen.
+    seen: bool,
     rng: Rng,
     rounds: Rounds,
     profit: Profit,
@@ -153,6 +157,8 @@ impl Shipped {
             gates: policy.new_gates(),
             dry_since: None,
             skips: 0,
+            spoiled: false,
+            seen: false,
             rng: Rng::new(seed.wrapping_add((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             rounds: Rounds::new(id, plan),
             profit: Profit::default(),

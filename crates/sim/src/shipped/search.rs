@@ -49,7 +49,7 @@ impl Shipped {
         Some(task)
     }
 
-    /// Looks everywhere, nearest first; without `rescue` through the gates.
+    /// Looks everywhere, nearest first; without `rescue` through the gates, unless it goes for what it has seen.
     pub(super) fn search(
         &mut self,
         world: &mut World,
@@ -57,7 +57,12 @@ impl Shipped {
         rescue: bool,
         t: &mut Nanos,
     ) -> Option<TaskId> {
+        self.workers[worker.index()].spoiled = false;
         let found = self.search_outward(world, worker, rescue, t);
+        let me = &mut self.workers[worker.index()];
+        if found.is_none() && me.spoiled {
+            me.skips = me.skips.saturating_add(1);
+        }
         let counters = world.counters(worker);
         counters.searches += 1;
         counters.searches_failed += u64::from(found.is_none());
@@ -82,21 +87,38 @@ impl Shipped {
         if let Some(task) = self.search_exports(world, worker, rescue, t) {
             return Some(task);
         }
-        let on_node = world.policy.plan.llcs[home.index()].others_on_node;
-        for i in 0..world.policy.plan.llcs[home.index()].others.len() {
-            let llc = world.policy.plan.llcs[home.index()].others[i];
-            let level = if i < on_node { Level::Node } else { Level::Machine };
+        if let Some(task) = self.search_levels(world, worker, rescue, t) {
+            return Some(task);
+        }
+        if rescue { self.rescue(world, worker, t) } else { None }
+    }
+
+    /// The other caches, those of the own node first; each level that its gate lets this search look at. A rescuer asks none, nor
+    /// does who goes for what it has seen.
+    fn search_levels(&mut self, world: &mut World, worker: WorkerId, rescue: bool, t: &mut Nanos) -> Option<TaskId> {
+        let home = world.policy.plan.workers[worker.index()].llc;
+        let plan = &world.policy.plan.llcs[home.index()];
+        let (on_node, others) = (plan.others_on_node, plan.others.len());
+        for (level, places) in [(Level::Node, 0..on_node), (Level::Machine, on_node..others)] {
             let me = &mut self.workers[worker.index()];
-            if !rescue && !me.gates.attempt(level, &mut me.rng) {
+            if places.is_empty() {
                 continue;
             }
-            let found = self.search_far(world, worker, llc, rescue, t);
+            if rescue || me.seen {
+                me.gates.force(level);
+            } else if !me.gates.attempt(level, &mut me.rng) {
+                continue;
+            }
+            let found = places.into_iter().find_map(|i| {
+                let llc = world.policy.plan.llcs[home.index()].others[i];
+                self.search_far(world, worker, llc, rescue, t)
+            });
             self.workers[worker.index()].gates.record(level, found.is_some());
             if found.is_some() {
                 return found;
             }
         }
-        if rescue { self.rescue(world, worker, t) } else { None }
+        None
     }
 
     /// Steals from the workers of one cache, from a random one on: half of what the first one has that has something, at

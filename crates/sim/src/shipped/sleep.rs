@@ -367,7 +367,9 @@ impl Shipped {
         self.sleepers.recent = Some(worker);
         let last = self.sleepers.stop_search(world, worker, &mut t);
         self.sleepers.announce(world, worker, &mut t);
-        if self.final_look(world, worker, last, &mut t) {
+        let seen = self.final_look(world, worker, last, &mut t);
+        self.workers[worker.index()].seen = seen;
+        if seen {
             let seat = self.sleepers.seats[worker.index()];
             self.sleepers.clear(world, seat, Some(worker), &mut t);
             world.counters(worker).overhead_ns += t.since(now).0;
