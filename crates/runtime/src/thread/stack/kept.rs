@@ -180,7 +180,7 @@ impl Kept {
     #[cold]
     fn put_quiet(&self) {
         let mut stacks = self.stacks.borrow_mut();
-        let quiet = self.quiet.replace(stacks.len()).min(stacks.len());
+        let quiet = self.quiet.get().min(stacks.len());
         self.put(stacks.drain(..quiet));
         self.quiet.set(stacks.len());
         drop(stacks);
@@ -193,8 +193,10 @@ impl Kept {
         if self.credit.get() > 0 {
             self.return_credit(self.credit.get());
         }
-        if !self.stacks.borrow().is_empty() {
-            self.put(self.stacks.take().into_iter());
+        let mut stacks = self.stacks.borrow_mut();
+        if !stacks.is_empty() {
+            self.put(stacks.drain(..));
+            self.quiet.set(0);
         }
     }
 
