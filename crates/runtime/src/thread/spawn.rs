@@ -215,7 +215,7 @@ impl Builder {
         // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
         // there by our contract.
         let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
-        // SAFETY: by our contract.
+        // SAFETY: by our contract, and a fiber begins with an address.
         unsafe { spawn_unchecked(shared, options, make) }
     }
 }

@@ -101,35 +101,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::primitives::AtomicPtr;
-
-    /// An item on the heap, of which somebody else knows whether it is there.
-    struct Item(Box<(AtomicPtr<()>, Arc<usize>)>);
-
-    // SAFETY: the word is the address of the box, which stays where it is; its first member is used as a link only.
-    unsafe impl Linked for Item {
-        fn into_raw(self) -> NonNull<()> {
-            NonNull::from(Box::leak(self.0)).cast()
-        }
-
-        unsafe fn from_raw(raw: NonNull<()>) -> Self {
-            // SAFETY: from `into_raw`, once.
-            Self(unsafe { Box::from_raw(raw.cast().as_ptr()) })
-        }
-
-        unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()> {
-            // SAFETY: the caller owns the box behind `raw`.
-            let item = unsafe { raw.cast::<(AtomicPtr<()>, Arc<usize>)>().as_ref() };
-            &item.0
-        }
-    }
+    use crate::sched::queue::item::Item;
 
     #[test]
     fn first_in_first_out_and_nothing_is_left() {
         let numbers: Vec<_> = (0..9).map(Arc::new).collect();
-        let item = |number: usize| Item(Box::new((AtomicPtr::default(), numbers[number].clone())));
+        let item = |number: usize| Item::new(numbers[number].clone());
         let (fifo, mailbox) = (BoundFifo::new(), Mailbox::new());
-        let pop = || fifo.pop(&mailbox).map(|item: Item| *item.0.1);
+        let pop = || fifo.pop(&mailbox).map(|item: Item<Arc<usize>>| **item.value());
         assert_eq!(pop(), None);
         // Emptied and filled again, so that what was last is of no meaning.
         for round in [0..1, 1..4] {

@@ -164,35 +164,10 @@ impl<T: Linked> GroupQueue<T> {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use std::ptr::{self, NonNull};
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::primitives::AtomicPtr;
-
-    /// A number in a box with a link.
-    struct Item(Box<(AtomicPtr<()>, u32)>);
-
-    fn item(number: u32) -> Item {
-        Item(Box::new((AtomicPtr::new(ptr::null_mut()), number)))
-    }
-
-    // SAFETY: the word is the box's address; the link is a field of what is in the box.
-    unsafe impl Linked for Item {
-        fn into_raw(self) -> NonNull<()> {
-            NonNull::from(Box::leak(self.0)).cast()
-        }
-
-        unsafe fn from_raw(raw: NonNull<()>) -> Self {
-            // SAFETY: from `into_raw`, once, says the caller.
-            Self(unsafe { Box::from_raw(raw.cast().as_ptr()) })
-        }
-
-        unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()> {
-            // SAFETY: from `into_raw` and not yet turned back, says the caller.
-            unsafe { &(*raw.cast::<(AtomicPtr<()>, u32)>().as_ptr()).0 }
-        }
-    }
+    use crate::sched::queue::item::Item;
 
     /// Pushes item 1 as a member while the lock is held, and item 2 after that; how they entered, and in what order they
     /// leave.
@@ -203,7 +178,7 @@ mod tests {
         let entry = std::thread::scope(|scope| {
             let first = scope.spawn(|| {
                 pushing.send(()).unwrap();
-                queue.push(item(1), true, || 0)
+                queue.push(Item::new(1), true, || 0)
             });
             begun.recv().unwrap();
             if on_contention == OnContention::Spin {
@@ -219,9 +194,9 @@ mod tests {
                 entry
             }
         });
-        assert_eq!(queue.push(item(2), true, || 0), Entry::Direct);
+        assert_eq!(queue.push(Item::new(2), true, || 0), Entry::Direct);
         assert_eq!(queue.len(), 2);
-        let left = std::iter::from_fn(|| queue.pop(0, || 0, drop)).map(|item| item.0.1);
+        let left = std::iter::from_fn(|| queue.pop(0, || 0, drop)).map(|item| *item.value());
         (entry, left.collect())
     }
 
@@ -250,7 +225,7 @@ mod tests {
         for on_contention in [OnContention::Mailbox, OnContention::Spin] {
             let queue = GroupQueue::new(on_contention);
             let held = queue.fifo.lock().unwrap();
-            assert_eq!(queue.push(item(1), false, || 7), Entry::Mailbox);
+            assert_eq!(queue.push(Item::new(1), false, || 7), Entry::Mailbox);
             drop(held);
             assert_eq!(queue.age(Nanos(9)), Nanos(2));
             assert!(queue.pop(0, || 0, drop).is_some());

@@ -4,6 +4,8 @@ pub(crate) mod bound;
 pub(crate) mod export;
 pub(crate) mod group;
 pub(crate) mod injector;
+#[cfg(all(test, not(quadrille_loom)))]
+mod item;
 pub(crate) mod local;
 pub(crate) mod mailbox;
 pub(crate) mod slot;

@@ -230,16 +230,18 @@ fn a_worker_keeps_no_more_than_it_may() {
     assert_eq!(Arc::strong_count(&witness), 1);
 }
 
+/// Stacks of threads that a worker spawns and runs.
+fn take_kept(kept: &Kept, count: usize) -> Vec<Stack> {
+    (0..count).map(|_| kept.take(kept.reserve(0).unwrap())).collect()
+}
+
 /// What a worker keeps is used before anything is mapped.
 #[test]
 fn a_workers_own_stacks_are_good_for_its_promises() {
     let stacks = Stacks::new(1);
     // SAFETY: dropped before `stacks`.
     let kept = unsafe { Kept::of(&stacks, 0, 0) };
-    let out: Vec<_> = (0..16)
-        .map(|_| kept.reserve(0).unwrap())
-        .map(|one| kept.take(one))
-        .collect();
+    let out = take_kept(&kept, 16);
     out.into_iter().for_each(|stack| kept.give_back(stack));
     let next = kept.reserve(0).unwrap();
     assert_eq!(counts(&stacks, 1).0, 16, "no second slab");
@@ -253,17 +255,14 @@ fn what_is_of_no_use_goes_back() {
     let stacks = Stacks::new(1);
     // SAFETY: dropped before `stacks`.
     let kept = unsafe { Kept::of(&stacks, 0, 0) };
-    let out: Vec<_> = (0..10)
-        .map(|_| kept.reserve(0).unwrap())
-        .map(|one| kept.take(one))
-        .collect();
+    let out = take_kept(&kept, 10);
     kept.tick(0);
     out.into_iter().for_each(|stack| kept.give_back(stack));
     assert_eq!(counts(&stacks, 1).0, 6);
     // The first period in which they are there, and of which three are used in the next.
     kept.tick(TRIM_EVERY_NS);
     assert_eq!(counts(&stacks, 1).0, 6, "they have just come");
-    let out: Vec<_> = (0..3).map(|_| kept.take(kept.reserve(0).unwrap())).collect();
+    let out = take_kept(&kept, 3);
     out.into_iter().for_each(|stack| kept.give_back(stack));
     kept.tick(2 * TRIM_EVERY_NS - 1);
     assert_eq!(counts(&stacks, 1).0, 6, "the period is not over");
