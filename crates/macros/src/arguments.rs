@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Result, Token};
 
 /// What is listed when an argument isn't known.
-const KNOWN: &str = "`worker_threads = N` or `topology = \"...\"`";
+const KNOWN: &str = "`worker_threads = N`, `topology = \"...\"` or `start_paused = true`";
 
 /// The arguments of one attribute; what is `None` was not given.
 #[derive(Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Arguments {
     pub(crate) worker_threads: Option<usize>,
     /// A synthetic machine. Read when the program starts, by the parser of the topology crate.
     pub(crate) topology: Option<LitStr>,
+    /// Whether the clock is paused from the start.
+    pub(crate) start_paused: Option<bool>,
 }
 
 impl Parse for Arguments {
@@ -46,6 +48,10 @@ impl Arguments {
             "topology" => {
                 let value = read_value(input, &name, "a string, as in `topology = \"node:1 llc:2 core:4\"`")?;
                 store(&mut self.topology, &name, topology(&value)?)
+            }
+            "start_paused" => {
+                let value = read_value(input, &name, "`true` or `false`")?;
+                store(&mut self.start_paused, &name, start_paused(&value)?)
             }
             unknown => Err(Error::new(
                 name.span(),
@@ -94,6 +100,14 @@ fn topology(value: &Expr) -> Result<LitStr> {
         Some(Lit::Str(text)) if !text.value().trim().is_empty() => Ok(text.clone()),
         Some(Lit::Str(_)) => Err(Error::new(value.span(), format!("{EXPECTED}, found an empty one"))),
         _ => Err(Error::new(value.span(), EXPECTED)),
+    }
+}
+
+/// A boolean literal.
+fn start_paused(value: &Expr) -> Result<bool> {
+    match literal(value) {
+        Some(Lit::Bool(paused)) => Ok(paused.value),
+        _ => Err(Error::new(value.span(), "`start_paused` must be `true` or `false`")),
     }
 }
 
@@ -150,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_unknown_argument_is_named_with_what_was_expected() {
-        for name in ["flavor", "threads", "crate", "start_paused"] {
+        for name in ["flavor", "threads", "crate", "paused"] {
             let message = message(&format!("{name} = \"x\""));
             assert!(message.contains(&format!("unknown argument `{name}`")), "{message}");
             assert!(
@@ -210,6 +224,17 @@ mod tests {
             message("topology = \"a\", topology = \"b\""),
             "`topology` is given twice"
         );
+    }
+
+    #[test]
+    fn the_clock_is_paused_by_a_boolean() {
+        let paused = |text: &str| syn::parse_str::<Arguments>(text).map(|arguments| arguments.start_paused);
+        assert_eq!(paused("start_paused = true").unwrap(), Some(true));
+        assert_eq!(paused("worker_threads = 1, start_paused = false").unwrap(), Some(false));
+        for value in ["1", "\"true\"", "yes"] {
+            let message = message(&format!("start_paused = {value}"));
+            assert!(message.contains("`true` or `false`"), "{value}: {message}");
+        }
     }
 
     #[test]

@@ -97,6 +97,7 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     outer.asyncness = None;
     let test = (entry == Entry::Test).then(|| quote!(#[::core::prelude::v1::test]));
     let worker_threads = arguments.worker_threads.map(|number| quote!(.worker_threads(#number)));
+    let start_paused = arguments.start_paused.map(|paused| quote!(.start_paused(#paused)));
     let topology = arguments.topology.as_ref().map(|text| {
         let message = format!("{}: topology = {:?}", entry.name(), text.value());
         quote! {
@@ -115,6 +116,7 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
             ::quadrille::Runtime::builder()
                 #worker_threads
                 #topology
+                #start_paused
                 .build()
                 .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
                 .block_on(#name())

@@ -35,6 +35,10 @@ macro_rules! counters {
                 bound_pops,
                 /// User-level threads that this worker came to start and left to one with fewer.
                 bound_elsewhere,
+                /// Timers that were set here and have expired.
+                timers,
+                /// Timers of other workers that this worker fired, because those did not come to it.
+                timers_overdue,
                 /// Times that a task blocked this worker's thread in place.
                 blocks_in_place,
                 /// Tasks taken from its group's FIFO and mailbox.
@@ -43,9 +47,9 @@ macro_rules! counters {
                 injector_pops,
                 /// Tasks put up for the workers of other LLCs.
                 exports,
-                /// Visits to such a queue of another LLC that found a task.
+                /// Visits to the queue of exports of another LLC that found a task.
                 export_pops,
-                /// Visits to that of the own LLC, for which nobody had come.
+                /// Visits to the queue of exports of the own LLC, for which nobody had come, that found a task.
                 exports_taken_back,
                 /// Wake-ups and spawns that took a task to another LLC than its home's, on behalf of its coupling set or
                 /// its waker.
@@ -60,14 +64,14 @@ macro_rules! counters {
                 steals_node,
                 /// Successful steals from another node.
                 steals_machine,
-                /// Tasks that ran here and were last run by another worker of the same group. These four are the sums of
-                /// the `moves_` below, but for the spawns.
+                /// Tasks that ran here and were last run by another worker of the same group. The four counters of
+                /// migrations are the sums of those of moves, but for the spawns.
                 migrations_group,
-                /// The same, from another group of the LLC.
+                /// Tasks that ran here and were last run by another group of the LLC.
                 migrations_llc,
-                /// The same, from another LLC of the node.
+                /// Tasks that ran here and were last run by another LLC of the node.
                 migrations_node,
-                /// The same, from another node.
+                /// Tasks that ran here and were last run by another node.
                 migrations_machine,
                 /// Wake-ups by tasks of this worker that stayed with it (slot, deque, or the queue of its bound threads).
                 wakes_self,
@@ -79,35 +83,37 @@ macro_rules! counters {
                 wakes_injector,
                 /// Wake-ups of user-level threads that are bound to another worker, pushed into that one's mailbox.
                 wakes_bound,
-                /// Wake-ups among those to an injector for which the home group's queue was too long (policy 1).
+                /// Wake-ups pushed into an injector because the home group's queue was too long (policy 1).
                 wakes_overflow,
                 /// Times a member of a group found the lock of its queue taken when it queued a wake-up (policy 1).
                 lock_contended,
                 /// Wake-ups whose home group was busy while another group of the cache had an idle worker, which was looked
                 /// for.
                 wakes_searched,
-                /// Those among them that found one.
+                /// Wake-ups that looked for an idle worker in another group of the cache and found one.
                 wakes_found,
-                /// The same, but not looked for because the cache is too busy (policy 2).
+                /// Wake-ups that did not look into other groups because the cache is too busy (policy 2).
                 wakes_cut,
-                /// The same, but not looked for because the task was moved often enough (policy 4).
+                /// Wake-ups that did not look into other groups because the task was moved often enough (policy 4).
                 wakes_capped,
-                /// The same, but not looked for because the home group's queue is short (policy 4).
+                /// Wake-ups that did not look into other groups because the home group's queue is short (policy 4).
                 wakes_fit,
                 /// Random probes of two workers, whether one is idle (policy 2).
                 probes,
-                /// Those among them that met an idle one.
+                /// Random probes of two workers that met an idle one (policy 2).
                 probes_idle,
                 /// Times this worker parked and was kept for the task that it ran last (policy 2).
                 reserved,
-                /// Wake-ups of this worker's that left such a worker alone (policy 2).
+                /// Wake-ups that left a worker alone which is kept for another task (policy 2).
                 reserved_passed,
                 /// Times a count was added to a sum that workers share (policy 5).
                 publications,
                 /// Other workers that this worker claimed and woke.
                 unparks,
-                /// Those among them that slept in the kernel.
+                /// Other workers that this worker claimed and woke, and that slept in the kernel.
                 unparks_futex,
+                /// Other workers that this worker claimed, and woke out of a poll for readiness.
+                unparks_polling,
                 /// Times that an idle worker was left asleep because waking it would not pay.
                 unparks_suppressed,
                 /// Times this worker was woken and found nothing.
@@ -120,8 +126,16 @@ macro_rules! counters {
                 parks,
                 /// Looks at all queues as sentinel.
                 sentinel_looks,
-                /// Tasks found stuck by such a look.
+                /// Tasks found stuck by a look as sentinel.
                 rescues,
+                /// Polls for readiness, with and without a wait.
+                io_polls,
+                /// Polls for readiness that brought nothing and had not to wait, or were ended by a notification for another.
+                io_polls_useless,
+                /// Events of watched descriptors that polls for readiness brought.
+                io_events,
+                /// Shards of descriptors that nobody polled and this worker took over, as sentinel.
+                io_takeovers,
                 /// Whether it was pinned one to one and may run anywhere in its LLC now, because others wanted its CPU (0
                 /// or 1).
                 pin_fallbacks,

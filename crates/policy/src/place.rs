@@ -6,12 +6,12 @@
 //! 1. A task that yielded goes to the back of its worker's deque.
 //! 2. The cache that wakes it again and again has room, and its waker wakes few; or the cache that its set prefers pulls
 //!    this epoch (policy 3): an idle worker there is claimed. The task moves house.
-//! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO slot, if
-//!    empty, else its waker's deque. Queues, and a worker woken for each message, cost such tasks more than they gain.
+//! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO slot; what is
+//!    in there goes to the waker's deque. Queues, and a worker woken for each message, cost such tasks more than they gain.
 //! 4. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
 //! 5. The home worker is idle: it is claimed.
 //! 6. Another member of home is idle: claimed, one with an idle core first.
-//! 7. The waker is the home worker: its deque.
+//! 7. The waker is the home worker: its LIFO slot; what is in there goes to its deque.
 //! 8. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
 //!    with its work, or home is hardly busy (policy 4): queued at home.
 //! 9. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
@@ -27,8 +27,8 @@
 use quadrille_topology::LlcId;
 
 use crate::{
-    Adversary, CouplingView, GroupId, GroupMask, GroupPlan, Policy, Rng, SpawnView, TaskPolicy, WakeView, WorkerId,
-    adversary, idle_filter, numa,
+    Adversary, CouplingView, GroupId, GroupMask, GroupPlan, Nanos, Policy, Rng, SpawnView, TaskPolicy, WakeView,
+    WorkerId, adversary, idle_filter, numa,
 };
 
 /// Where a task is queued.
@@ -116,17 +116,39 @@ impl Policy {
         (placement, Reason::Other)
     }
 
-    /// Whether [`Policy::place_wake`] leaves a task with the worker that wakes it, whatever else there is to see: one that gave way in its
-    /// deque, one that is at home in its slot, if that is empty. False means that it takes a view to tell.
-    ///
-    /// Most wake-ups are of these two kinds, and to make a view costs more than the rest of a wake-up.
+    /// Whether every task that gives way goes to the back of its worker's deque, so that [`Policy::place_wake`] need not be asked: because
+    /// groups are off, or because that would always be the answer.
     #[inline]
     #[must_use]
-    pub fn stays_with_waker(&self, waker: WorkerId, task: &TaskPolicy, yielded: bool, slot_empty: bool) -> bool {
-        if self.config.adversary != Adversary::None || task.home.index() >= self.plan.groups.len() {
-            return false;
-        }
-        yielded || slot_empty && waker == task.home_worker && !self.aggregates()
+    pub fn yields_stay(&self) -> bool {
+        self.yields_stay
+    }
+
+    /// Whether [`Policy::place_wake`] leaves a task that did not give way in the slot of the worker that wakes it, whatever else there
+    /// is to see: because it is at home there, and the slot is empty or no member of home is idle. False means that it takes a view to
+    /// tell.
+    ///
+    /// Most wake-ups are of this kind, and to make a view costs more than the rest of a wake-up.
+    #[inline]
+    #[must_use]
+    pub fn stays_with_waker(&self, waker: WorkerId, task: &TaskPolicy, slot_is_free: impl FnOnce() -> bool) -> bool {
+        waker == task.home_worker && self.homes_stay && slot_is_free()
+    }
+
+    /// Whether [`Policy::place_wake`] leaves a task in its waker's slot because of how long tasks run there and at its home (step 3),
+    /// whatever else there is to see. False means that it takes a view to tell.
+    #[inline]
+    #[must_use]
+    pub fn stays_as_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
+        self.homes_stay && self.is_short(waker_run, home_run, wake_cost)
+    }
+
+    /// Whether every new task of a worker stays in that one's deque, so that [`Policy::place_spawn`] need not be asked: because groups
+    /// are off, or because that would always be the answer.
+    #[inline]
+    #[must_use]
+    pub fn spawns_stay(&self) -> bool {
+        self.spawns_stay
     }
 
     /// As [`Policy::place_wake`], for a waker that is about to wait for the task: it says so, or the two have been seen to
@@ -141,6 +163,14 @@ impl Policy {
             return Placement::Slot;
         }
         self.place_wake(view, task, rng)
+    }
+
+    /// Whether every new task from outside goes to the only cache's injector, so that [`Policy::place_spawn`] need not be asked: because
+    /// groups are off, or because that would always be the answer.
+    #[inline]
+    #[must_use]
+    pub fn has_one_way_in(&self) -> bool {
+        self.one_way_in
     }
 
     /// Where a new task is queued: with its spawner, whose mates find it first; on another node only if policy 6 says so.
@@ -186,33 +216,35 @@ impl Policy {
     #[must_use]
     pub fn needs_home(&self, view: &WakeView, task: &TaskPolicy) -> bool {
         let at_home = view.waker == Some(task.home_worker) && view.slot_empty;
-        view.waker.is_none() || !(view.yielded || at_home || self.is_short(view))
+        let is_short = || self.is_short(view.waker_run, view.home_run, view.wake_cost);
+        view.waker.is_none() || !(view.yielded || at_home || is_short())
     }
 
     /// Step 3. The waker's runs are what the task waits for: they may be a few times as long, but not without a bound.
     #[inline]
-    fn is_short(&self, view: &WakeView) -> bool {
-        let most = self.short_runs.saturating_mul(view.wake_cost.0);
+    fn is_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
+        let most = self.short_runs.saturating_mul(wake_cost.0);
         let most_of_waker = most.saturating_add(1).saturating_mul(self.waker_runs);
-        view.home_run.0 > 0 && view.home_run.0 <= most && view.waker_run.0 < most_of_waker
+        home_run.0 > 0 && home_run.0 <= most && waker_run.0 < most_of_waker
     }
 
     fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.config.adversary != Adversary::None {
             return (adversary::place(self, view.waker, task, rng), Reason::Other);
         }
+        if view.waker.is_some() && view.yielded {
+            return (Placement::Deque, Reason::Waker);
+        }
+        let slot_is_free = || view.slot_empty || view.home_idle.is_empty();
+        if view
+            .waker
+            .is_some_and(|waker| self.stays_with_waker(waker, task, slot_is_free))
+        {
+            return (Placement::Slot, Reason::Waker);
+        }
         let Some(home) = self.plan.groups.get(task.home.index()) else {
             return (Placement::Injector { llc: LlcId(0) }, Reason::Other);
         };
-        let stays = |waker| self.stays_with_waker(waker, task, view.yielded, view.slot_empty);
-        if view.waker.is_some_and(stays) {
-            let placement = if view.yielded {
-                Placement::Deque
-            } else {
-                Placement::Slot
-            };
-            return (placement, Reason::Waker);
-        }
         let at_home = view.waker == Some(task.home_worker);
         if self.aggregates()
             && let Some(llc) = self.pulled_to(view, task)
@@ -220,12 +252,9 @@ impl Policy {
             let fallback = task.home;
             return (Placement::IdleInLlc { llc, fallback }, Reason::Pulled);
         }
-        let is_short = view.waker.is_some() && self.is_short(view);
-        if (at_home || is_short) && view.slot_empty {
+        let is_short = || self.is_short(view.waker_run, view.home_run, view.wake_cost);
+        if at_home && view.slot_empty || view.waker.is_some() && is_short() {
             return (Placement::Slot, Reason::Waker);
-        }
-        if is_short {
-            return (Placement::Deque, Reason::Waker);
         }
         if !view.home_idle.is_empty() {
             let claim = self.idle_member(home, task, view.home_idle);
@@ -233,7 +262,7 @@ impl Policy {
             return (Placement::Group { group, claim }, Reason::IdleHome);
         }
         if at_home {
-            return (Placement::Deque, Reason::Waker);
+            return (Placement::Slot, Reason::Waker);
         }
         let preferred = view.coupling.preferred.filter(|llc| self.has_room(task, llc));
         let reason = self.look_beyond(view, preferred.is_some(), task, home, rng);

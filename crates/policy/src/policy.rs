@@ -22,6 +22,14 @@ pub struct Policy {
     pub(crate) waker_runs: u64,
     cap: Cap,
     pub(crate) aggregates: bool,
+    /// See [`Policy::yields_stay`].
+    pub(crate) yields_stay: bool,
+    /// Tasks that are woken at home stay: no adversary answers, and there are no sets to look at.
+    pub(crate) homes_stay: bool,
+    /// See [`Policy::spawns_stay`].
+    pub(crate) spawns_stay: bool,
+    /// See [`Policy::has_one_way_in`].
+    pub(crate) one_way_in: bool,
     /// Cores of the smallest last-level cache that have a worker.
     pub(crate) smallest_llc: u32,
 }
@@ -80,10 +88,16 @@ impl Policy {
         }
         let active = Active::new(&config, &plan);
         let groups_on = active.wake_groups || config.adversary != Adversary::None;
+        let aggregates = groups_on && active.aggregation && plan.llcs.len() > 1;
+        let homes_stay = config.adversary == Adversary::None && !aggregates;
         Self {
             active,
             groups_on,
-            aggregates: groups_on && active.aggregation && plan.llcs.len() > 1,
+            aggregates,
+            yields_stay: !groups_on || config.adversary == Adversary::None,
+            homes_stay,
+            one_way_in: !groups_on || (homes_stay && plan.llcs.len() == 1),
+            spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
             waker_runs: u64::from(config.wake_groups.waker_runs),
@@ -131,8 +145,14 @@ impl Policy {
     /// are borrowed and change nothing.
     #[inline]
     pub fn ran(&self, task: &mut TaskPolicy, worker: WorkerId) {
-        // Most runs are where the last one was.
-        if !self.groups_on || (task.home_worker == worker && task.quota != 0) {
+        if !self.groups_on {
+            return;
+        }
+        if task.home_worker == worker {
+            // Most runs are at home, the first one too.
+            if task.quota == 0 {
+                task.quota = self.cap.quota();
+            }
             return;
         }
         let Some(plan) = self.worker(worker) else {

@@ -12,10 +12,12 @@
 //! 3. A thread that found no job for `keep_alive` leaves.
 //! 4. No job runs, and no job is dropped, while the lock is held; a panic of either never ends a thread. A new thread is
 //!    started under the lock: that makes (c) below simple, and it happens rarely.
+//! 5. When the pool stops, jobs that have not begun are dropped, except those that were submitted to be [run all the
+//!    same](AtStop::Run): writes that the caller was told are on their way.
 //!
 //! # No job is lost
 //!
-//! Claim: while the queue isn't empty and the pool isn't stopping, some thread looks at the queue before it sleeps or
+//! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or
 //! leaves. Each step that could break it happens under the lock:
 //!
 //! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
@@ -29,7 +31,9 @@
 //!   sleep, or there is none, and then the queue held this job alone: it goes back to the caller.
 //! - (d) Nobody is idle and the maximum is reached: all threads are busy or promised; as (c).
 //!
-//! While the pool stops, [`Pool::shutdown`] has taken the queue, and `submit` hands every job back.
+//! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and `submit` hands every
+//! job back. A thread that sleeps without a promise then leaves without a look: what is still queued is the matter of a
+//! thread that is busy or promised, and that one looks until it finds nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -63,15 +67,30 @@ impl Default for Limits {
     }
 }
 
-/// How busy a pool is.
+/// What becomes of a job that has not begun when the pool stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtStop {
+    /// It is dropped.
+    Drop,
+    /// It is run before the pool's last thread leaves.
+    Run,
+}
+
+/// The threads for work that blocks, at one moment, and what they have been given since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
-    /// Threads that exist.
-    pub(crate) threads: usize,
+#[non_exhaustive]
+pub struct BlockingMetrics {
+    /// Threads that exist; at most [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads), 512 by default.
+    pub threads: usize,
     /// Threads without a job, among them.
-    pub(crate) idle: usize,
-    /// Jobs that wait for a thread.
-    pub(crate) queued: usize,
+    pub idle_threads: usize,
+    /// Jobs that wait for a thread: if this stays above zero, all threads are busy.
+    pub queued: usize,
+    /// Threads that were started so far. More than now and then one a second says that
+    /// [`Builder::thread_keep_alive`](crate::Builder::thread_keep_alive) is too short for how the jobs come.
+    pub threads_started: u64,
+    /// Jobs that were accepted so far.
+    pub jobs: u64,
 }
 
 /// A job that was not accepted. It comes back, so that the caller chooses where it is dropped.
@@ -133,12 +152,21 @@ impl Pool {
         }
     }
 
-    /// Queues `job` and sees to it that a thread will take it.
+    /// Queues `job` and sees to it that a thread will take it, unless the pool stops before.
     ///
     /// # Errors
     ///
     /// Gives the job back if the pool stops, or if it has no thread and can't get one.
     pub(crate) fn submit(&self, job: Job) -> Result<(), Rejected> {
+        self.submit_with(job, AtStop::Drop)
+    }
+
+    /// The same, and says what becomes of the job if the pool stops before.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    pub(crate) fn submit_with(&self, job: Job, at_stop: AtStop) -> Result<(), Rejected> {
         let mut state = self.shared.lock();
         if state.stopping {
             drop(state);
@@ -147,7 +175,8 @@ impl Pool {
                 reason: Reason::Stopping,
             });
         }
-        state.queue.push_back(job);
+        state.queue.push_back((job, at_stop));
+        state.jobs += 1;
         if state.idle > 0 {
             state.idle -= 1;
             state.permits += 1;
@@ -160,10 +189,11 @@ impl Pool {
         }
         match start_thread(&self.shared, &mut state) {
             Err(error) if state.threads == 0 => {
-                let job = state
+                let (job, _) = state
                     .queue
                     .pop_back()
                     .expect("the job was queued in this critical section");
+                state.jobs -= 1;
                 drop(state);
                 Err(Rejected {
                     job,
@@ -174,17 +204,24 @@ impl Pool {
         }
     }
 
+    /// Who starts its threads.
+    pub(crate) fn spawner(&self) -> &Spawner {
+        &self.shared.spawner
+    }
+
     /// How busy the pool is now.
-    pub(crate) fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> BlockingMetrics {
         let state = self.shared.lock();
-        Load {
+        BlockingMetrics {
             threads: state.threads,
-            idle: state.idle,
+            idle_threads: state.idle,
             queued: state.queue.len(),
+            threads_started: state.next,
+            jobs: state.jobs,
         }
     }
 
-    /// Stops the pool: drops the jobs that have not begun, and waits for the others until `limit` has passed (`None`: as
+    /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits for the others until `limit` has passed (`None`: as
     /// long as it takes). Returns how many threads were still running a job and are abandoned to finish on their own.
     ///
     /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
@@ -193,10 +230,14 @@ impl Pool {
         let queued = {
             let mut state = self.shared.lock();
             state.stopping = true;
-            std::mem::take(&mut state.queue)
+            let (run, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
+                .into_iter()
+                .partition(|(_, at_stop)| *at_stop == AtStop::Run);
+            state.queue = run;
+            dropped
         };
         self.shared.work.notify_all();
-        queued.into_iter().for_each(drop_quietly);
+        queued.into_iter().for_each(|(job, _)| drop_quietly(job));
 
         let mut state = self.shared.lock();
         let own = usize::from(state.is_own(thread::current().id()));
@@ -209,8 +250,9 @@ impl Pool {
                 }
             }
         }
-        // Those who sleep have been told, and run nothing on their way out.
-        let abandoned = state.threads - state.idle - state.permits;
+        // Those who sleep have been told, and run nothing on their way out, unless a job is left for one that was promised.
+        let at_rest = state.idle + state.permits.saturating_sub(state.queue.len());
+        let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
         drop(state);
         last.map(JoinHandle::join);
@@ -249,7 +291,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// Jobs that have not begun, oldest first.
-    queue: VecDeque<Job>,
+    queue: VecDeque<(Job, AtStop)>,
+    /// Jobs that were ever queued.
+    jobs: u64,
     /// Threads that were started and have not left.
     threads: usize,
     /// Threads asleep to whom nothing was promised.
@@ -306,7 +350,7 @@ impl Shared {
     /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall leave.
     fn next_job<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Job>) {
         loop {
-            if let Some(job) = state.queue.pop_front() {
+            if let Some((job, _)) = state.queue.pop_front() {
                 return (state, Some(job));
             }
             if state.stopping {

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quadrille_policy::{Config, Plan, Policy, WorkerId};
+use quadrille_policy::{Config, Nanos, Plan, Policy, WorkerId};
 use quadrille_topology::{Discovery, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
-use crate::driver::Driver;
 use crate::error::BuildError;
 use crate::pinning::{Binding, Pinning, Resolved, resolve};
 use crate::runtime::Runtime;
+use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
 use crate::sys::thread::Spawner;
@@ -40,6 +40,8 @@ pub struct Builder {
     config: Option<Config>,
     name: String,
     limits: Limits,
+    timer_slack: Duration,
+    start_paused: bool,
 }
 
 impl Default for Builder {
@@ -65,6 +67,8 @@ impl Builder {
             config: None,
             name: "quadrille".to_owned(),
             limits: Limits::default(),
+            timer_slack: Duration::from_micros(50),
+            start_paused: false,
         }
     }
 
@@ -112,10 +116,24 @@ impl Builder {
         self
     }
 
+    /// How late a timer may be so that a worker which sleeps gets up once for several: those that expire within so long of the first
+    /// fire with the last of them. A timer with none near it is not delayed. Default: 50 us; zero wakes for each.
+    pub fn timer_slack(mut self, slack: Duration) -> Self {
+        self.timer_slack = slack;
+        self
+    }
+
+    /// Whether the clock is paused from the start, for tests; see [`time::pause`](crate::time::pause). Default: false. With it the
+    /// runtime has one worker, unless told otherwise.
+    pub fn start_paused(mut self, paused: bool) -> Self {
+        self.start_paused = paused;
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
-    /// If a setting is out of range, a variable of the environment can't be read, or a thread can't be started.
+    /// If the clock is to start paused and there is to be more than one worker, or a setting is out of range, a variable of the environment can't be read, or a thread can't be started.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let machine = match self.topology.clone() {
             Some(topology) => Machine { topology, found: None },
@@ -128,6 +146,11 @@ impl Builder {
             }
         };
         let workers = self.worker_count(&machine)?;
+        if self.start_paused && workers != 1 {
+            return Err(BuildError::new(format!(
+                "the clock is to start paused with {workers} workers, expected 1"
+            )));
+        }
         let policy = self.policy(&machine, workers)?;
         let pinned = self.pin(&machine, &policy.plan)?;
         let spawner = spawner(&pinned, &machine);
@@ -143,7 +166,8 @@ impl Builder {
         let parts = Parts {
             policy,
             pool: Pool::new(self.limits, format!("{}-blocking", self.name), spawner.clone()),
-            driver: Arc::new(Driver::with_spawner(spawner.clone())),
+            start_paused: self.start_paused,
+            timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),
             spins: workers <= hardware && !throttled(&machine, workers),
             report,
             name: self.name,
@@ -154,6 +178,9 @@ impl Builder {
     }
 
     fn worker_count(&self, machine: &Machine) -> Result<usize, BuildError> {
+        if self.start_paused && self.workers.is_none() {
+            return Ok(1);
+        }
         let allowed = 1..=WORKERS_MAX;
         if let Some(count) = self.workers {
             return Some(count).filter(|count| allowed.contains(count)).ok_or_else(|| {
@@ -251,7 +278,9 @@ fn start(parts: Parts, bindings: Vec<Binding>) -> Result<Runtime, BuildError> {
     for (index, (local, binding)) in locals.into_iter().zip(bindings).enumerate() {
         let id = WorkerId(u16::try_from(index).expect("at most WORKERS_MAX"));
         let its_shared = shared.clone();
+        let departs = Departs(shared.departures.clone());
         let body = move || {
+            let _departs = departs;
             // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
             if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
@@ -264,6 +293,7 @@ fn start(parts: Parts, bindings: Vec<Binding>) -> Result<Runtime, BuildError> {
         {
             Ok(thread) => shared.adopt(thread),
             Err(error) => {
+                // Of this one itself `departs` has told.
                 shared.never_started(workers - index);
                 return Err(BuildError::with_source(
                     format!("worker {index} of {workers} can't be started"),

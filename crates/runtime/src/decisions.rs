@@ -140,16 +140,40 @@ pub(crate) fn place_wake(
     (placement, reason)
 }
 
-/// Asks whether a task stays with its waker, so that nobody need be asked where it goes. With the log, everybody is asked.
+/// Asks whether tasks that give way stay with their worker, so that nobody need be asked where they go. With the log, everybody is
+/// asked.
+#[inline]
+pub(crate) fn yields_stay(policy: &Policy) -> bool {
+    policy.yields_stay() && (!cfg!(feature = "decision-log") || !policy.groups_on())
+}
+
+/// Asks whether a task stays with its waker, as above.
 #[inline]
 pub(crate) fn stays_with_waker(
     policy: &Policy,
     waker: WorkerId,
     task: &TaskPolicy,
-    yielded: bool,
-    slot_empty: bool,
+    slot_is_free: impl FnOnce() -> bool,
 ) -> bool {
-    !cfg!(feature = "decision-log") && policy.stays_with_waker(waker, task, yielded, slot_empty)
+    !cfg!(feature = "decision-log") && policy.stays_with_waker(waker, task, slot_is_free)
+}
+
+/// Asks whether a task stays with its waker because tasks are short, as above.
+#[inline]
+pub(crate) fn stays_as_short(policy: &Policy, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
+    !cfg!(feature = "decision-log") && policy.stays_as_short(waker_run, home_run, wake_cost)
+}
+
+/// Asks whether all new tasks stay with their spawners. With the log, everybody is asked.
+#[inline]
+pub(crate) fn spawns_stay(policy: &Policy) -> bool {
+    policy.spawns_stay() && (!cfg!(feature = "decision-log") || !policy.groups_on())
+}
+
+/// Asks whether all new tasks from outside go to one queue, as above.
+#[inline]
+pub(crate) fn has_one_way_in(policy: &Policy) -> bool {
+    policy.has_one_way_in() && (!cfg!(feature = "decision-log") || !policy.groups_on())
 }
 
 /// Asks where a new task goes.

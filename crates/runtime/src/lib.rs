@@ -25,9 +25,20 @@
 //!
 //! - [`#[quadrille::main]`](macro@main), or [`Runtime`] and its [`Builder`];
 //! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
+//!   [`task::spawn_pinned`] and [`task::spawn_local`] for futures that are not `Send`;
 //! - [`thread`] for user-level threads, which are written like those of `std::thread` and cost about as much as tasks;
+//! - [`CancellationToken`](sync::CancellationToken), [`TaskTracker`](task::TaskTracker) and [`Runtime::shutdown_timeout`] for an orderly end;
+//! - [`select!`], [`join!`] and [`try_join!`] for several futures in one task, [`task_local!`] for values that go with one;
 //! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors;
+//! - [`fs`] for files, [`process`] for child processes, [`signal`] for signals;
 //! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
+//!
+//! # HTTP
+//!
+//! With the feature `hyper`, the module `quadrille::hyper` is the runtime that hyper asks for: [`net::TcpStream`] is a connection
+//! as it is, `Executor` spawns tasks, `Timer` sets timers of [`time`], `Io` adapts streams of TLS. axum's `Router` is served
+//! the same way, without axum's feature `tokio`; the examples `http_hello`, `json_service` and `https_hello` do it. For
+//! `/metrics`: [`Metrics::prometheus`](metrics::Metrics::prometheus).
 //!
 //! # Promises
 //!
@@ -35,7 +46,7 @@
 //! - A task that is ready runs: at the latest two sentinel intervals (2 x 500 us) and one task of each worker later, as
 //!   long as some worker is free. A task that never yields blocks only its own worker.
 //! - Every future, and every result, is dropped exactly once on every path: completion, panic, abort, shutdown.
-//! - Dropping a runtime joins its workers; on a worker, so inside a task, it neither blocks nor panics.
+//! - Dropping a runtime joins its workers; in asynchronous code, be it on a worker or in `block_on`, it neither blocks nor panics.
 //!
 //! # Cancel safety
 //!
@@ -49,20 +60,24 @@
 //!
 //! # Features
 //!
-//! `macros` (default): the attributes. `hwloc`: machines through the C library hwloc. `decision-log`: for tests, what the
+//! `macros` (default): the attributes. `hyper`: the traits of hyper's runtime. `hwloc`: machines through the C library hwloc. `decision-log`: for tests, what the
 //! policies were asked and answered. `sanitizer`: for builds with AddressSanitizer, which must be told of every switch between
 //! stacks.
 
 #[cfg(all(doctest, feature = "macros"))]
 mod attributes;
 mod blocking;
+#[doc(hidden)]
+pub mod branches;
 mod builder;
 pub mod coop;
 mod current;
 #[cfg_attr(not(feature = "decision-log"), doc(hidden))]
 pub mod decisions;
-mod driver;
 mod error;
+pub mod fs;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 pub mod io;
 mod join_set;
 mod lines;
@@ -70,8 +85,12 @@ pub mod metrics;
 pub mod net;
 mod pinning;
 mod primitives;
+pub mod process;
+mod reactor;
 mod runtime;
 mod sched;
+pub mod signal;
+mod stragglers;
 mod stress;
 pub mod sync;
 mod sys;
@@ -88,6 +107,7 @@ pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
 pub use runtime::{Handle, Runtime, spawn, spawn_blocking};
+pub use stragglers::Stragglers;
 pub use task::{JoinHandle, Locality, TaskGroup};
 pub use thread::Wait;
 

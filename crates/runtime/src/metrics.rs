@@ -1,5 +1,9 @@
-//! Counters of a runtime, always on.
+//! Counters of a runtime, always on: [`Metrics`], and as a page for [`Prometheus`].
 
+mod prometheus;
+
+pub use self::prometheus::{PROMETHEUS_CONTENT_TYPE, Prometheus};
+pub use crate::blocking::BlockingMetrics;
 use crate::primitives::Ordering;
 use crate::sched::Shared;
 pub use crate::sched::load::LlcMetrics;
@@ -27,6 +31,8 @@ pub struct Metrics {
     /// Tasks that are not gone yet, a little late: workers tell it before they park, and about once a millisecond.
     /// Zero unless policy 1 or 5 is on, so on machines of up to 4 workers unless asked for.
     pub live_tasks: u64,
+    /// The threads for work that blocks.
+    pub blocking: BlockingMetrics,
     /// Measured cost of waking a parked worker, ns, moving average.
     pub wake_cost_ns: u64,
     /// Workers that could not be pinned as planned.
@@ -52,6 +58,7 @@ impl Metrics {
             living_threads: shared.living_threads(),
             live_tasks: live(&llcs),
             llcs,
+            blocking: shared.pool.load(),
             wake_cost_ns: shared.wake_cost().0,
             pin_failures: shared.pin_failures(),
         }

@@ -15,18 +15,20 @@ use crate::current::{self, EnterGuard};
 use crate::error::BuildError;
 use crate::metrics::Metrics;
 use crate::sched::Shared;
-use crate::sched::context::{Context, may_block};
+use crate::sched::context::{Context, may_block, polling};
 use crate::sched::park::ParkWord;
+use crate::stragglers::Stragglers;
 use crate::sys::clock;
 use crate::task::meta::BLOCKING;
 use crate::task::spawn::{Options, allocate, allocate_unchecked};
 use crate::task::{JoinHandle, Meta};
+use crate::time::clock::{Guest, has_turn};
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
 /// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined, and
-/// so are the threads of the blocking pool once they have finished what they are running. Dropped on a worker thread
-/// (inside a task, of whichever runtime), it stops without waiting and without panicking.
+/// so are the threads of the blocking pool once they have finished what they are running. Dropped in asynchronous code (inside a
+/// task or thread of whichever runtime, or inside `block_on`), it stops without waiting and without panicking.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::new()?;
@@ -109,23 +111,38 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Stops the runtime and waits, at most `limit`, for what the blocking pool is running. Returns how many threads of the
-    /// pool were left behind; they end with their job.
-    pub fn shutdown_timeout(mut self, limit: Duration) -> usize {
+    /// Stops the runtime and waits, at most `limit`, until its tasks and threads are dropped and its closures that may block
+    /// have returned. What is left then runs on, and is told.
+    ///
+    /// In asynchronous code (on a worker of any runtime, inside [`block_on`](Self::block_on)) it stops the runtime and does not wait:
+    /// call it by [`spawn_blocking`](crate::spawn_blocking) there. To let tasks finish what they have begun,
+    /// tell them and wait for them first, with a [`CancellationToken`](crate::sync::CancellationToken) and a
+    /// [`TaskTracker`](crate::task::TaskTracker).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = quadrille::Runtime::new()?;
+    /// runtime.spawn(std::future::pending::<()>());
+    /// let left = runtime.shutdown_timeout(Duration::from_secs(5));
+    /// assert!(left.is_empty(), "{left}");
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
+    pub fn shutdown_timeout(mut self, limit: Duration) -> Stragglers {
         self.stop(Some(limit))
     }
 
     /// Stops the runtime without waiting for tasks or jobs: the last worker to leave drops the tasks. Waits only for the
-    /// threads of the driver and the trace, which stop at once.
+    /// thread of the trace, which stops at once.
     pub fn shutdown_background(mut self) {
         self.stopped = true;
         drop(self.trace.take());
         self.handle.shared.abandon();
     }
 
-    fn stop(&mut self, limit: Option<Duration>) -> usize {
+    fn stop(&mut self, limit: Option<Duration>) -> Stragglers {
         if std::mem::replace(&mut self.stopped, true) {
-            return 0;
+            return Stragglers::default();
         }
         drop(self.trace.take());
         self.handle.shared.shutdown(limit)
@@ -320,14 +337,15 @@ where
 {
     Context::with(|context| {
         let here = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
-        let (set, turn) = options.set.unzip();
+        let ((set, turn), worker) = (options.set.unzip(), options.worker);
         let set = set.unwrap_or_else(|| here.map_or_else(SetId::default, |context| context.set.get().inherited()));
         let policy = shared.new_policy(here.map(|context| context.id), set);
         // SAFETY: passed on.
         let (runnable, handle) = unsafe { allocate_unchecked(shared, policy, options, make) };
-        match here {
-            Some(context) => context.spawn(runnable, turn),
-            None => shared.spawn_foreign(runnable, turn),
+        match (here, worker) {
+            (Some(context), Some(worker)) => context.spawn_named(runnable, worker),
+            (Some(context), None) => context.spawn(runnable, turn),
+            (None, _) => shared.spawn_foreign(runnable, turn),
         }
         handle
     })
@@ -357,7 +375,10 @@ impl<F: FnOnce() -> R, R> Future for Blocking<F> {
 }
 
 /// The waker of a thread in `block_on`.
-struct ThreadWaker(ParkWord);
+struct ThreadWaker {
+    word: ParkWord,
+    guest: Guest,
+}
 
 impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
@@ -365,7 +386,8 @@ impl Wake for ThreadWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
+        self.guest.is_woken();
+        let _found = self.word.unpark();
     }
 }
 
@@ -380,18 +402,38 @@ pub(crate) fn block_on_here<F: Future>(future: F) -> F::Output {
 /// The same until `deadline` at most.
 pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let mut future = pin!(future);
-    let thread = Arc::new(ThreadWaker(ParkWord::new()));
+    let thread = Arc::new(ThreadWaker {
+        word: ParkWord::new(),
+        guest: Guest::new(),
+    });
+    let had_turn = has_turn();
     let waker = Waker::from(thread.clone());
     let mut cx = TaskContext::from_waker(&waker);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+        thread.guest.polls();
+        if let Poll::Ready(output) = polling(|| future.as_mut().poll(&mut cx)) {
+            thread.guest.ends(had_turn);
             return Some(output);
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
         if left == Some(Duration::ZERO) {
+            thread.guest.ends(had_turn);
             return None;
         }
         // Whichever of the two ended it: the future says whether it is ready.
-        let _ended = thread.0.wait(left);
+        thread.guest.rests();
+        let _ended = thread.word.wait(left);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Runs `test` in a runtime of one worker, and shuts it down.
+    pub(crate) fn with_runtime(test: impl FnOnce()) {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let _entered = runtime.enter();
+        test();
     }
 }

@@ -3,10 +3,10 @@
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quadrille::net::{UnixStream, pipe};
-use quadrille::time::{interval, sleep, sleep_until, timeout};
+use quadrille::time::{Instant, interval, sleep, sleep_until, timeout};
 use quadrille::{JoinSet, Runtime};
 
 /// Late enough never to come within a test.

@@ -13,6 +13,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use quadrille::net::UnixStream;
 use quadrille::sync::{mpmc, oneshot};
 use quadrille::thread as user;
 use quadrille::topology::Topology;
@@ -28,7 +29,7 @@ const SHAPES: [(usize, &str); 5] = [
 ];
 
 /// The tests of this file, which share the time.
-const TESTS: u32 = 8;
+const TESTS: u32 = 9;
 
 /// Longer than any round takes on a loaded machine under a sanitizer.
 const ROUND_MAX: Duration = Duration::from_secs(120);
@@ -150,6 +151,54 @@ fn grow(depth: usize, count: Arc<AtomicUsize>) -> impl Future<Output = usize> + 
         sum
     };
     Box::pin(inner) as std::pin::Pin<Box<dyn Future<Output = usize> + Send>>
+}
+
+/// Connections that come and go, some with events under way, beside tasks that keep their worker for a while: what L is about.
+#[test]
+fn connections() {
+    soak("connections", |runtime, rng| {
+        let tasks: Vec<_> = (0..6)
+            .map(|_| {
+                let rng = rng.fork();
+                runtime.spawn(connect(rng))
+            })
+            .collect();
+        let sum: usize = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).sum();
+        assert_eq!(sum, 6 * 40);
+    });
+}
+
+async fn connect(mut rng: Rng) -> usize {
+    let mut answers = 0;
+    for number in 0..40_u8 {
+        let (left, right) = UnixStream::pair().unwrap();
+        let echo = spawn(async move {
+            let mut byte = [0];
+            while right.read(&mut byte).await.unwrap() > 0 {
+                right.write_all(&byte).await.unwrap();
+            }
+        });
+        for _ in 0..=rng.below(3) {
+            left.write_all(&[number]).await.unwrap();
+            let mut byte = [0];
+            left.read_exact(&mut byte).await.unwrap();
+            assert_eq!(byte, [number]);
+        }
+        answers += 1;
+        match rng.below(8) {
+            0 => (0..rng.below(100_000)).for_each(|_| std::hint::spin_loop()),
+            1 => {
+                left.write_all(&[number]).await.unwrap();
+                echo.abort();
+                continue;
+            }
+            2 => task::yield_now().await,
+            _ => {}
+        }
+        drop(left);
+        echo.await.unwrap();
+    }
+    answers
 }
 
 #[test]

@@ -42,6 +42,7 @@ macro_rules! names {
 
 names! {
     "spin" => spin_max;
+    "poll-interval" => poll_interval;
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;
     "budget" => budget;

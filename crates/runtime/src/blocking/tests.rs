@@ -6,6 +6,12 @@ use std::sync::mpsc;
 use super::*;
 
 impl Pool {
+    /// Threads, those without a job among them, and jobs that wait.
+    fn census(&self) -> (usize, usize, usize) {
+        let load = self.load();
+        (load.threads, load.idle_threads, load.queued)
+    }
+
     /// Waits until `done` holds; the pool tells whenever a thread leaves.
     fn wait_until(&self, done: impl Fn(&State) -> bool) {
         let mut state = self.shared.lock();
@@ -47,13 +53,18 @@ impl Drop for CountDrop {
 #[test]
 fn a_job_runs_on_a_named_thread_of_the_pool() {
     let pool = pool(4, LONG);
-    assert_eq!(pool.load(), Load::default(), "no thread before the first job");
+    assert_eq!(
+        pool.load(),
+        BlockingMetrics::default(),
+        "no thread before the first job"
+    );
     let (sender, receiver) = mpsc::channel();
     let job = move || sender.send(thread::current().name().map(str::to_owned)).unwrap();
     pool.submit(Box::new(job)).unwrap();
     assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
     assert_eq!(pool.shutdown(None), 0);
-    assert_eq!(pool.load(), Load::default());
+    assert_eq!(pool.census(), (0, 0, 0));
+    assert_eq!((pool.load().threads_started, pool.load().jobs), (1, 1));
 }
 
 #[test]
@@ -65,14 +76,7 @@ fn an_idle_thread_is_used_again() {
         receiver.recv().unwrap();
         pool.wait_until(|state| state.idle == state.threads);
     }
-    assert_eq!(
-        pool.load(),
-        Load {
-            threads: 1,
-            idle: 1,
-            queued: 0
-        }
-    );
+    assert_eq!(pool.census(), (1, 1, 0));
 }
 
 #[test]
@@ -174,19 +178,74 @@ fn shutdown_drops_what_has_not_begun_and_waits_for_what_has() {
         };
         pool.submit(Box::new(job)).unwrap();
     }
-    assert_eq!(
-        pool.load(),
-        Load {
-            threads: 1,
-            idle: 0,
-            queued: 10
-        }
-    );
+    assert_eq!(pool.census(), (1, 0, 10));
     assert_eq!(pool.shutdown(Some(Duration::ZERO)), 1, "the running job is abandoned");
     assert_eq!(*dropped.lock().unwrap(), 10, "each queued job is dropped once");
     release.send(()).unwrap();
     assert_eq!(pool.shutdown(None), 0, "and waited for by a second call");
     assert_eq!(*ran.lock().unwrap(), 1, "no queued job has run");
+}
+
+/// One job runs, and behind it in the queue are jobs of both kinds, in turn.
+#[test]
+fn jobs_that_are_to_run_all_the_same_run_after_shutdown_in_their_order() {
+    for (limit, abandoned) in [(Some(Duration::ZERO), 1), (None, 0)] {
+        let pool = pool(1, LONG);
+        let (begun, begins) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let first = move || {
+            begun.send(()).unwrap();
+            released.recv().unwrap();
+        };
+        pool.submit(Box::new(first)).unwrap();
+        begins.recv().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..10 {
+            let at_stop = if number % 2 == 0 { AtStop::Run } else { AtStop::Drop };
+            let log = Arc::clone(&log);
+            let job = move || log.lock().unwrap().push(number);
+            pool.submit_with(Box::new(job), at_stop).unwrap();
+        }
+        if limit.is_none() {
+            release.send(()).unwrap();
+        }
+        assert_eq!(pool.shutdown(limit), abandoned);
+        if limit.is_some() {
+            assert_eq!(pool.census(), (1, 0, 5));
+            release.send(()).unwrap();
+        }
+        assert_eq!(pool.shutdown(None), 0);
+        let ran = log.lock().unwrap();
+        let even = ran.iter().copied().filter(|number| number % 2 == 0);
+        assert!(even.eq([0, 2, 4, 6, 8]), "{ran:?}");
+    }
+}
+
+#[test]
+fn stress_what_was_accepted_to_run_all_the_same_runs() {
+    const JOBS: usize = 50;
+    let rounds = if cfg!(miri) { 2 } else { 200 };
+    for round in 0..rounds {
+        let pool = Arc::new(pool(2, Duration::from_micros(20)));
+        let ran = Arc::new(Mutex::new(0));
+        let submitter = {
+            let (pool, ran) = (Arc::clone(&pool), Arc::clone(&ran));
+            thread::spawn(move || {
+                let job = || {
+                    let ran = Arc::clone(&ran);
+                    Box::new(move || *ran.lock().unwrap() += 1)
+                };
+                (0..JOBS)
+                    .filter(|_| pool.submit_with(job(), AtStop::Run).is_ok())
+                    .count()
+            })
+        };
+        for _ in 0..round % 20 {
+            thread::yield_now();
+        }
+        assert_eq!(pool.shutdown(None), 0);
+        assert_eq!(submitter.join().unwrap(), *ran.lock().unwrap());
+    }
 }
 
 #[test]

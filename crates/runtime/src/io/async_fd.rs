@@ -1,11 +1,15 @@
 //! A descriptor that doesn't block, with futures for its readiness.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::pin;
 use std::task::{Context, Poll};
 
-use crate::driver::{self, Interest, Registration, Side};
+use super::{Interest, Progress, Ready};
+use crate::reactor::{self, Registration, Side, Tick};
+use crate::runtime;
 use crate::sys;
 
 /// Waits until something with a file descriptor can be read or written: a pipe, a socket, an eventfd.
@@ -52,48 +56,53 @@ impl<T: AsFd> AsyncFd<T> {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn new(io: T) -> io::Result<Self> {
-        Self::with_interest(
-            io,
-            Interest {
-                readable: true,
-                writable: true,
-            },
-        )
+        Self::with_interest(io, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Watches `io` for reading only; waiting for it to be writable would take for ever.
+    /// Watches `io` for what `interest` says; waiting for anything else would take for ever.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
     #[track_caller]
-    pub(crate) fn reader(io: T) -> io::Result<Self> {
-        Self::with_interest(
-            io,
-            Interest {
-                readable: true,
-                writable: false,
-            },
-        )
+    pub fn with_interest(io: T, interest: Interest) -> io::Result<Self> {
+        sys::fd::set_nonblocking(io.as_fd())?;
+        Self::from_nonblocking(io, interest)
     }
 
-    /// Watches `io` for writing only; waiting for it to be readable would take for ever.
+    /// The same for what is in non-blocking mode already.
     #[track_caller]
-    pub(crate) fn writer(io: T) -> io::Result<Self> {
-        Self::with_interest(
-            io,
-            Interest {
-                readable: false,
-                writable: true,
-            },
-        )
-    }
-
-    #[track_caller]
-    fn with_interest(io: T, interest: Interest) -> io::Result<Self> {
+    pub(crate) fn from_nonblocking(io: T, interest: Interest) -> io::Result<Self> {
+        let interest = reactor::Interest {
+            readable: interest.is_readable(),
+            writable: interest.is_writable(),
+        };
         let fd = io.as_fd();
-        sys::fd::set_nonblocking(fd)?;
-        let registration = driver::with_current(|driver| driver.register(fd, interest))?;
+        let registration = runtime::with_current(|shared| shared.register(fd, interest))?;
         Ok(AsyncFd {
             io: Some(io),
             registration,
         })
+    }
+
+    /// Watches `io` for reading only.
+    #[track_caller]
+    pub(crate) fn reader(io: T) -> io::Result<Self> {
+        Self::with_interest(io, Interest::READABLE)
+    }
+
+    /// Watches `io` for writing only.
+    #[track_caller]
+    pub(crate) fn writer(io: T) -> io::Result<Self> {
+        Self::with_interest(io, Interest::WRITABLE)
+    }
+
+    pub(super) fn registration(&self) -> &Registration {
+        &self.registration
     }
 
     /// What is watched.
@@ -146,6 +155,30 @@ impl<T: AsFd> AsyncFd<T> {
         self.registration.ready(Side::Write, false).await.map(drop)
     }
 
+    /// Waits until one of the sides that `interest` names may be ready, and says which are; see
+    /// [`readable`](Self::readable).
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let mut read = pin!(self.registration.ready(Side::Read, false));
+        let mut write = pin!(self.registration.ready(Side::Write, false));
+        poll_fn(|cx| {
+            let readable = interest.is_readable() && pass_error(read.as_mut().poll(cx))?;
+            let writable = interest.is_writable() && pass_error(write.as_mut().poll(cx))?;
+            match Ready::of(readable, writable) {
+                Ready::EMPTY => Poll::Pending,
+                ready => Poll::Ready(Ok(ready)),
+            }
+        })
+        .await
+    }
+
     /// Is it readable? For implementations of `poll_read`: of those who poll one side, only the last is woken.
     ///
     /// # Errors
@@ -174,8 +207,8 @@ impl<T: AsFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Strict, if `operation` changes nothing when it answers `WouldBlock`: it is dropped only between two calls.
-    pub async fn read_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        self.attempt(Side::Read, operation).await
+    pub async fn read_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.transfer(Side::Read, |io| operation(io).map(Progress::only)).await
     }
 
     /// Calls `operation` until it answers something other than [`WouldBlock`](io::ErrorKind::WouldBlock) (or
@@ -188,8 +221,35 @@ impl<T: AsFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Strict, if `operation` changes nothing when it answers `WouldBlock`: it is dropped only between two calls.
-    pub async fn write_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        self.attempt(Side::Write, operation).await
+    pub async fn write_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.transfer(Side::Write, |io| operation(io).map(Progress::only)).await
+    }
+
+    /// [`read_with`](Self::read_with) for implementations of `poll_read`: of those who poll one side, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// Those of `operation`; the runtime shuts down.
+    pub fn poll_read_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        mut operation: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_transfer(Side::Read, cx, |io| operation(io).map(Progress::only))
+    }
+
+    /// [`write_with`](Self::write_with) for implementations of `poll_write`: of those who poll one side, only the last is
+    /// woken.
+    ///
+    /// # Errors
+    ///
+    /// Those of `operation`; the runtime shuts down.
+    pub fn poll_write_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        mut operation: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_transfer(Side::Write, cx, |io| operation(io).map(Progress::only))
     }
 
     /// Calls `operation` once. If it answers `WouldBlock`, [`readable`](Self::readable) waits for the next event.
@@ -198,7 +258,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Those of `operation`.
     pub fn try_read_with<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
-        self.attempt_once(Side::Read, operation)
+        self.try_transfer(Side::Read, |io| operation(io).map(Progress::only))
     }
 
     /// Calls `operation` once. If it answers `WouldBlock`, [`writable`](Self::writable) waits for the next event.
@@ -207,32 +267,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Those of `operation`.
     pub fn try_write_with<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
-        self.attempt_once(Side::Write, operation)
-    }
-
-    async fn attempt<R>(&self, side: Side, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        loop {
-            let tick = self.registration.ready(side, true).await?;
-            match operation(self.get_ref()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.registration.clear_readiness(side, tick);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                outcome => return outcome,
-            }
-        }
-    }
-
-    fn attempt_once<R>(&self, side: Side, operation: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
-        // Before the attempt: an event during it must not be cleared.
-        let tick = self.registration.tick(side);
-        let outcome = operation(self.get_ref());
-        if let Err(error) = &outcome
-            && error.kind() == io::ErrorKind::WouldBlock
-        {
-            self.registration.clear_readiness(side, tick);
-        }
-        outcome
+        self.try_transfer(Side::Write, |io| operation(io).map(Progress::only))
     }
 
     /// Ends the watch of the descriptor.
@@ -241,6 +276,15 @@ impl<T: AsFd> AsyncFd<T> {
             // It fails if `io` has exchanged its descriptor: then the kernel has forgotten the old one when it was closed.
             let _ = self.registration.deregister(io.as_fd());
         }
+    }
+}
+
+/// Whether it is ready; an error ends the wait.
+fn pass_error(poll: Poll<io::Result<Tick>>) -> io::Result<bool> {
+    match poll {
+        Poll::Ready(Ok(_)) => Ok(true),
+        Poll::Ready(Err(error)) => Err(error),
+        Poll::Pending => Ok(false),
     }
 }
 
@@ -278,7 +322,7 @@ mod tests {
     use futures_lite::future::{block_on, poll_once};
 
     use super::*;
-    use crate::driver::tests::with_driver;
+    use crate::runtime::tests::with_runtime;
 
     /// A watched reader, and the plain writer.
     fn pipe() -> (AsyncFd<PipeReader>, io::PipeWriter) {
@@ -294,7 +338,7 @@ mod tests {
 
     #[test]
     fn readable_waits_for_data_and_stays_until_there_is_none() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, mut writer) = pipe();
             assert!(block_on(poll_once(reader.readable())).is_none());
             writer.write_all(b"ab").unwrap();
@@ -312,20 +356,20 @@ mod tests {
 
     #[test]
     fn polling_is_waiting() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, mut writer) = pipe();
             let mut cx = Context::from_waker(Waker::noop());
             assert!(reader.poll_readable(&mut cx).is_pending());
             writer.write_all(b"a").unwrap();
-            block_on(std::future::poll_fn(|cx| reader.poll_readable(cx))).unwrap();
+            block_on(poll_fn(|cx| reader.poll_readable(cx))).unwrap();
             let writer = AsyncFd::new(writer).unwrap();
-            block_on(std::future::poll_fn(|cx| writer.poll_writable(cx))).unwrap();
+            block_on(poll_fn(|cx| writer.poll_writable(cx))).unwrap();
         });
     }
 
     #[test]
     fn read_with_takes_what_is_there_without_an_event() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, mut writer) = io::pipe().unwrap();
             writer.write_all(b"a").unwrap();
             let reader = AsyncFd::new(reader).unwrap();
@@ -335,7 +379,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_pipe_is_an_answer() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, writer) = pipe();
             thread::scope(|scope| {
                 scope.spawn(move || drop(writer));
@@ -347,7 +391,7 @@ mod tests {
 
     #[test]
     fn interrupted_operations_are_tried_again() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, _writer) = pipe();
             let mut attempts = 0;
             let outcome = block_on(reader.read_with(|_| {
@@ -364,7 +408,7 @@ mod tests {
 
     #[test]
     fn other_errors_are_answers() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, _writer) = pipe();
             let outcome: io::Result<()> = block_on(reader.read_with(|_| Err(io::ErrorKind::PermissionDenied.into())));
             assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -373,7 +417,7 @@ mod tests {
 
     #[test]
     fn into_inner_ends_the_watch_so_that_another_can_begin() {
-        with_driver(|| {
+        with_runtime(|| {
             let (left, _right) = UnixStream::pair().unwrap();
             let mut watched = AsyncFd::new(left).unwrap();
             for _ in 0..3 {
@@ -385,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_is_dropped_takes_nothing_with_it() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, mut writer) = pipe();
             for _ in 0..10 {
                 assert!(block_on(poll_once(reader.read_with(read_byte))).is_none());
@@ -397,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_regular_file_is_refused() {
-        with_driver(|| {
+        with_runtime(|| {
             let file = std::fs::File::open("/proc/self/exe").unwrap();
             assert!(AsyncFd::new(file).is_err());
         });

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use self::members::Members;
 use crate::coop;
 use crate::runtime::{self, Handle};
-use crate::task::{AbortHandle, JoinError, JoinHandle};
+use crate::task::{self, AbortHandle, JoinError, JoinHandle};
 
 /// Tasks that belong together: awaited in the order in which they finish, aborted when the set is dropped.
 ///
@@ -67,6 +67,29 @@ impl<T> JoinSet<T> {
     }
 }
 
+impl<T: 'static> JoinSet<T> {
+    /// Spawns a task on the worker that the calling code runs on, to stay there, and adds it to the set; see
+    /// [`task::spawn_local`](crate::task::spawn_local).
+    ///
+    /// # Panics
+    ///
+    /// As that.
+    #[track_caller]
+    pub fn spawn_local<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + 'static,
+    {
+        self.insert(task::spawn_local(future))
+    }
+
+    /// Adds a task that was spawned before.
+    pub(crate) fn insert(&mut self, task: JoinHandle<T>) -> AbortHandle {
+        let abort = task.abort_handle();
+        self.members.insert(task);
+        abort
+    }
+}
+
 impl<T: Send + 'static> JoinSet<T> {
     /// Spawns a task on the current runtime, and adds it to the set.
     ///
@@ -111,13 +134,6 @@ impl<T: Send + 'static> JoinSet<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         self.insert(handle.spawn_blocking(f))
-    }
-
-    /// Adds a task that was spawned before.
-    pub(crate) fn insert(&mut self, task: JoinHandle<T>) -> AbortHandle {
-        let abort = task.abort_handle();
-        self.members.insert(task);
-        abort
     }
 }
 

@@ -1,10 +1,17 @@
 //! Pipes.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::OpenOptions;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use super::stream;
-use crate::io::AsyncFd;
+use super::stream::{self, Sink, Source, impl_read, impl_write, read_methods, write_methods};
+use crate::io::{AsyncFd, Progress};
+use crate::reactor::Side;
+use crate::sys;
 
 /// Makes a pipe: what is written to the one end is read from the other. Its buffer is the system's (64 KiB on Linux).
 ///
@@ -31,48 +38,82 @@ use crate::io::AsyncFd;
 #[track_caller]
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
-    Ok((
-        PipeReader {
-            fd: AsyncFd::reader(reader)?,
-        },
-        PipeWriter {
-            fd: AsyncFd::writer(writer)?,
-        },
-    ))
+    Ok((PipeReader::from_std(reader)?, PipeWriter::from_std(writer)?))
 }
 
-/// The end of a [`pipe`] that is read from.
+/// The end of a [`pipe`], or of a named one, that is read from.
 #[derive(Debug)]
 pub struct PipeReader {
     fd: AsyncFd<io::PipeReader>,
 }
 
 impl PipeReader {
-    /// Reads what is there, at least one byte, into `buffer`; returns how many. Zero means that the other end is closed, or
-    /// that `buffer` is empty.
+    /// Opens the named pipe (FIFO) at `path`, without waiting for a writer. A read answers zero while no writer has it open, and
+    /// again when the last one has closed it: [`readable`](Self::readable) waits for the first.
     ///
     /// # Errors
     ///
-    /// Those of `read(2)`; the runtime shuts down.
+    /// `path` is no named pipe ([`InvalidInput`](io::ErrorKind::InvalidInput)); those of `open(2)`; the runtime shuts down.
     ///
-    /// # Cancel safety
+    /// # Panics
     ///
-    /// Strict: a read that was dropped has read nothing.
-    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        stream::read(&self.fd, buffer).await
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<PipeReader> {
+        let pipe = sys::fd::open_fifo(path.as_ref(), OpenOptions::new().read(true))?;
+        Self::from_std(pipe.into())
     }
 
-    /// Fills `buffer`.
+    /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is read like a pipe can be made one.
     ///
     /// # Errors
     ///
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the other end is closed before; those of [`read`](Self::read).
+    /// The system has no room for the watch; or the runtime shuts down.
     ///
-    /// # Cancel safety
+    /// # Panics
     ///
-    /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps count.
-    pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
-        stream::read_exact(&self.fd, buffer).await
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(pipe: io::PipeReader) -> io::Result<PipeReader> {
+        Ok(PipeReader {
+            fd: AsyncFd::reader(pipe)?,
+        })
+    }
+
+    /// Gives the pipe to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> io::PipeReader {
+        self.fd.into_inner()
+    }
+
+    read_methods!();
+
+    fn fd(&self) -> &AsyncFd<io::PipeReader> {
+        &self.fd
+    }
+}
+
+/// A writer may have put the pipe into packet mode (`O_DIRECT`), where a read ends with a packet. So to get less than there was
+/// room for exhausts nothing.
+impl Source for io::PipeReader {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
+        stream::read(self, buffer).map(Progress::unknown)
+    }
+
+    fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>> {
+        stream::read_vectored(self, buffers).map(Progress::unknown)
+    }
+
+    fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>> {
+        sys::fd::read_uninit(self, buffer).map(Progress::only)
+    }
+}
+
+impl_read!(PipeReader, &PipeReader);
+
+impl AsRawFd for PipeReader {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 }
 
@@ -82,37 +123,78 @@ impl AsFd for PipeReader {
     }
 }
 
-/// The end of a [`pipe`] that is written to.
+/// The end of a [`pipe`], or of a named one, that is written to.
 #[derive(Debug)]
 pub struct PipeWriter {
     fd: AsyncFd<io::PipeWriter>,
 }
 
 impl PipeWriter {
-    /// Writes what fits, at least one byte, of `buffer`; returns how many.
+    /// Opens the named pipe (FIFO) at `path`, which a reader must have open.
     ///
     /// # Errors
     ///
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the other end is closed; others of `write(2)`; the runtime shuts down.
+    /// No reader has it open (`ENXIO`); `path` is no named pipe ([`InvalidInput`](io::ErrorKind::InvalidInput)); others of
+    /// `open(2)`; the runtime shuts down.
     ///
-    /// # Cancel safety
+    /// # Panics
     ///
-    /// Strict: a write that was dropped has written nothing.
-    pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
-        stream::write(&self.fd, buffer).await
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<PipeWriter> {
+        let pipe = sys::fd::open_fifo(path.as_ref(), OpenOptions::new().write(true))?;
+        Self::from_std(pipe.into())
     }
 
-    /// Writes all of `buffer`.
+    /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is written like a pipe can be made one.
     ///
     /// # Errors
     ///
-    /// Those of [`write`](Self::write).
+    /// The system has no room for the watch; or the runtime shuts down.
     ///
-    /// # Cancel safety
+    /// # Panics
     ///
-    /// Loses the count: a part may have been written. [`write`](Self::write) in a loop keeps it.
-    pub async fn write_all(&self, buffer: &[u8]) -> io::Result<()> {
-        stream::write_all(&self.fd, buffer).await
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(pipe: io::PipeWriter) -> io::Result<PipeWriter> {
+        Ok(PipeWriter {
+            fd: AsyncFd::writer(pipe)?,
+        })
+    }
+
+    /// Gives the pipe to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> io::PipeWriter {
+        self.fd.into_inner()
+    }
+
+    write_methods!();
+
+    fn fd(&self) -> &AsyncFd<io::PipeWriter> {
+        &self.fd
+    }
+
+    /// A pipe ends when its writer is dropped.
+    fn end(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for io::PipeWriter {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
+        stream::write(self, buffer)
+    }
+
+    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
+        stream::write_vectored(self, buffers)
+    }
+}
+
+impl_write!(PipeWriter, &PipeWriter);
+
+impl AsRawFd for PipeWriter {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 }
 
@@ -127,11 +209,11 @@ mod tests {
     use futures_lite::future::{block_on, poll_once, zip};
 
     use super::*;
-    use crate::driver::tests::with_driver;
+    use crate::runtime::tests::with_runtime;
 
     #[test]
     fn more_than_the_buffer_goes_through() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, writer) = pipe().unwrap();
             let sent: Vec<u8> = (0..1_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
             let mut received = vec![0; sent.len()];
@@ -144,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_full_pipe_waits_for_the_reader() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, writer) = pipe().unwrap();
             let chunk = [7; 4096];
             let mut written = 0;
@@ -159,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_closed_end_is_seen_by_the_other() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, writer) = pipe().unwrap();
             block_on(writer.write_all(b"ab")).unwrap();
             drop(writer);
@@ -180,7 +262,7 @@ mod tests {
 
     #[test]
     fn nothing_to_read_or_write_needs_no_wait() {
-        with_driver(|| {
+        with_runtime(|| {
             let (reader, writer) = pipe().unwrap();
             block_on(reader.read_exact(&mut [])).unwrap();
             block_on(writer.write_all(&[])).unwrap();

@@ -1,60 +1,430 @@
-//! Reading and writing of whatever `std` can read and write through a shared reference.
+//! Reading and writing, for everything that moves bytes in order.
+//!
+//! Functions do it; macros give the methods, with their documentation, to each type: `read_methods` and `write_methods` to
+//! what has a method `fd`, `impl_read` and `impl_write` the traits of `futures_io` to what has those methods.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-use crate::io::AsyncFd;
+use crate::io::Progress;
+use crate::sys::fd::BUFFERS_MAX;
 
-/// Reads what is there, at least one byte; 0 at the end.
-pub(super) async fn read<T: AsFd>(fd: &AsyncFd<T>, buffer: &mut [u8]) -> io::Result<usize>
-where
-    for<'a> &'a T: Read,
-{
-    fd.read_with(|mut io| io.read(buffer)).await
+/// A descriptor that bytes come out of.
+pub(super) trait Source: AsFd {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>>;
+    fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>>;
+    /// Initialises as many bytes as it says.
+    fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>>;
 }
 
-/// Fills the buffer.
-pub(super) async fn read_exact<T: AsFd>(fd: &AsyncFd<T>, mut buffer: &mut [u8]) -> io::Result<()>
+/// A descriptor that bytes go into.
+pub(super) trait Sink: AsFd {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>>;
+    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>;
+}
+
+/// Reads by way of std, which reads through a shared reference; less than was wanted is all there was.
+pub(super) fn read<T>(mut io: T, buffer: &mut [u8]) -> io::Result<Progress<usize>>
 where
-    for<'a> &'a T: Read,
+    T: Read,
 {
-    while !buffer.is_empty() {
-        match read(fd, buffer).await? {
-            0 => {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the stream ended before the buffer was full",
-                ));
-            }
-            length => buffer = &mut buffer[length..],
+    io.read(buffer).map(|count| Progress::of(count, buffer.len()))
+}
+
+/// The same into several buffers.
+pub(super) fn read_vectored<T>(mut io: T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>>
+where
+    T: Read,
+{
+    let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+    io.read_vectored(buffers).map(|count| Progress::of(count, wanted))
+}
+
+/// Writes by way of std; less than was wanted is all there was room for.
+pub(super) fn write<T>(mut io: T, buffer: &[u8]) -> io::Result<Progress<usize>>
+where
+    T: Write,
+{
+    io.write(buffer).map(|count| Progress::of(count, buffer.len()))
+}
+
+/// The same from several buffers.
+pub(super) fn write_vectored<T>(mut io: T, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>
+where
+    T: Write,
+{
+    let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+    io.write_vectored(buffers).map(|count| Progress::of(count, wanted))
+}
+
+/// The stream ended before the buffer was full.
+pub(super) fn unexpected_end() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "the stream ended before the buffer was full",
+    )
+}
+
+/// The stream takes nothing.
+pub(super) fn write_zero() -> io::Error {
+    io::Error::new(io::ErrorKind::WriteZero, "the stream takes no more bytes")
+}
+
+/// Methods that read, for what has `fn fd(&self) -> &AsyncFd<impl Source>`.
+macro_rules! read_methods {
+    () => {
+        /// Reads what is there, at least one byte, into `buffer`; returns how many. Zero means that the other end is closed,
+        /// or that `buffer` is empty.
+        ///
+        /// # Errors
+        ///
+        /// Those of `read(2)`; the runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a read that was dropped has read nothing.
+        pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.fd()
+                .transfer(Side::Read, |io| Source::read(io, buffer))
+                .await
         }
-    }
-    Ok(())
-}
 
-/// Writes what fits, at least one byte.
-pub(super) async fn write<T: AsFd>(fd: &AsyncFd<T>, buffer: &[u8]) -> io::Result<usize>
-where
-    for<'a> &'a T: Write,
-{
-    fd.write_with(|mut io| io.write(buffer)).await
-}
-
-/// Writes the whole buffer.
-pub(super) async fn write_all<T: AsFd>(fd: &AsyncFd<T>, mut buffer: &[u8]) -> io::Result<()>
-where
-    for<'a> &'a T: Write,
-{
-    while !buffer.is_empty() {
-        match write(fd, buffer).await? {
-            0 => {
-                return Err(io::Error::new(
-                    io::ErrorKind::WriteZero,
-                    "the stream takes no more bytes",
-                ));
+        /// Fills `buffer`.
+        ///
+        /// # Errors
+        ///
+        /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the other end is closed before; those of [`read`](Self::read).
+        ///
+        /// # Cancel safety
+        ///
+        /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps
+        /// count.
+        pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
+            let mut left = buffer;
+            while !left.is_empty() {
+                match self.read(left).await? {
+                    0 => return Err(crate::net::stream::unexpected_end()),
+                    count => left = &mut left[count..],
+                }
             }
-            length => buffer = &buffer[length..],
+            Ok(())
         }
-    }
-    Ok(())
+
+        /// Reads what is there, at least one byte, into `buffers`, one after the other; returns how many.
+        ///
+        /// # Errors
+        ///
+        /// Those of `readv(2)`; the runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a read that was dropped has read nothing.
+        pub async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            self.fd()
+                .transfer(Side::Read, |io| Source::read_vectored(io, buffers))
+                .await
+        }
+
+        /// Reads what is there into `buffer`, without a wait; returns how many bytes, zero as [`read`](Self::read).
+        ///
+        /// # Errors
+        ///
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the next
+        /// event then. Others of `read(2)`.
+        pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.fd().try_transfer(Side::Read, |io| Source::read(io, buffer))
+        }
+
+        /// Reads what is there into `buffers`, without a wait; see [`try_read`](Self::try_read).
+        ///
+        /// # Errors
+        ///
+        /// As [`try_read`](Self::try_read).
+        pub fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            self.fd()
+                .try_transfer(Side::Read, |io| Source::read_vectored(io, buffers))
+        }
+
+        /// Waits until there may be something to read, or the other end is closed.
+        ///
+        /// Ready again at once until a read has found less than it had room for.
+        ///
+        /// # Errors
+        ///
+        /// The runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: nothing is consumed.
+        pub async fn readable(&self) -> io::Result<()> {
+            self.fd().readable().await
+        }
+
+        /// [`read`](Self::read) for implementations of `Future` and `AsyncRead`: of those who poll, only the last is woken.
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read).
+        pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            self.fd()
+                .poll_transfer(Side::Read, cx, |io| Source::read(io, buffer))
+        }
+
+        /// [`read_vectored`](Self::read_vectored) for implementations of `Future` and `AsyncRead`; see
+        /// [`poll_read`](Self::poll_read).
+        ///
+        /// # Errors
+        ///
+        /// As [`read_vectored`](Self::read_vectored).
+        pub fn poll_read_vectored(
+            &self,
+            cx: &mut Context<'_>,
+            buffers: &mut [IoSliceMut<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.fd()
+                .poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
+        }
+
+        /// [`poll_read`](Self::poll_read) into memory that need not be initialised; as many bytes as it returns are then, from
+        /// the beginning of `buffer`.
+        ///
+        /// # Errors
+        ///
+        /// As [`read`](Self::read).
+        pub fn poll_read_uninit(
+            &self,
+            cx: &mut Context<'_>,
+            buffer: &mut [MaybeUninit<u8>],
+        ) -> Poll<io::Result<usize>> {
+            self.fd()
+                .poll_transfer(Side::Read, cx, |io| Source::read_uninit(io, buffer))
+        }
+
+        /// [`readable`](Self::readable) for implementations of `Future`: of those who poll, only the last is woken.
+        ///
+        /// # Errors
+        ///
+        /// The runtime shuts down.
+        pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.fd().poll_readable(cx)
+        }
+    };
 }
+pub(super) use read_methods;
+
+/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`.
+macro_rules! write_methods {
+    () => {
+        /// Writes what fits, at least one byte, of `buffer`; returns how many.
+        ///
+        /// # Errors
+        ///
+        /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the other end is closed; others of `write(2)`; the runtime shuts
+        /// down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a write that was dropped has written nothing.
+        pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
+            self.fd()
+                .transfer(Side::Write, |io| Sink::write(io, buffer))
+                .await
+        }
+
+        /// Writes all of `buffer`.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`write`](Self::write).
+        ///
+        /// # Cancel safety
+        ///
+        /// Loses the count: a part may have been written. [`write`](Self::write) in a loop keeps it.
+        pub async fn write_all(&self, buffer: &[u8]) -> io::Result<()> {
+            let mut left = buffer;
+            while !left.is_empty() {
+                match self.write(left).await? {
+                    0 => return Err(crate::net::stream::write_zero()),
+                    count => left = &left[count..],
+                }
+            }
+            Ok(())
+        }
+
+        /// Writes what fits, at least one byte, of `buffers`, one after the other; returns how many.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`write`](Self::write).
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a write that was dropped has written nothing.
+        pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.fd()
+                .transfer(Side::Write, |io| Sink::write_vectored(io, buffers))
+                .await
+        }
+
+        /// Writes what fits of `buffer`, without a wait; returns how many bytes.
+        ///
+        /// # Errors
+        ///
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for the next
+        /// event then. Others of [`write`](Self::write).
+        pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
+            self.fd().try_transfer(Side::Write, |io| Sink::write(io, buffer))
+        }
+
+        /// Writes what fits of `buffers`, without a wait; see [`try_write`](Self::try_write).
+        ///
+        /// # Errors
+        ///
+        /// As [`try_write`](Self::try_write).
+        pub fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.fd()
+                .try_transfer(Side::Write, |io| Sink::write_vectored(io, buffers))
+        }
+
+        /// Waits until there may be room to write, or the other end is closed.
+        ///
+        /// Ready again at once until a write has found less room than it needed.
+        ///
+        /// # Errors
+        ///
+        /// The runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: nothing is consumed.
+        pub async fn writable(&self) -> io::Result<()> {
+            self.fd().writable().await
+        }
+
+        /// [`write`](Self::write) for implementations of `Future` and `AsyncWrite`: of those who poll, only the last is woken.
+        ///
+        /// # Errors
+        ///
+        /// As [`write`](Self::write).
+        pub fn poll_write(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+            self.fd()
+                .poll_transfer(Side::Write, cx, |io| Sink::write(io, buffer))
+        }
+
+        /// [`write_vectored`](Self::write_vectored) for implementations of `Future` and `AsyncWrite`; see
+        /// [`poll_write`](Self::poll_write).
+        ///
+        /// # Errors
+        ///
+        /// As [`write_vectored`](Self::write_vectored).
+        pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+            self.fd()
+                .poll_transfer(Side::Write, cx, |io| Sink::write_vectored(io, buffers))
+        }
+
+        /// [`writable`](Self::writable) for implementations of `Future`: of those who poll, only the last is woken.
+        ///
+        /// # Errors
+        ///
+        /// The runtime shuts down.
+        pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.fd().poll_writable(cx)
+        }
+    };
+}
+pub(super) use write_methods;
+
+/// Methods of what both reads and writes: waiting for either, and operations that aren't here.
+macro_rules! ready_methods {
+    () => {
+        /// Waits until one of the sides that `interest` names may be ready, and says which are.
+        ///
+        /// # Errors
+        ///
+        /// The runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: nothing is consumed.
+        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+            self.fd().ready(interest).await
+        }
+
+        /// Calls `operation`, which reads or writes this socket by its descriptor, until it answers something other than
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in between for
+        /// the sides that `interest` names.
+        ///
+        /// # Errors
+        ///
+        /// Those of `operation`; the runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict, if `operation` changes nothing when it answers `WouldBlock`: it is dropped only between two calls.
+        pub async fn async_io<R>(&self, interest: Interest, operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+            self.fd().async_io(interest, operation).await
+        }
+
+        /// Calls `operation` once, which reads or writes this socket by its descriptor. If it answers
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock), [`ready`](Self::ready) waits for the next event of the sides that `interest`
+        /// names.
+        ///
+        /// # Errors
+        ///
+        /// Those of `operation`.
+        pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+            self.fd().try_io(interest, operation)
+        }
+    };
+}
+pub(super) use ready_methods;
+
+/// `AsyncRead` for types with `read_methods`.
+macro_rules! impl_read {
+    ($($type:ty),+) => {$(
+        impl futures_io::AsyncRead for $type {
+            fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+                self.fd().poll_transfer(Side::Read, cx, |io| Source::read(io, buffer))
+            }
+
+            fn poll_read_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buffers: &mut [IoSliceMut<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.fd().poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
+            }
+        }
+    )+};
+}
+pub(super) use impl_read;
+
+/// `AsyncWrite` for types with `write_methods`, and a method `end` that says that nothing more will be written.
+macro_rules! impl_write {
+    ($($type:ty),+) => {$(
+        impl futures_io::AsyncWrite for $type {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+                self.fd().poll_transfer(Side::Write, cx, |io| Sink::write(io, buffer))
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buffers: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.fd().poll_transfer(Side::Write, cx, |io| Sink::write_vectored(io, buffers))
+            }
+
+            /// Nothing is kept back.
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.end())
+            }
+        }
+    )+};
+}
+pub(super) use impl_write;

@@ -11,8 +11,9 @@ use crate::decisions;
 use crate::lines;
 use crate::primitives::Ordering;
 use crate::sys::clock;
+use crate::task::Meta;
 use crate::task::Runnable;
-use crate::task::meta::{BOUND, LEFT, LastWorker, THREAD};
+use crate::task::meta::{BINDS, BOUND, LEFT, LastWorker};
 
 /// Another worker that starts a thread, and how it gets it.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub(super) enum Starter {
     Idle(WorkerId),
     /// It was woken and has not got up yet: the thread waits in the queue of its group, where others find it if that takes long.
     Waking(WorkerId),
+    /// It was asked for by its number, awake or not.
+    Named(WorkerId),
 }
 
 impl Context {
@@ -29,10 +32,13 @@ impl Context {
     /// `left` by another already.
     ///
     /// Whatever policy says, nobody is bound to a worker that is awake, or has not emptied its mailbox: it may run one task for ever,
-    /// and a thread that has not begun must not wait for that (W5).
-    pub(super) fn starter(&self, left: bool) -> Option<Starter> {
-        if left || self.unwinding.get() {
+    /// and a thread that has not begun must not wait for that (W5). Unless its spawner named that worker.
+    pub(super) fn starter(&self, meta: &Meta) -> Option<Starter> {
+        if meta.has(LEFT) || self.unwinding.get() {
             return None;
+        }
+        if let Some(worker) = meta.extras().and_then(|extras| extras.worker) {
+            return (worker != self.id).then_some(Starter::Named(worker));
         }
         let shared = &*self.shared;
         let went = self.bound_last.take();
@@ -111,7 +117,7 @@ impl Context {
             until: Nanos(0),
         };
         self.robbed
-            .set(stolen.meta().has(THREAD).then(|| known.unwrap_or(first)));
+            .set(stolen.meta().has(BINDS).then(|| known.unwrap_or(first)));
     }
 
     /// How many tasks are stolen from a victim, at most `limit`: none, or few for a rescue, if it had threads that have not begun,
@@ -151,7 +157,7 @@ impl Context {
         0
     }
 
-    /// Threads that were started here and have not ended.
+    /// Threads that were started here and have not ended, and tasks that are bound.
     fn own_threads(&self) -> u32 {
         u32::try_from(self.living.len.get()).unwrap_or(u32::MAX)
     }
@@ -165,7 +171,7 @@ impl Worker {
         context.me().counters.bound_elsewhere.add(1);
         let meta = runnable.meta();
         match starter {
-            Starter::Idle(owner) => {
+            Starter::Idle(owner) | Starter::Named(owner) => {
                 // SAFETY: we hold the runnable (rule 1 of `task`).
                 let last = unsafe { meta.last_worker() };
                 // (B a) Nobody else gets a runnable until the owner has it.
@@ -223,6 +229,14 @@ impl Shared {
 
     /// Started threads that have not ended. Exact only while nothing runs.
     pub(crate) fn living_threads(&self) -> usize {
+        // Ordering: Relaxed; a statistic.
+        let tasks = |worker: &super::WorkerShared| worker.living_tasks.load(Ordering::Relaxed) as usize;
+        let tasks = self.workers.iter().map(|worker| tasks(worker)).sum();
+        self.living().saturating_sub(tasks)
+    }
+
+    /// Those, and bound tasks.
+    pub(super) fn living(&self) -> usize {
         // Ordering: Relaxed; a statistic.
         let living = |worker: &super::WorkerShared| worker.living.load(Ordering::Relaxed) as usize;
         self.workers.iter().map(|worker| living(worker)).sum()

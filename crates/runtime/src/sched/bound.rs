@@ -1,9 +1,12 @@
-//! Threads that are bound to a worker: how they are woken, taken, and ended before their worker leaves (B).
+//! Threads and tasks that are bound to a worker: how they are woken, taken, and ended before their worker leaves (B).
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
+
+use quadrille_policy::WorkerId;
 
 use super::Shared;
 use super::context::Context;
@@ -12,23 +15,27 @@ use super::schedule::count;
 use super::search::Scope;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::Ordering;
+use crate::primitives::{AtomicU32, Ordering};
 use crate::task::Runnable;
-use crate::task::meta::READY;
+use crate::task::meta::{BOUND, LastWorker, READY, THREAD};
 use crate::thread::note::Note;
 
-/// The threads of a worker that were ever suspended and have not ended, by the wakers on their own stacks.
+/// What is bound to a worker, was ever suspended, and has not ended: threads by the wakers on their own stacks, tasks by wakers of
+/// the list's.
 #[derive(Debug, Default)]
 pub(crate) struct Living {
     entries: RefCell<Vec<Entry>>,
     /// The first free entry.
     free: Cell<Option<usize>>,
     pub(super) len: Cell<usize>,
+    /// The tasks among them.
+    tasks: Cell<usize>,
 }
 
 #[derive(Debug)]
 enum Entry {
     Thread(NonNull<Waker>),
+    Task(Waker),
     /// Free; the next free entry.
     Free(Option<usize>),
 }
@@ -39,33 +46,50 @@ impl Living {
     /// # Safety
     /// The waker stays where it is until `remove` is called with the key, which is on this OS thread.
     unsafe fn insert(&self, waker: NonNull<Waker>) -> usize {
+        self.enter(Entry::Thread(waker))
+    }
+
+    /// Enters a task of this worker.
+    fn insert_task(&self, waker: Waker) -> usize {
+        self.tasks.set(self.tasks.get() + 1);
+        self.enter(Entry::Task(waker))
+    }
+
+    fn enter(&self, entry: Entry) -> usize {
         let mut entries = self.entries.borrow_mut();
         self.len.set(self.len.get() + 1);
         let Some(key) = self.free.get() else {
-            entries.push(Entry::Thread(waker));
+            entries.push(entry);
             return entries.len() - 1;
         };
         let Entry::Free(next) = entries[key] else {
             unreachable!("the free list holds free entries")
         };
         self.free.set(next);
-        entries[key] = Entry::Thread(waker);
+        entries[key] = entry;
         key
     }
 
     fn remove(&self, key: usize) {
-        self.entries.borrow_mut()[key] = Entry::Free(self.free.replace(Some(key)));
+        let free = Entry::Free(self.free.replace(Some(key)));
+        let old = mem::replace(&mut self.entries.borrow_mut()[key], free);
         self.len.set(self.len.get() - 1);
+        if let Entry::Task(waker) = old {
+            self.tasks.set(self.tasks.get() - 1);
+            drop(waker);
+        }
     }
 
-    /// Wakes every thread that is not ready or running.
+    /// Wakes everything that is not ready or running.
     fn wake_all(&self) {
         let count = self.entries.borrow().len();
         for key in 0..count {
-            if let Entry::Thread(waker) = self.entries.borrow()[key] {
-                // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
+            // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
+            match &self.entries.borrow()[key] {
                 // SAFETY: `insert`'s contract: the waker is there until `remove`, which nobody calls meanwhile.
-                unsafe { waker.as_ref() }.wake_by_ref();
+                Entry::Thread(waker) => unsafe { waker.as_ref() }.wake_by_ref(),
+                Entry::Task(waker) => waker.wake_by_ref(),
+                Entry::Free(_) => {}
             }
         }
     }
@@ -92,11 +116,50 @@ impl Context {
         self.publish_living();
     }
 
+    /// Enters a task that is bound to this worker, runs here, and is pending for the first time (B c).
+    pub(crate) fn will_wait(&self, waker: Waker) -> usize {
+        let key = self.living.insert_task(waker);
+        self.publish_living();
+        key
+    }
+
+    /// The body of the task that was entered under `key` is gone.
+    pub(crate) fn waits_no_more(&self, key: usize) {
+        self.living.remove(key);
+        self.publish_living();
+    }
+
     fn publish_living(&self) {
-        let living = u32::try_from(self.living.len.get()).unwrap_or(u32::MAX);
-        // Ordering: Relaxed; a statistic with one writer. That it is zero when the last worker drops the tasks is seen
-        // through (D a).
-        self.me().living.store(living, Ordering::Relaxed);
+        let publish = |to: &AtomicU32, count: usize| {
+            // Ordering: Relaxed; a statistic with one writer. That it is zero when the last worker drops the tasks is seen
+            // through (D a).
+            to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
+        };
+        publish(&self.me().living, self.living.len.get());
+        publish(&self.me().living_tasks, self.living.tasks.get());
+    }
+
+    /// Queues a new task whose body must not leave this OS thread: it is bound from the start (B a).
+    pub(crate) fn spawn_bound(&self, runnable: Runnable) {
+        if self.unwinding.get() {
+            // The worker leaves, and would only drop it later.
+            return drop(runnable);
+        }
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(self.id));
+        runnable.meta().set(BOUND);
+        self.bound.push(runnable);
+    }
+
+    /// Queues a new task that is to be bound to the worker `owner`: at once, as the push is that of a worker (B d).
+    pub(crate) fn spawn_named(&self, runnable: Runnable, owner: WorkerId) {
+        if owner == self.id || self.unwinding.get() {
+            return self.spawn_bound(runnable);
+        }
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(owner));
+        runnable.meta().set(BOUND);
+        self.shared.publish_bound(runnable, Some(self));
     }
 
     /// Queues a started thread that was woken on the OS thread of this worker (B b).
@@ -163,15 +226,20 @@ impl Worker {
         Some(found)
     }
 
-    /// Ends every started thread of this worker, while it still is its OS thread's worker (B c), and once all have ended the loop
+    /// Ends every started thread and bound task of this worker, while it still is its OS thread's worker (B c), and once all have ended the loop
     /// that `looping` stands for. By `&self`, as `execute`.
     pub(super) fn unwind_threads(&self, looping: Looping) {
         self.context.unwinding.set(true);
         drop(looping);
         self.context.shared.looping.wait();
+        let mut tasks_woken = false;
         loop {
             let before = self.context.living.len.get();
             self.context.living.wake_all();
+            if before > 0 && !mem::replace(&mut tasks_woken, true) {
+                // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No task enters the registry any more.
+                self.context.shared.registry.wake_all();
+            }
             self.context.bound.collect(&self.context.me().bound);
             if before == 0 && self.context.bound.len() == 0 {
                 break;
@@ -179,8 +247,11 @@ impl Worker {
             // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
             let ready = self.context.bound.len();
             for _ in 0..ready {
-                if let Some(runnable) = self.context.bound.pop(&self.context.me().bound) {
-                    self.execute(runnable);
+                match self.context.bound.pop(&self.context.me().bound) {
+                    Some(thread) if thread.meta().has(THREAD) => self.execute(thread),
+                    // Nothing but its destructors is to run of a task.
+                    Some(task) => coop::without_limit(|| drop(task)),
+                    None => break,
                 }
             }
             // What has not started may be what a scope of ours waits for, here or with another worker that leaves.

@@ -1,6 +1,7 @@
 //! The worker that the calling thread is, if it is one.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -50,6 +51,14 @@ pub(crate) struct Context {
     pub(crate) places: Places,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
     pub(crate) unwinding: Cell<bool>,
+    /// Whether what is woken now is one of many: they go to the end of the deque, and somebody is woken for all of them.
+    pub(super) in_batch: Cell<bool>,
+    /// Whether the kernel ends the waits of this thread when they are due: once it has slept for a timer.
+    pub(super) wakes_on_time: Cell<bool>,
+    /// Whether the worker has the turn: while the clock is paused, and it does not sleep.
+    pub(super) has_turn: Cell<bool>,
+    /// Its polls when it took or lent the turn.
+    pub(super) turn_since: Cell<u64>,
     /// Stacks of the LLC that it keeps for itself.
     pub(crate) stacks: Kept,
     /// Last, so dropped last: the queues above hold tasks of it, and `stacks` has some of its stacks. Nobody replaces it.
@@ -63,17 +72,34 @@ thread_local! {
     static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
     /// Whether the task that the thread runs blocks in place.
     static IS_AWAY: Cell<bool> = const { Cell::new(false) };
+    /// Whether the thread, which is no worker, polls a future in `block_on`.
+    static IS_POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether the calling thread may wait for others: it is no worker, and was none; or it is in `block_in_place`.
 #[inline]
 pub(crate) fn may_block() -> bool {
-    is_away() || may_join()
+    is_away() || !IS_WORKER_THREAD.with(Cell::get)
 }
 
-/// Whether the calling thread may wait for workers to leave: it is no worker, and was none.
+/// Whether the calling thread may wait for workers to leave: it is no worker, and was none; nor does it poll a future, which would
+/// hold up what else that future does.
 pub(crate) fn may_join() -> bool {
-    !IS_WORKER_THREAD.with(Cell::get)
+    !IS_WORKER_THREAD.with(Cell::get) && !IS_POLLING.with(Cell::get)
+}
+
+/// Calls `poll`, which polls a future on a thread that is no worker.
+#[inline]
+pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
+    /// Puts it back, also when `poll` panics.
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_POLLING.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_POLLING.replace(true));
+    poll()
 }
 
 /// Whether the task that the calling thread runs blocks in place.
@@ -106,6 +132,10 @@ impl Context {
             robbed: Cell::new(None),
             places: Places::default(),
             unwinding: Cell::new(false),
+            in_batch: Cell::new(false),
+            has_turn: Cell::new(false),
+            turn_since: Cell::new(0),
+            wakes_on_time: Cell::new(false),
             shared,
         }
     }
@@ -129,11 +159,28 @@ impl Context {
         Entered(self)
     }
 
+    /// Until the guard is dropped the calling thread, whose worker this is, reaches it by `self`: for who has the worker exclusively and
+    /// calls what may look for it.
+    pub(super) fn enter_again(&self) -> Again<'_> {
+        let before = CURRENT.with(|current| current.replace(self));
+        debug_assert!(before.is_null() || ptr::eq(before, self), "it is this worker's thread");
+        Again {
+            before,
+            _context: PhantomData,
+        }
+    }
+
     /// This worker as others see it.
     #[inline]
     pub(crate) fn me(&self) -> &WorkerShared {
         // SAFETY: it is part of `shared`, which stays where it is as long as we refer to it, and nobody replaces that.
         unsafe { self.me.as_ref() }
+    }
+
+    /// No task runs, and none wakes what the worker wakes from now on.
+    pub(super) fn leaves_task(&self) {
+        self.set.set(SetId::NONE);
+        self.task.set(0);
     }
 
     /// The worker's last-level cache.
@@ -157,6 +204,20 @@ pub(crate) struct Entered<'a>(#[expect(dead_code, reason = "the borrow is what k
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(ptr::null()));
+    }
+}
+
+/// See [`Context::enter_again`].
+#[derive(Debug)]
+pub(super) struct Again<'a> {
+    before: *const Context,
+    /// The borrow is what keeps the pointer valid.
+    _context: PhantomData<&'a Context>,
+}
+
+impl Drop for Again<'_> {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(self.before));
     }
 }
 

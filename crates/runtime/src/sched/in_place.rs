@@ -13,10 +13,11 @@ use super::{Shared, publish};
 use crate::coop;
 use crate::current;
 use crate::primitives::Ordering;
+use crate::reactor::Catch;
 use crate::runtime::Handle;
 use crate::sys::clock;
 use crate::task::Runnable;
-use crate::task::meta::THREAD;
+use crate::task::meta::BINDS;
 
 thread_local! {
     /// The scheduler whose tasks the calling thread runs as a reliever, if it is one.
@@ -39,7 +40,7 @@ struct State {
     relievers: usize,
     /// Those among them that block in place.
     blocked: usize,
-    /// Threads that relievers came to: only a worker can start one. Empty unless all workers block.
+    /// Threads, and tasks that their first run binds, that relievers came to: only a worker can start one. Empty unless all workers block.
     aside: Vec<Runnable>,
 }
 
@@ -225,16 +226,24 @@ impl Reliever {
         let _relieving = Relieving::begin();
         let serving = Serving::begin(&shared);
         let mut groups_first = false;
+        let mut catch = Catch::new();
+        let mut tasks = 0;
         while self.goes_on(&shared).is_some() {
             groups_first = !groups_first;
+            tasks += 1;
+            if tasks % shared.policy.config.global_interval == 0 {
+                shared.poll_all(&mut catch);
+            }
+            shared.fire_of_all();
             match shared.take_any(groups_first) {
-                Some(thread) if thread.meta().has(THREAD) => shared.set_aside(thread),
+                Some(thread) if thread.meta().has(BINDS) => shared.set_aside(thread),
                 Some(task) => {
                     coop::start(shared.policy.config.budget);
                     let again = task.run();
                     coop::stop();
                     again.into_iter().for_each(schedule);
                 }
+                None if shared.poll_all(&mut catch) => {}
                 None => self.waits(&shared),
             }
         }
@@ -258,7 +267,7 @@ impl Reliever {
 
     /// Sleeps until somebody returns, or for an interval: a wake-up that finds nobody idle tells nobody.
     fn waits(&mut self, shared: &Shared) {
-        let interval = Duration::from_nanos(shared.policy.config.sentinel_interval.0);
+        let interval = Duration::from_nanos(shared.policy.config.sentinel_interval.0.min(shared.next_timer()));
         if let Some(state) = self.goes_on(shared) {
             drop(shared.relief.changed.wait_timeout(state, interval));
         }

@@ -82,6 +82,8 @@ pub(crate) struct Loads {
     /// Between two samples.
     sample: Nanos,
     rule: LazyRule,
+    /// Whether every change is published at once.
+    eager: bool,
     /// Whether anybody wants to know.
     on: bool,
 }
@@ -103,8 +105,17 @@ impl Loads {
             llcs: plan.llcs.iter().map(llc).collect(),
             sample,
             rule: policy.lazy_rule(),
+            eager: policy.lazy_rule() == LazyRule::EAGER,
             on: policy.groups_on() || policy.active().lazy_counters,
         }
+    }
+
+    /// Counts tasks that a thread made or ended that is no worker of this runtime.
+    #[cold]
+    fn count_foreign(&self, delta: i64) {
+        let live = &self.llcs[0].sums.live;
+        // Ordering: Relaxed; a statistic.
+        live.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// Whether anything is counted.
@@ -195,30 +206,21 @@ impl Loads {
 
 impl Shared {
     /// Counts a task that was made (1) or is gone (-1), on whichever thread.
-    #[cold]
+    #[inline]
     pub(crate) fn count_task(&self, delta: i64) {
-        let by_worker = Context::with(|context| {
-            let context = context.filter(|context| std::ptr::eq(&raw const *context.shared, self))?;
-            let mut live = context.load.live.get();
-            live.add(delta);
-            // Not lazily: every change at once.
-            let due = if self.loads.rule == LazyRule::EAGER {
-                live.flush(Nanos(0))
-            } else {
-                0
-            };
-            context.load.live.set(live);
-            context.me().counters.publications.add(u64::from(due != 0));
-            Some((self.policy.plan.workers[context.id.index()].llc.index(), due))
+        Context::with(|context| match context {
+            Some(context) if std::ptr::eq(&raw const *context.shared, self) => {
+                let unsaid = &context.load.unsaid;
+                unsaid.set(unsaid.get() + delta);
+                if self.loads.eager {
+                    let counters = &context.me().counters;
+                    context
+                        .load
+                        .publish(self, context.llc(), counters, |live, _| live.flush(Nanos(0)));
+                }
+            }
+            _ => self.loads.count_foreign(delta),
         });
-        let (llc, delta) = by_worker.unwrap_or((0, delta));
-        if delta != 0 {
-            // Ordering: Relaxed; a statistic.
-            self.loads.llcs[llc]
-                .sums
-                .live
-                .fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
-        }
     }
 
     /// Samples the utilisation of `llc` if that is due.
@@ -240,6 +242,8 @@ pub(super) struct OwnLoad {
     busy: Cell<BusyCounter>,
     /// Tasks made less tasks gone.
     live: Cell<LazyCounter>,
+    /// The same since `live` was told last: one addition a task.
+    unsaid: Cell<i64>,
 }
 
 impl OwnLoad {
@@ -306,6 +310,7 @@ impl OwnLoad {
     ) {
         let Loads { llcs, rule, .. } = &shared.loads;
         let mut live = self.live.get();
+        live.add(self.unsaid.take());
         let delta = delta(&mut live, rule);
         self.live.set(live);
         if delta != 0 {

@@ -1,11 +1,13 @@
 //! The scheduler: mechanism only. Where a task goes and who is woken is asked of `quadrille-policy`; that nothing is
 //! lost is argued in `README.md` beside this file, whose labels the comments cite.
 
+mod alarms;
 mod arrival;
 mod bind;
 pub(crate) mod bound;
 pub(crate) mod context;
 mod coupling;
+pub(crate) mod departure;
 mod far;
 pub(crate) mod idle;
 pub(crate) mod in_place;
@@ -15,7 +17,8 @@ mod lookout;
 #[cfg(all(test, quadrille_loom))]
 mod loom;
 pub(crate) mod park;
-mod publish;
+mod poll;
+pub(crate) mod publish;
 pub(crate) mod queue;
 mod reserve;
 mod run_delay;
@@ -27,6 +30,7 @@ pub(crate) mod stats;
 #[cfg(all(test, not(quadrille_loom)))]
 pub(crate) mod still;
 mod theft;
+mod timers;
 mod unpark;
 mod view;
 #[cfg(all(test, not(quadrille_loom)))]
@@ -35,10 +39,12 @@ mod watch;
 pub(crate) mod worker;
 
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{Nanos, Plan, Policy, WorkerId};
 
+use self::departure::Departures;
 use self::in_place::Relief;
 use self::latch::Latch;
 use self::load::Loads;
@@ -53,15 +59,17 @@ use self::sets::Sets;
 use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
-use crate::driver::Driver;
 use crate::lines;
-use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering, StaticU64};
+use crate::signal::Hubs;
 use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
 use crate::thread::note::Notes;
 use crate::thread::roll::Roll;
 use crate::thread::stack::Stacks;
+use crate::time::clock::Clock;
+use crate::time::store::Store;
 
 pub(crate) use self::schedule::schedule;
 
@@ -79,8 +87,10 @@ pub(crate) struct WorkerShared {
     pub(crate) stealer: Stealer,
     /// Its bound threads that others have woken (B).
     pub(super) bound: Mailbox<Runnable>,
-    /// Its bound threads that were ever suspended and have not ended. One writer.
+    /// Its bound threads that were ever suspended and have not ended, and its bound tasks. One writer.
     pub(super) living: AtomicU32,
+    /// The tasks among them.
+    pub(super) living_tasks: AtomicU32,
     /// What those wait for.
     pub(crate) notes: Notes,
     pub(crate) counters: WorkerCounters,
@@ -92,6 +102,8 @@ pub(crate) struct WorkerShared {
     spared_until: AtomicU64,
     /// Until when other tasks' wakers leave it alone while it is idle (policy 2); by the clock.
     reserved_until: AtomicU64,
+    /// What was set here and has not expired. On lines of their own: its worker writes them with every timer.
+    pub(crate) timers: CachePadded<Store<Waker>>,
 }
 
 impl WorkerShared {
@@ -101,12 +113,14 @@ impl WorkerShared {
             stealer: local.stealer(),
             bound: Mailbox::new(),
             living: AtomicU32::new(0),
+            living_tasks: AtomicU32::new(0),
             notes: Notes::new(),
             counters: WorkerCounters::default(),
             unparked_at: AtomicU64::new(0),
             average_run: AtomicU64::new(0),
             spared_until: AtomicU64::new(0),
             reserved_until: AtomicU64::new(0),
+            timers: CachePadded::new(Store::new()),
         }
     }
 
@@ -123,6 +137,8 @@ impl WorkerShared {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) policy: Policy,
+    /// Tells it apart from all other runtimes of this process, past and future ones included.
+    pub(crate) number: u64,
     pub(crate) workers: Box<[CachePadded<WorkerShared>]>,
     pub(crate) groups: Box<[GroupQueue<Runnable>]>,
     pub(crate) injectors: Box<[CachePadded<Injector>]>,
@@ -144,10 +160,12 @@ pub(crate) struct Shared {
     /// Workers that have not left.
     running: AtomicU32,
     terminated: Terminated,
+    pub(crate) departures: Arc<Departures>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub(crate) pool: Pool,
     relief: Relief,
-    pub(crate) driver: Arc<Driver>,
+    /// Who listens to signals of the process.
+    pub(crate) signals: Hubs,
     /// The memory that user-level threads run on.
     pub(crate) stacks: Stacks,
     /// Which of them there are.
@@ -167,6 +185,9 @@ pub(crate) struct Shared {
     looks: usize,
     /// Whether idle workers spin before they sleep: not if they share hardware threads.
     pub(crate) spins: bool,
+    /// How late timers may be to expire together with others.
+    timer_slack: Nanos,
+    pub(crate) clock: Clock,
     this: Weak<Self>,
 }
 
@@ -175,8 +196,9 @@ pub(crate) struct Shared {
 pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) pool: Pool,
-    pub(crate) driver: Arc<Driver>,
     pub(crate) spins: bool,
+    pub(crate) timer_slack: Nanos,
+    pub(crate) start_paused: bool,
     pub(crate) report: String,
     pub(crate) name: String,
 }
@@ -184,14 +206,18 @@ pub(crate) struct Parts {
 /// The live schedulers of the process, for abort handles that outlive theirs.
 static LIVE: StaticMutex<Vec<Weak<Shared>>> = StaticMutex::new(Vec::new());
 
+/// The number of the last runtime.
+static LAST: StaticU64 = StaticU64::new(0);
+
 impl Shared {
     /// A scheduler and the owner's ends of its deques, one a worker.
     pub(crate) fn new(parts: Parts) -> (Arc<Self>, Vec<Local>) {
         let Parts {
             policy,
             pool,
-            driver,
             spins,
+            timer_slack,
+            start_paused,
             report,
             name,
         } = parts;
@@ -205,6 +231,8 @@ impl Shared {
         let count = u32::try_from(plan.workers.len()).expect("workers fit u16");
         let coupled_llcs = if policy.aggregates() { plan.llcs.len() } else { 0 };
         let shared = Arc::new_cyclic(|this| Self {
+            // Ordering: Relaxed; only that no two are equal matters.
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             workers,
             groups: plan.groups.iter().map(|_| GroupQueue::new(on_contention)).collect(),
             injectors: plan
@@ -234,16 +262,19 @@ impl Shared {
             looping: Latch::new(count),
             running: AtomicU32::new(count),
             terminated: Terminated::new(),
+            departures: Departures::new(plan.workers.len()),
             threads: Mutex::new(Vec::new()),
             pool,
             relief: Relief::default(),
-            driver,
+            signals: Hubs::default(),
             stacks: Stacks::new(plan.llcs.len()),
             roll: Roll::new(),
             name,
             report,
             pin_failures: AtomicU32::new(0),
             spins,
+            timer_slack,
+            clock: Clock::new(start_paused),
             this: this.clone(),
             policy,
         });

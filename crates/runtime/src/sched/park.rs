@@ -5,9 +5,11 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{GroupPlan, LlcId, LlcPlan, Plan, WorkerId};
 
+use super::alarms::{Alarm, Alarms};
 use super::idle::{Idle, Seat, Withdrawn};
 use crate::lines;
 use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::reactor::{Duty, Polled, Reactor};
 use crate::stress;
 use crate::sys::futex::Futex;
 
@@ -17,6 +19,8 @@ const RUN: u32 = 0;
 const PARKED: u32 = 1;
 /// Somebody owes nothing any more: the worker shall go on.
 const TOKEN: u32 = 2;
+/// Its worker sleeps in the poll of a shard: this one, and so on (L).
+const POLLING: u32 = 3;
 
 /// What ended a wait on a park word.
 #[must_use]
@@ -26,6 +30,22 @@ pub(crate) enum Wait {
     Token,
     /// The time-out.
     TimedOut,
+    /// Events, which are collected (L).
+    Events,
+    /// Nothing that concerns the worker: a notification for who held the duty before (L a), or events that nobody waits for.
+    Nothing,
+}
+
+/// Where a token has found a worker.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Awake, or it has a token already.
+    Awake,
+    /// Asleep on the word; it was woken.
+    Parked,
+    /// Asleep in the poll of this shard, which is to be notified.
+    Polling(usize),
 }
 
 /// A worker's park word: only its worker waits on it, anyone who owes it a token posts one.
@@ -37,14 +57,17 @@ impl ParkWord {
         Self(Futex::new(RUN))
     }
 
-    /// Posts a token; calls the kernel only if the worker sleeps. True if it did.
-    pub(crate) fn unpark(&self) -> bool {
+    /// Posts a token; calls the kernel only if the worker sleeps on the word.
+    pub(crate) fn unpark(&self) -> Found {
         // Ordering: Release; (P a) what the claimer published happens before what the worker does after `consume`.
-        if self.0.word.swap(TOKEN, Ordering::Release) == PARKED {
-            self.0.wake();
-            return true;
+        match self.0.word.swap(TOKEN, Ordering::Release) {
+            RUN | TOKEN => Found::Awake,
+            PARKED => {
+                self.0.wake();
+                Found::Parked
+            }
+            polling => Found::Polling((polling - POLLING) as usize),
         }
-        false
     }
 
     /// Whether a token is there.
@@ -90,9 +113,40 @@ impl ParkWord {
                 }
             }
         }
+        self.take_token()
+    }
+
+    /// Takes the token that is there.
+    fn take_token(&self) -> Wait {
         // Ordering: Acquire; pairs with `unpark` (P a).
         self.0.word.swap(RUN, Ordering::Acquire);
         Wait::Token
+    }
+
+    /// Sleeps in the poll of `shard`, whose duty the caller has, by calling `poll` once.
+    pub(crate) fn wait_polling(&self, shard: usize, poll: impl FnOnce() -> Polled) -> Wait {
+        let polling = POLLING + u32::try_from(shard).expect("LLCs fit u16");
+        // Ordering: Acquire on failure; a token was there first (P a). Relaxed on success; nothing was handed over.
+        let exchanged = self
+            .0
+            .word
+            .compare_exchange(RUN, polling, Ordering::Relaxed, Ordering::Acquire);
+        if exchanged.is_ok() {
+            let polled = poll();
+            // Ordering: Relaxed; nothing was handed over. With a token there the swap below acquires.
+            let left = self
+                .0
+                .word
+                .compare_exchange(polling, RUN, Ordering::Relaxed, Ordering::Relaxed);
+            if left.is_ok() {
+                return match polled {
+                    Polled::Events(_) => Wait::Events,
+                    Polled::Notified => Wait::Nothing,
+                    Polled::Nothing => Wait::TimedOut,
+                };
+            }
+        }
+        self.take_token()
     }
 }
 
@@ -126,6 +180,24 @@ pub(crate) trait Host {
 
     /// The sentinel's interval, as things are.
     fn interval(&mut self) -> Duration;
+
+    /// Other caches than the worker's, the nearest first.
+    fn others(&self) -> &[LlcId];
+
+    /// Polls the shard whose duty this is, and keeps what it brings for the worker.
+    fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled;
+
+    /// After a look as sentinel: has nobody polled this shard since the look before?
+    fn is_neglected(&self, shard: usize) -> bool;
+
+    /// The worker has become holder, as sentinel; or it has polled a shard without a wait, because it holds another already: wakes
+    /// somebody who is behind the cache, if all of those sleep.
+    fn takes_over(&mut self, shard: usize, rouse: bool);
+
+    /// How long this worker may sleep for its own sake: until its first timer.
+    fn alarm(&mut self) -> Alarm {
+        Alarm::Never
+    }
 }
 
 /// Why a worker is awake again.
@@ -150,6 +222,10 @@ enum Risen {
     Token,
     /// The sentinel has seen something stuck.
     Stuck,
+    /// Events were collected.
+    Events,
+    /// A timer of its own has expired.
+    Alarm,
     /// See [`Awake::lost_wakeup`].
     LostWakeup,
 }
@@ -176,7 +252,10 @@ pub(crate) struct Sleepers {
     sentinel: CachePadded<AtomicU32>,
     /// The worker that went idle last, plus one: its cache is warm and it may still spin.
     recent: CachePadded<AtomicU32>,
+    pub(super) alarms: Alarms,
     stopping: AtomicBool,
+    /// In whose polls workers sleep (L).
+    pub(crate) reactor: Reactor,
 }
 
 impl Sleepers {
@@ -211,7 +290,9 @@ impl Sleepers {
             searching: plan.llcs.iter().map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
             sentinel: CachePadded::new(AtomicU32::new(0)),
             recent: CachePadded::new(AtomicU32::new(0)),
+            alarms: Alarms::new(plan.workers.len()),
             stopping: AtomicBool::new(false),
+            reactor: Reactor::new(plan.llcs.len()),
         }
     }
 
@@ -296,6 +377,11 @@ impl Sleepers {
         (llc..self.searching.len())
             .chain(0..llc)
             .any(|llc| self.searching_behind(llc) > 0)
+    }
+
+    /// The cache of `worker`.
+    pub(super) fn llc_of(&self, worker: usize) -> usize {
+        self.llcs[worker]
     }
 
     /// Where `worker` counts as a searcher.
@@ -383,13 +469,22 @@ impl Sleepers {
     }
 
     /// Wakes the worker in `seat`, whose bit the caller has just cleared. It counts as a searcher from now on.
-    /// True if it slept.
-    pub(crate) fn wake(&self, worker: usize) -> bool {
+    pub(crate) fn wake(&self, worker: usize) -> Found {
         stress::delay();
         self.start_search(worker);
         stress::delay();
         lines::touch(&self.words[worker]);
-        self.words[worker].unpark()
+        self.post_token(worker)
+    }
+
+    /// Posts a token, and ends the poll that its worker may sleep in: after the token, which that one looks for then (L a).
+    fn post_token(&self, worker: usize) -> Found {
+        let found = self.words[worker].unpark();
+        if let Found::Polling(shard) = found {
+            stress::delay();
+            self.reactor.shard(shard).notify();
+        }
+        found
     }
 
     /// Everybody shall stop: posts a token to all.
@@ -397,8 +492,8 @@ impl Sleepers {
         // Ordering: Release; (S a) pairs with the Acquire in `is_stopping`. Each token follows and hands the flag over (P a):
         // whoever consumes it, even on its way to sleep, sees the flag before it could sleep again.
         self.stopping.store(true, Ordering::Release);
-        for word in &self.words {
-            word.unpark();
+        for worker in 0..self.words.len() {
+            let _where = self.post_token(worker);
         }
     }
 
@@ -434,40 +529,71 @@ impl Sleepers {
         }
         // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
         let duty = self.words.len() > 1 && self.take_duty(worker);
-        host.spin(word);
+        // After (B): who has registered a source before it sees our bit, or has its source seen by us (L b).
+        let polls = self.poll_duty(worker, duty, host.others());
+        if polls.is_none() {
+            host.spin(word);
+        }
         let risen = if word.consume() {
             Risen::Token
         } else {
-            self.doze(worker, duty, word, host)
+            self.doze(worker, (duty, polls), word, host)
         };
         self.resign(worker);
+        self.alarms.clear(worker);
         // After a late token our bit may still be set and would swallow the next wake-up.
         let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
         Awake {
             claimed,
-            rescue: risen != Risen::Token,
+            rescue: matches!(risen, Risen::Stuck | Risen::LostWakeup),
             slept: true,
             lost_wakeup: risen == Risen::LostWakeup,
         }
     }
 
-    /// Sleeps in the kernel; as sentinel, if there is no other, until a quiet interval has ended with everybody idle. That
-    /// the duty outlasts short pauses spares their end a wake-up for a new sentinel.
-    fn doze(&self, worker: usize, mut duty: bool, word: &ParkWord, host: &mut impl Host) -> Risen {
+    /// Sleeps in the kernel: in the poll whose duty it has, if it has one. As sentinel, if there is no other, until a quiet interval has
+    /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
+    fn doze<'a>(
+        &'a self,
+        worker: usize,
+        (mut duty, mut polls): (bool, Option<(usize, Duty<'a>)>),
+        word: &ParkWord,
+        host: &mut impl Host,
+    ) -> Risen {
         let mut unseen = false;
         loop {
+            let alarm = host.alarm();
+            self.alarms.set(worker, alarm);
+            let left = match alarm {
+                Alarm::Now => return Risen::Alarm,
+                Alarm::At { left, .. } => Some(Duration::from_nanos(left)),
+                Alarm::Never => None,
+            };
             // A stress build ends every sleep some time, to see whether somebody else should have.
             let timeout = duty.then(|| host.interval()).or(stress::PARK_MAX);
-            match word.wait(timeout) {
+            // Whichever comes first ends the wait, on the word or in the poll.
+            let until = left.into_iter().chain(timeout).min();
+            let ended = match &polls {
+                None => word.wait(until),
+                Some((shard, polls)) => word.wait_polling(*shard, || host.poll(polls, until)),
+            };
+            match ended {
                 Wait::Token => return Risen::Token,
+                Wait::Events => return Risen::Events,
+                Wait::Nothing => {}
+                Wait::TimedOut if host.alarm() == Alarm::Now => return Risen::Alarm,
+                // It was the alarm's time, and the timer is gone: there is nothing to look at before the interval has ended.
+                Wait::TimedOut if left.is_some() && until == left && until != timeout => {}
                 Wait::TimedOut if duty => match host.sentinel_look() {
                     Look::Stuck => return Risen::Stuck,
+                    _ if self.watch_shards(worker, &mut polls, host) => return Risen::Events,
                     Look::Active => {}
                     Look::Quiet => duty = !self.resign_if_all_idle(worker),
                 },
                 Wait::TimedOut => {
                     // One look may fall between a push and its claim; for two in a row nobody is left to make one.
-                    let now = self.all_sleep() && host.anything_left();
+                    let now = self.all_sleep()
+                        && (host.anything_left() || (!self.has_sentinel() && self.reactor.any_unpolled()));
                     if unseen && now {
                         return Risen::LostWakeup;
                     }
@@ -497,9 +623,9 @@ impl Sleepers {
         }
     }
 
-    /// Stops being sentinel if no worker is awake. False if one is, or was when we looked again.
+    /// Stops being sentinel if no worker is awake, and no shard without a holder. False if one is, or was when we looked again.
     pub(super) fn resign_if_all_idle(&self, worker: usize) -> bool {
-        if (self.idle.caches.total() as usize) < self.words.len() {
+        if (self.idle.caches.total() as usize) < self.words.len() || self.reactor.any_unpolled() {
             return false;
         }
         self.resign(worker);

@@ -9,6 +9,7 @@ use super::park::Sleepers;
 use super::queue::Linked;
 use super::queue::group::GroupQueue;
 use crate::primitives::{Ordering, fence};
+use crate::reactor::Shard;
 use crate::stress;
 
 /// Pushes into the queue of `group` by calling `push`: (a), (A), and the claim of step 6.
@@ -95,6 +96,17 @@ pub(crate) fn to_owner(push: impl FnOnce(), sleepers: &Sleepers, seat: Seat) -> 
     // Ordering: SeqCst; (W1 A) publish before reading whether the owner is idle, against its fence (W1 B).
     fence(Ordering::SeqCst);
     sleepers.idle.claim_seat(seat)
+}
+
+/// After a source was added to `shard`: (A), and whether nobody polls it, and nobody is about to look who may (L b). Somebody near
+/// the cache `llc` would be woken, else behind one of `others`.
+#[must_use = "an unpark may be owed"]
+pub(crate) fn is_unseen(sleepers: &Sleepers, shard: &Shard, (llc, others): (usize, &[LlcId])) -> bool {
+    stress::delay();
+    // Ordering: SeqCst; (L b) the source before the looks at the holder and at who is idle, against the fence (W1 B) of who goes to sleep
+    // before its look at the sources.
+    fence(Ordering::SeqCst);
+    shard.is_unpolled() && sleepers.idle.caches.any() && sleepers.searching_for(llc, others) == 0
 }
 
 /// In the final look of a worker that has announced itself: something is queued that its policy tells it to leave to

@@ -17,7 +17,8 @@ use crate::decisions;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::task::Runnable;
-use crate::task::meta::{BLOCKING, BOUND, LastWorker, THREAD};
+use crate::task::meta::{BINDS, BLOCKING, BOUND, LastWorker};
+use crate::time::clock::AtWork;
 
 /// Queues a task that was woken. Called by its wakers, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable) {
@@ -25,7 +26,7 @@ pub(crate) fn schedule(runnable: Runnable) {
     let scheduler = meta.scheduler();
     Context::with(|context| match context {
         Some(context) if Arc::as_ptr(&context.shared) == scheduler && !runnable.meta().has(BLOCKING | BOUND) => {
-            context.wake(runnable, false);
+            context.wake(runnable);
         }
         Some(context) if Arc::as_ptr(&context.shared) == scheduler && runnable.meta().has(BOUND) => {
             context.wake_bound(runnable);
@@ -45,30 +46,32 @@ impl Context {
     pub(super) fn requeue(&self, runnable: Runnable) {
         if runnable.meta().has(BOUND) {
             self.wake_bound(runnable);
+        } else if decisions::yields_stay(&self.shared.policy) {
+            self.me().counters.wakes_self.add(1);
+            // A re-queue signals nobody but a missing sentinel: the worker looks after its queue between tasks.
+            self.local.push(runnable);
+            self.keep_watch();
         } else {
-            self.wake(runnable, true);
+            self.wake_placed(runnable, true);
         }
     }
 
     /// Queues a task that was woken by this worker's thread.
     #[inline]
-    fn wake(&self, runnable: Runnable, yielded: bool) {
-        if self.shared.policy.groups_on() && !self.stays(&runnable, yielded) {
-            return self.wake_placed(runnable, yielded);
+    fn wake(&self, runnable: Runnable) {
+        if self.shared.policy.groups_on() && !self.stays(&runnable) {
+            return self.wake_placed(runnable, false);
         }
         self.me().counters.wakes_self.add(1);
-        if yielded {
-            // A re-queue signals nobody but a missing sentinel: the worker looks after its queue between tasks.
-            self.local.push(runnable);
-            self.keep_watch();
-        } else {
-            self.push_slot(runnable);
-        }
+        self.push_slot(runnable);
     }
 
     #[inline]
     fn push_slot(&self, runnable: Runnable) {
-        if let Some(displaced) = self.me().slot.replace(runnable) {
+        if self.in_batch.get() {
+            // Who ends the batch tells others of all of it.
+            self.local.push(runnable);
+        } else if let Some(displaced) = self.me().slot.replace(runnable) {
             self.local.push(displaced);
             self.offer();
         } else {
@@ -85,24 +88,31 @@ impl Context {
         }
     }
 
-    /// Whether the policies leave a task with us without a look at anybody else.
+    /// Whether the policies leave a task in our slot without a look at anybody else.
     #[inline]
-    fn stays(&self, runnable: &Runnable, yielded: bool) -> bool {
+    fn stays(&self, runnable: &Runnable) -> bool {
         // SAFETY: we hold the runnable (rule 1 of `task`).
-        let task = unsafe { runnable.meta().policy() }.get();
-        let slot_empty = yielded || self.me().slot.is_empty();
-        let stays = decisions::stays_with_waker(&self.shared.policy, self.id, &task, yielded, slot_empty);
-        if stays {
-            note_reason(runnable, Reason::Waker);
-        }
-        stays
+        let cell = unsafe { runnable.meta().policy() };
+        // SAFETY: nobody else reads or writes it meanwhile, and we don't write before the reference is gone. A copy would be taken
+        // apart field by field.
+        let task = unsafe { &*cell.as_ptr() };
+        let slot_is_free = || self.me().slot.is_empty() || !self.shared.sleepers.idle.caches.any();
+        decisions::stays_with_waker(&self.shared.policy, self.id, task, slot_is_free)
     }
 
+    /// Queues a task that does not simply stay with us. Out of line: `wake` needs no room for what this does.
+    #[inline(never)]
     fn wake_placed(&self, runnable: Runnable, yielded: bool) {
         let shared = &*self.shared;
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
+        let average_run = self.average_run.get();
+        if !yielded
+            && decisions::stays_as_short(&shared.policy, average_run, shared.home_run(&task), shared.wake_cost())
+        {
+            return self.put(runnable, Placement::Slot);
+        }
         let mut view = shared.wake_view(Some(self), &task, yielded);
         if shared.policy.aggregates() && !yielded {
             view.coupling = self.coupling_view(&mut task, runnable.meta().id.number());
@@ -126,20 +136,18 @@ impl Context {
         let shared = &*self.shared;
         // SAFETY: we hold the runnable (rule 1 of `task`).
         unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
+        if decisions::spawns_stay(&shared.policy) {
+            return self.put(runnable, Placement::Deque);
+        }
         // SAFETY: as above.
         let cell = unsafe { runnable.meta().policy() };
         let mut task = cell.get();
-        let placement = if shared.policy.groups_on() {
-            let any = || u32::try_from(self.random_below(u32::MAX as usize)).unwrap_or(0);
-            let view = shared.spawn_view(self.id, &task, || turn.unwrap_or_else(any));
-            let mut rng = self.rng.get();
-            let placement = decisions::place_spawn(&shared.policy, &view, &mut task, &mut rng);
-            self.rng.set(rng);
-            cell.set(task);
-            placement
-        } else {
-            Placement::Deque
-        };
+        let any = || u32::try_from(self.random_below(u32::MAX as usize)).unwrap_or(0);
+        let view = shared.spawn_view(self.id, &task, || turn.unwrap_or_else(any));
+        let mut rng = self.rng.get();
+        let placement = decisions::place_spawn(&shared.policy, &view, &mut task, &mut rng);
+        self.rng.set(rng);
+        cell.set(task);
         self.put(runnable, placement);
     }
 
@@ -163,7 +171,8 @@ impl Context {
     #[inline]
     pub(crate) fn offer(&self) {
         let sleepers = &self.shared.sleepers;
-        if !sleepers.idle.caches.any() {
+        // Who ends a batch tells others of all of it.
+        if !sleepers.idle.caches.any() || self.in_batch.get() {
             return;
         }
         if self.me().is_spared(self.now.get()) {
@@ -196,7 +205,7 @@ impl Shared {
             return drop(runnable);
         }
         let mut placement = Placement::Injector { llc: LlcId(0) };
-        if self.policy.groups_on() {
+        if !decisions::has_one_way_in(&self.policy) {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let cell = unsafe { runnable.meta().policy() };
             let mut task = cell.get();
@@ -236,7 +245,9 @@ impl Shared {
     /// Sends a task that may block to the pool. Refused, it is dropped, which cancels it.
     pub(crate) fn submit_blocking(&self, runnable: Runnable) {
         let handle = Handle { shared: self.arc() };
+        let at_work = AtWork::begin(self.arc());
         let job = Box::new(move || {
+            let _at_work = at_work;
             let _current = current::enter(handle);
             if let Some(again) = runnable.run() {
                 schedule(again);
@@ -302,13 +313,16 @@ impl Shared {
         let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
         self.policy.moved(&mut task, worker, now);
         cell.set(task);
+        // SAFETY: as above.
+        let last = unsafe { runnable.meta().last_worker() };
+        last.set(last.get().placed());
     }
 
     fn publish_injector(&self, runnable: Runnable, llc: LlcId, by: Option<&Context>) {
         let llc = LlcId(u16::try_from(llc.index().min(self.injectors.len() - 1)).unwrap_or(0));
         count(by, |counters| counters.wakes_injector.add(1));
         let injector = &self.injectors[llc.index()];
-        let starts = runnable.meta().has(THREAD);
+        let starts = runnable.meta().has(BINDS);
         self.publish_to_anyone(|| injector.push(runnable), || injector.len(), (llc, llc), by, starts);
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use quadrille_policy::{Cause, Level, LlcId, Nanos};
 
 use super::Shared;
+use super::alarms::Alarm;
 use super::context::Context;
 use super::far::Sight;
 use super::park::{Awake, Host, Look, ParkWord};
@@ -13,7 +14,9 @@ use super::watch::{Rounds, glance_interval};
 use super::worker::Worker;
 use crate::decisions;
 use crate::primitives::spin_hint;
+use crate::reactor::{Catch, Duty, Polled};
 use crate::sys::clock;
+use crate::sys::thread::wake_on_time;
 use crate::task::Runnable;
 
 /// How far a search goes.
@@ -269,6 +272,7 @@ impl Worker {
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,
+            catch: &mut self.catch,
             sight: self.sight,
         };
         let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
@@ -298,10 +302,14 @@ impl Shared {
     }
 }
 
+/// A worker does not spin if its first timer expires within so many times the longest spin: with 50 us within 1 ms.
+const NEAR_SPINS: u64 = 20;
+
 /// A worker on its way to sleep.
 struct Bed<'a> {
     context: &'a Context,
     rounds: &'a mut Rounds,
+    catch: &'a mut Catch,
     sight: Sight,
 }
 
@@ -325,8 +333,13 @@ impl Host for Bed<'_> {
         }
         // As long as a wake-up would cost: at most twice the best that can be done without knowing the future.
         let limit = shared.policy.config.spin_max.0.min(shared.wake_cost().0);
-        let start = clock::nanos();
-        while clock::nanos() - start < limit {
+        let now = clock::nanos();
+        let until = now.saturating_add(limit);
+        // Who gets up by itself soon would spin most of the time.
+        if self.context.me().timers.first() < now.saturating_add(limit.saturating_mul(NEAR_SPINS)) {
+            return;
+        }
+        while clock::nanos() < until {
             for _ in 0..16 {
                 if word.has_token() {
                     return;
@@ -334,6 +347,14 @@ impl Host for Bed<'_> {
                 spin_hint();
             }
         }
+    }
+
+    fn alarm(&mut self) -> Alarm {
+        let alarm = self.context.alarm();
+        if alarm != Alarm::Never && !self.context.wakes_on_time.replace(true) {
+            wake_on_time();
+        }
+        alarm
     }
 
     fn sentinel_look(&mut self) -> Look {
@@ -354,6 +375,26 @@ impl Host for Bed<'_> {
         } else {
             left
         })
+    }
+
+    fn others(&self) -> &[LlcId] {
+        &self.context.shared.policy.plan.llcs[self.context.llc()].others
+    }
+
+    fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled {
+        super::poll::poll(duty, self.catch, timeout, &self.context.me().counters)
+    }
+
+    fn is_neglected(&self, shard: usize) -> bool {
+        self.rounds.is_neglected(shard)
+    }
+
+    fn takes_over(&mut self, shard: usize, rouse: bool) {
+        self.context.me().counters.io_takeovers.add(1);
+        if rouse {
+            let llc = LlcId(u16::try_from(shard).expect("LLCs fit u16"));
+            self.context.shared.wake_behind(llc, self.context);
+        }
     }
 }
 

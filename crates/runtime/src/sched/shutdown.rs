@@ -3,7 +3,7 @@
 //! 1. Somebody calls `stop`: the flag, then a token for every worker.
 //! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval` tasks
 //!    later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which nobody else may;
-//!    meanwhile it drops what is ready and has not started. So once the first destructor runs, nothing else of the user's
+//!    meanwhile it drops what is ready and has not started, and tasks. So once the first destructor runs, nothing else of the user's
 //!    does, and no task sees another cancelled. Then it stops being its thread's worker: what its thread schedules from now
 //!    on goes to an injector like any foreign wake.
 //!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
@@ -15,7 +15,8 @@
 //! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
 //!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
 //!    A thread that runs tasks in place of workers that block (`in_place`) counts as one until step 2 and takes no part in the rest.
-//! 6. The threads are joined by whoever called `shutdown` from a thread that may block, else by nobody.
+//! 6. The threads are joined by whoever called `shutdown` from a thread that may block and polls nothing, else by nobody. With a limit
+//!    it waits for their `Departures` first, and joins none if some are left then.
 
 use std::time::Duration;
 
@@ -27,8 +28,10 @@ use super::worker::Worker;
 use crate::current;
 use crate::primitives::{AtomicBool, Ordering, fence};
 use crate::runtime::Handle;
+use crate::stragglers::Stragglers;
 use crate::stress;
 use crate::sys::clock;
+use crate::thread::list;
 
 impl Worker {
     /// Steps 3 to 5.
@@ -58,23 +61,36 @@ impl Shared {
         self.threads.lock().unwrap().push(thread);
     }
 
-    /// Step 1, and step 6 if the calling thread may block: a thread that is no worker of any runtime. Such a thread also
-    /// waits for what the blocking pool is running, at most `limit`. Returns how many threads of the pool are left.
-    pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
+    /// Step 1, and step 6 if the calling thread may wait: it is no worker of any runtime, and polls no future. Such a thread also
+    /// waits for what the blocking pool is running. For both together at most `limit`. What is left then.
+    pub(crate) fn shutdown(&self, limit: Option<Duration>) -> Stragglers {
+        let until = limit.map(clock::after);
         self.sleepers.stop();
-        self.driver.shutdown();
-        if may_join() {
+        self.close_timers();
+        self.close_reactor();
+        let rest = || until.map(|until| until.saturating_duration_since(clock::now()));
+        let (workers, limit) = match rest() {
+            _ if !may_join() => (self.departures.left(), Some(Duration::ZERO)),
+            None => (0, None),
+            Some(limit) => (self.departures.wait(limit), rest()),
+        };
+        if workers == 0 && may_join() {
             self.join_workers();
-            return self.pool.shutdown(limit);
+        } else {
+            self.detach_workers();
         }
-        self.detach_workers();
-        self.pool.shutdown(Some(Duration::ZERO))
+        Stragglers {
+            workers,
+            blocking_threads: self.pool.shutdown(limit),
+            threads: if workers == 0 { Vec::new() } else { list::all(self) },
+        }
     }
 
     /// Step 1, and nobody waits: workers and the threads of the pool end on their own.
     pub(crate) fn abandon(&self) {
         self.sleepers.stop();
-        self.driver.shutdown();
+        self.close_timers();
+        self.close_reactor();
         self.pool.shutdown(Some(Duration::ZERO));
         self.detach_workers();
     }
@@ -110,6 +126,8 @@ impl Shared {
 
     /// A worker thread could not be started: it counts as one that has left.
     pub(crate) fn never_started(&self, workers: usize) {
+        // The first of them has departed by itself.
+        self.departures.gone(workers - 1);
         let workers = u32::try_from(workers).expect("workers fit u16");
         self.looping.count_down(workers);
         // Ordering: AcqRel; (D a).
@@ -120,7 +138,7 @@ impl Shared {
 
     /// Steps 4 and 5.
     fn drop_all_tasks(&self) {
-        debug_assert_eq!(self.living_threads(), 0, "each worker has unwound its threads (B c)");
+        debug_assert_eq!(self.living(), 0, "each worker has ended what is bound to it (B c)");
         loop {
             let dropped = self.drop_queued();
             let pending = self.registry.wake_all();

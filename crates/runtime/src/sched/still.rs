@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Config, Plan, Policy, SetId, WorkerId};
+use quadrille_policy::{Config, Nanos, Plan, Policy, SetId, WorkerId};
 
 use super::queue::local::Local;
 use super::worker::Worker;
 use super::{Parts, Shared};
 use crate::blocking::{Limits, Pool};
-use crate::driver::Driver;
 use crate::runtime::Handle;
 use crate::sys::thread::Spawner;
 use crate::task::Runnable;
@@ -28,8 +27,9 @@ impl Still {
         let (shared, locals) = Shared::new(Parts {
             policy: Policy::new(config, plan),
             pool: Pool::new(Limits::default(), "still", Spawner::default()),
-            driver: Arc::new(Driver::with_spawner(Spawner::default())),
             spins: false,
+            timer_slack: Nanos(0),
+            start_paused: false,
             report: String::new(),
             name: "still".to_owned(),
         });
@@ -63,8 +63,7 @@ impl Still {
 
     /// Whether a worker's idle bit is set.
     pub(super) fn is_idle(&self, worker: u16) -> bool {
-        let seat = self.shared.sleepers.seat(usize::from(worker));
-        self.shared.sleepers.idle.members(seat.group) & (1 << seat.member) != 0
+        self.shared.sleepers.is_idle(usize::from(worker))
     }
 
     /// A task of `set` that was made by `spawner`, ready.

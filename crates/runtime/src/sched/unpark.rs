@@ -4,6 +4,7 @@ use quadrille_policy::{LlcId, UnparkView, WorkerId};
 
 use super::context::Context;
 use super::idle::Seat;
+use super::park::Found;
 use super::schedule::count;
 use super::{Members, Shared};
 use crate::decisions;
@@ -107,19 +108,22 @@ impl Shared {
     }
 
     /// Posts the token that a claim owes.
-    pub(super) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
+    pub(crate) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
         lines::touch(&self.workers[worker].unparked_at);
         // Ordering: Relaxed; a measurement; the token publishes it.
         self.workers[worker]
             .unparked_at
             .store(crate::sys::clock::nanos(), Ordering::Relaxed);
-        let slept = self.sleepers.wake(worker);
+        let found = self.sleepers.wake(worker);
         match by {
             Some(context) => {
                 let counters = &context.me().counters;
                 counters.unparks.add(1);
-                counters.unparks_futex.add(u64::from(slept));
+                counters.unparks_futex.add(u64::from(found == Found::Parked));
+                counters
+                    .unparks_polling
+                    .add(u64::from(matches!(found, Found::Polling(_))));
             }
             None => self.foreign.count_unpark(),
         }

@@ -45,7 +45,7 @@ impl Shared {
     }
 
     /// Average run of a task on a task's home worker, as that last published it; zero if it has none.
-    fn home_run(&self, task: &TaskPolicy) -> Nanos {
+    pub(super) fn home_run(&self, task: &TaskPolicy) -> Nanos {
         let home = self.workers.get(task.home_worker.index());
         longest_run(home.into_iter())
     }

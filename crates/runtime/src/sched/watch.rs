@@ -7,6 +7,7 @@ use super::queue::group::GroupQueue;
 use super::search::Scope;
 use super::worker::Worker;
 use super::{Shared, WorkerShared};
+use crate::reactor::Reactor;
 use crate::task::Runnable;
 
 /// Between two glances of the sentinel at the groups' queues, while groups are used: mailboxes are nobody's own, so that nothing
@@ -42,18 +43,32 @@ pub(crate) struct Rounds {
     llc: usize,
     /// Groups whose queue was not empty at the last look.
     waiting: Vec<bool>,
+    shards: Vec<Neglect>,
     last: Nanos,
+}
+
+/// What the last look has seen of a shard of descriptors (L c).
+#[derive(Clone, Copy, Debug, Default)]
+struct Neglect {
+    /// How often it was polled by then.
+    polls: u64,
+    /// It had sources and no holder.
+    unpolled: bool,
+    /// It was so at the look before, too, and nobody has polled it in between.
+    neglected: bool,
 }
 
 impl Rounds {
     /// For `worker`, the first of whose looks begins with its neighbour.
-    pub(crate) fn new(worker: usize, workers: usize, groups: usize) -> Self {
+    pub(crate) fn new(worker: usize, shared: &Shared) -> Self {
+        let (workers, groups) = (shared.worker_count(), shared.groups.len());
         Self {
             polls: vec![0; workers],
             stuck: vec![false; workers],
             cursor: worker + 1,
             llc: 0,
             waiting: vec![false; groups],
+            shards: vec![Neglect::default(); shared.sleepers.reactor.shards().len()],
             last: Nanos(0),
         }
     }
@@ -72,6 +87,26 @@ impl Rounds {
         }
     }
 
+    /// Looks who has polled the shards of descriptors.
+    pub(super) fn look_at_shards(&mut self, reactor: &Reactor) {
+        if !reactor.is_used() {
+            return;
+        }
+        for (shard, seen) in reactor.shards().iter().zip(&mut self.shards) {
+            let (polls, unpolled) = (shard.polls(), shard.is_unpolled());
+            *seen = Neglect {
+                polls,
+                unpolled,
+                neglected: unpolled && seen.unpolled && seen.polls == polls,
+            };
+        }
+    }
+
+    /// Whether nobody has polled a shard with sources between the last two looks.
+    pub(super) fn is_neglected(&self, shard: usize) -> bool {
+        self.shards[shard].neglected
+    }
+
     /// Time since the last look.
     pub(super) fn passed(&self, now: Nanos) -> Nanos {
         now.since(self.last)
@@ -86,14 +121,16 @@ impl Rounds {
         let limit = policy.config.wake_groups.rescue_any;
         let overdue = |group: &GroupQueue<Runnable>| awake && group.age(now) >= limit;
         if policy.groups_on() && interval < policy.config.sentinel_interval.0 {
-            let stuck = shared.groups.iter().any(overdue);
+            self.shards.iter_mut().for_each(|seen| seen.neglected = false);
+            let stuck = shared.groups.iter().any(overdue) || shared.any_overdue(now);
             return if stuck { Look::Stuck } else { Look::Active };
         }
         self.last = now;
+        self.look_at_shards(&shared.sleepers.reactor);
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
         let mut active = false;
-        let mut reason = shared.anything_for_anyone();
+        let mut reason = shared.anything_for_anyone() || shared.any_overdue(now);
         for index in 0..shared.worker_count() {
             let Progress {
                 advanced,
@@ -127,7 +164,8 @@ impl Worker {
             return None;
         }
         self.rounds.last = now;
-        let found = self.take_from_stuck().or_else(|| self.take_from_next_llc());
+        self.poll_neglected();
+        let found = self.take_from_stuck(now).or_else(|| self.take_from_next_llc());
         if found.is_some() {
             self.context.me().counters.rescues.add(1);
             self.taken(Scope::Rescue);
@@ -157,13 +195,18 @@ impl Worker {
         self.pace.room(interval, self.context.local.len())
     }
 
-    fn take_from_stuck(&mut self) -> Option<Runnable> {
+    fn take_from_stuck(&mut self, now: Nanos) -> Option<Runnable> {
         let shared = &*self.context.shared;
         let workers = shared.worker_count();
         for _ in 0..(shared.policy.config.observed as usize).min(workers) {
             let index = self.rounds.cursor % workers;
             self.rounds.cursor = index + 1;
-            if index == self.context.id.index() || !self.rounds.look_at(shared, index).stuck {
+            if index == self.context.id.index() {
+                continue;
+            }
+            // What is fired comes after what we have.
+            self.context.fire_overdue_of(index, now);
+            if !self.rounds.look_at(shared, index).stuck {
                 continue;
             }
             let found = self.take_over(&shared.workers[index]);
@@ -220,8 +263,9 @@ impl Worker {
         let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
         let queued = shared.workers.iter().any(|worker| left(worker))
             || shared.groups.iter().any(|group| !group.is_empty())
-            || shared.anything_for_anyone();
-        if queued {
+            || shared.anything_for_anyone()
+            || shared.sleepers.reactor.any_unpolled();
+        if queued || shared.leaves_timers_unwatched(self.context.now.get()) {
             self.context.keep_watch();
         }
     }

@@ -18,9 +18,10 @@ use super::search::Scope;
 use super::watch::Rounds;
 use crate::coop;
 use crate::primitives::Ordering;
+use crate::reactor::Catch;
 use crate::sys::clock;
-use crate::task::Runnable;
-use crate::task::meta::{BOUND, LEFT, LastWorker, THREAD};
+use crate::task::meta::{BINDS, BOUND, LastWorker};
+use crate::task::{Runnable, cell};
 
 /// A worker, on its own thread.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Worker {
     pub(super) injector_first: bool,
     /// Whether a bound thread comes before slot and deque, if there are both (W5).
     pub(super) bound_first: bool,
+    /// What its polls for readiness have brought (L).
+    pub(super) catch: Catch,
 }
 
 impl Worker {
@@ -58,7 +61,7 @@ impl Worker {
             .wrapping_add(u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Self {
             gates: shared.policy.new_gates(),
-            rounds: Rounds::new(id.index(), shared.worker_count(), shared.groups.len()),
+            rounds: Rounds::new(id.index(), &shared),
             arrivals: Arrivals::default(),
             pace: Pace::default(),
             streak: 0,
@@ -72,6 +75,7 @@ impl Worker {
             sight: Sight::default(),
             injector_first: false,
             bound_first: false,
+            catch: Catch::new(),
             context: Context::new(shared, id, local, Rng::new(seed), now),
         }
     }
@@ -82,7 +86,7 @@ impl Worker {
         // SAFETY: the pointer that `enter` keeps is used by what a task calls, and not after the guard:
         // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves `context`;
         // - not aliased by a `&mut`: tasks run in `execute`, and in `unwind_threads`, which take `&self`; cells are what they
-        //   write.
+        //   write. Wakers are called in `wake_caught`, which lends its own reference meanwhile.
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
@@ -111,7 +115,8 @@ impl Worker {
         }
     }
 
-    #[inline]
+    /// Out of slot, deque and bound FIFO. Inlined where it is called for every task, whoever else calls it.
+    #[inline(always)]
     pub(super) fn next_local(&mut self) -> Option<Runnable> {
         // In turn (W5): either may never be empty.
         if self.bound_first
@@ -128,7 +133,7 @@ impl Worker {
     }
 
     /// The next task out of slot and deque.
-    #[inline]
+    #[inline(always)]
     fn next_stealable(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
@@ -169,6 +174,8 @@ impl Worker {
         if context.local.len() > 0 {
             context.offer();
         }
+        self.context.fire();
+        self.context.lends_turn();
         // A bound FIFO that is never empty would keep it from the mailbox (W5).
         context.bound.collect(&context.me().bound);
         if self.run_delay.look(now) {
@@ -176,9 +183,11 @@ impl Worker {
         }
         context.shared.stacks.tick(now.0);
         context.stacks.tick(now.0);
+        cell::trim(now.0);
         if self.aggregates {
             self.settle(elapsed, now);
         }
+        self.poll_own(now);
         // First the duty: a shared queue that is never empty must not keep us from it.
         // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
         let mut found = self.observe(now);
@@ -216,9 +225,9 @@ impl Worker {
         let from = last.get();
         let here = LastWorker::ran_on(context.id);
         if from != here {
-            if meta.has(THREAD) {
-                debug_assert!(!meta.has(BOUND), "a bound thread runs on its owner alone");
-                if let Some(starter) = context.starter(meta.has(LEFT)) {
+            if meta.has(BINDS) {
+                debug_assert!(!meta.has(BOUND), "what is bound runs on its owner alone");
+                if let Some(starter) = context.starter(meta) {
                     return self.leave_thread(runnable, starter);
                 }
                 // (B a) Nobody else gets a runnable until this run has ended.
@@ -228,14 +237,12 @@ impl Worker {
                 self.count_move(from, context.id, &runnable);
             }
             last.set(here);
-        }
-        let policy = &context.shared.policy;
-        if policy.groups_on() {
+            // Not for every run: where a task ran here the last time, and no wake has placed it since, the policy knows.
             // SAFETY: as above.
             let cell = unsafe { meta.policy() };
-            let mut task = cell.get();
-            policy.ran(&mut task, context.id);
-            cell.set(task);
+            // SAFETY: nobody else reads or writes it meanwhile, and this is the only reference. A copy would be taken apart field by
+            // field.
+            context.shared.policy.ran(unsafe { &mut *cell.as_ptr() }, context.id);
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
@@ -288,7 +295,15 @@ impl Worker {
         if let Some(runnable) = self.take_near() {
             return Some(runnable);
         }
+        if let Some(runnable) = self.take_polled() {
+            return Some(runnable);
+        }
         self.run_dry();
+        if let Some(runnable) = self.take_fired() {
+            // As after a look up.
+            self.name_successor();
+            return Some(runnable);
+        }
         let counters = &self.context.me().counters;
         let now = || Nanos(clock::nanos());
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);
@@ -306,7 +321,17 @@ impl Worker {
                 }
                 return None;
             }
+            self.context.takes_turn();
+            if awake.slept {
+                self.context.now.set(Nanos(clock::nanos()));
+            }
             if !awake.claimed {
+                // Before it calls itself a searcher, as in `take_near`.
+                if let Some(runnable) = self.take_fired() {
+                    self.begins();
+                    self.name_successor();
+                    return Some(runnable);
+                }
                 self.context.shared.sleepers.start_search(worker);
             }
             if awake.claimed && awake.slept {
@@ -315,38 +340,75 @@ impl Worker {
             let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
             // A worker that finds something whenever it is dry never looks up.
             let found = self
-                .observe(self.context.now.get())
+                .take_fired()
+                .or_else(|| self.observe(self.context.now.get()))
+                // What an observer has fired for others is in no queue that a search looks at.
+                .or_else(|| self.next_local())
                 .or_else(|| self.find(scope))
                 .or_else(|| if self.linger() { self.find(scope) } else { None });
             self.context.now.set(Nanos(clock::nanos()));
-            if let Some(runnable) = found {
-                self.begins();
-                let last = self.context.shared.sleepers.stop_search(worker);
-                if awake.rescue {
-                    self.context.me().counters.rescues.add(1);
-                }
-                // W1s: what a pusher left to us as its witness and we do not take is ours to announce.
-                if self.context.local.len() > 0 || (last && self.anything_shared()) {
-                    self.context.offer();
-                }
-                if last {
-                    self.pass_on();
-                }
-                self.name_successor();
-                return Some(runnable);
+            if found.is_some() {
+                self.ends_search(awake.rescue);
+                return found;
             }
             if awake.claimed {
                 self.context.me().counters.useless_unparks.add(1);
             }
             awake = self.sleep();
+            self.context.takes_turn();
+            if self.wake_caught()
+                && let Some(runnable) = self.goes_on_with_caught(awake)
+            {
+                return Some(runnable);
+            }
         }
+    }
+
+    /// It has got up for events, and may have been claimed besides. `None`: whom they concern is elsewhere.
+    fn goes_on_with_caught(&mut self, awake: Awake) -> Option<Runnable> {
+        // Their time may have come as well; the next look up is a while away.
+        self.context.fire();
+        let runnable = self.next_local()?;
+        self.begins();
+        // Who was claimed counts as a searcher, and does not search.
+        let last = awake.claimed && self.context.shared.sleepers.stop_search(self.context.id.index());
+        if awake.claimed {
+            self.measure_wake();
+        }
+        self.owes(last);
+        Some(runnable)
+    }
+
+    /// A searcher has found something, and owes others what it leaves.
+    fn ends_search(&self, rescue: bool) {
+        self.begins();
+        let last = self.context.shared.sleepers.stop_search(self.context.id.index());
+        if rescue {
+            self.context.me().counters.rescues.add(1);
+        }
+        self.owes(last);
+    }
+
+    /// What it leaves as it goes to work. `last`: it was the last searcher of its cache.
+    fn owes(&self, last: bool) {
+        // W1s: what a pusher left to us as its witness and we do not take is ours to announce.
+        if self.context.local.len() > 0 || (last && self.anything_shared()) {
+            self.context.offer();
+        }
+        if last {
+            self.pass_on();
+        }
+        self.name_successor();
     }
 
     /// A bound thread that somebody has woken, or what a search finds. A rescue begins with what is stuck (W5).
     fn find(&mut self, scope: Scope) -> Option<Runnable> {
         match scope {
             Scope::Normal => self.take_bound().or_else(|| self.search(scope)),
-            Scope::Rescue => self.search(scope).or_else(|| self.take_bound()),
+            Scope::Rescue => self
+                .take_overdue_timers()
+                .or_else(|| self.search(scope))
+                .or_else(|| self.take_bound()),
         }
     }
 

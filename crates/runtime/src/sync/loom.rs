@@ -11,8 +11,9 @@ use loom::thread::spawn;
 
 use super::block::block_on;
 use super::lock::Word;
-use super::{mpmc, oneshot};
+use super::{CancellationToken, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
+use crate::task::TaskTracker;
 
 /// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.
 fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
@@ -184,5 +185,89 @@ fn oneshot_message_is_received_or_given_back() {
         receiver.close();
         let received = receiver.try_recv().is_ok();
         assert_eq!(thread.join().unwrap(), received);
+    });
+}
+
+#[test]
+fn q_cancelling_wakes_who_waits_below() {
+    check(3, || {
+        let token = CancellationToken::new();
+        let child = token.child_token();
+        let waiting = spawn(move || block_on(child.cancelled()));
+        token.cancel();
+        waiting.join().unwrap();
+    });
+}
+
+#[test]
+fn q_a_child_that_is_made_meanwhile_is_cancelled() {
+    check(3, || {
+        let token = CancellationToken::new();
+        let other = token.clone();
+        let making = spawn(move || {
+            let child = other.child_token();
+            let grandchild = child.child_token();
+            drop(child);
+            block_on(grandchild.cancelled_owned());
+        });
+        token.cancel();
+        assert!(token.child_token().is_cancelled());
+        making.join().unwrap();
+    });
+}
+
+#[test]
+fn q_who_finds_it_closed_finds_it_cancelled() {
+    check(3, || {
+        let token = CancellationToken::new();
+        let other = token.clone();
+        let thread = spawn(move || {
+            other.cancel();
+            assert!(other.is_cancelled());
+        });
+        token.cancel();
+        assert!(token.is_cancelled());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn q_a_child_that_goes_meanwhile_is_left_out() {
+    check(3, || {
+        let token = CancellationToken::new();
+        let (child, stays) = (token.child_token(), token.child_token());
+        let thread = spawn(move || drop(child));
+        token.cancel();
+        assert!(stays.is_cancelled());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn q_the_last_token_ends_the_wait() {
+    check(3, || {
+        let tracker = TaskTracker::new();
+        let tokens = [tracker.token(), tracker.token()];
+        let threads = tokens.map(|token| spawn(move || drop(token)));
+        tracker.close();
+        block_on(tracker.wait());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn q_a_short_moment_is_not_missed() {
+    check(3, || {
+        let tracker = TaskTracker::new();
+        tracker.close();
+        let token = tracker.token();
+        let wait = tracker.wait();
+        let other = tracker.clone();
+        let thread = spawn(move || {
+            drop(token);
+            other.reopen();
+        });
+        block_on(wait);
+        thread.join().unwrap();
     });
 }

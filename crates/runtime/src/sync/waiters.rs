@@ -164,6 +164,15 @@ impl Waiters {
             .is_some_and(|first| unsafe { entry(first, |e| e.kind == Kind::Sharing) })
     }
 
+    /// Whether `waiter` is in the list.
+    ///
+    /// # Safety
+    /// A1 and A3 for `waiter`.
+    pub(crate) unsafe fn is_queued(&self, waiter: &Waiter) -> bool {
+        // SAFETY: A1; alive, it is borrowed.
+        unsafe { entry(NonNull::from(waiter), |e| e.place == Place::Queued) }
+    }
+
     /// Whether `waiter` was notified and has not acted since.
     ///
     /// # Safety

@@ -28,8 +28,32 @@ pub(crate) fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR_FUTURE)
 }
 
+/// The instant in nanoseconds, as [`nanos`] counts them; before their origin they are negative. Lasts for 292 years either way.
+#[inline]
+pub(crate) fn to_nanos(instant: Instant) -> i64 {
+    let start = *START.get_or_init(now);
+    match instant.checked_duration_since(start) {
+        Some(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        None => i64::try_from(start.duration_since(instant).as_nanos()).map_or(i64::MIN, |before| -before),
+    }
+}
+
+/// The instant that is so many nanoseconds from the origin; about 30 years from it if the clock can't express it.
+pub(crate) fn from_nanos(nanos: i64) -> Instant {
+    let start = *START.get_or_init(now);
+    let distance = Duration::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 {
+        start.checked_sub(distance).unwrap_or(start)
+    } else {
+        start.checked_add(distance).unwrap_or_else(|| start + FAR_FUTURE)
+    }
+}
+
 /// Longer than any process lives, short enough for every clock and system call.
 pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// The same in nanoseconds.
+pub(crate) const FAR_NANOS: u64 = FAR_FUTURE.as_secs() * 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -52,6 +76,22 @@ mod tests {
         let elapsed = u64::try_from(instant.elapsed().as_nanos()).unwrap();
         assert!(nanos() >= before);
         assert!(elapsed > 0);
+    }
+
+    #[test]
+    fn instants_survive_the_way_to_nanoseconds_and_back() {
+        let origin = from_nanos(0);
+        for ns in [0_i64, 1, 999_999_999, 1_000_000_000, 5_000_000_001] {
+            let distance = Duration::from_nanos(ns.unsigned_abs());
+            assert_eq!(from_nanos(ns), origin + distance);
+            assert_eq!(to_nanos(origin + distance), ns);
+            // The clock may not reach back that far on a machine that has just started.
+            if let Some(before) = origin.checked_sub(distance) {
+                assert_eq!((to_nanos(before), from_nanos(-ns)), (-ns, before));
+            }
+        }
+        assert!(from_nanos(i64::MAX) >= origin + FAR_FUTURE);
+        assert!(from_nanos(i64::MIN) <= origin);
     }
 
     #[test]

@@ -1,17 +1,46 @@
 //! Settings of file descriptors.
 
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Most buffers that one call reads or writes, of however many it is given (`IOV_MAX`; no system that is supported has fewer).
+pub(crate) const BUFFERS_MAX: usize = 1024;
 
 /// Makes reads and writes of `fd`'s open file return at once when they can't go on.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, true)?)
 }
 
+/// Opens a named pipe as `options` say, without waiting for the other side. Anything else is refused.
+pub(crate) fn open_fifo(path: &Path, options: &mut OpenOptions) -> io::Result<OwnedFd> {
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is no named pipe", path.display()),
+        ));
+    }
+    Ok(file.into())
+}
+
+/// Reads into the beginning of `buffer`; so many bytes are initialised then.
+pub(crate) fn read_uninit(fd: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let (read, _) = rustix::io::read(fd, buffer)?;
+    Ok(read.len())
+}
+
+/// Makes reads and writes of `fd`'s open file wait when they can't go on.
+pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(fd, false)?)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::os::fd::AsFd;
 
     use super::*;
 

@@ -9,4 +9,7 @@ pub(crate) mod futex;
 pub(crate) mod memory;
 pub(crate) mod poller;
 pub(crate) mod prefetch;
+pub(crate) mod process;
+pub(crate) mod signal;
+pub(crate) mod socket;
 pub(crate) mod thread;

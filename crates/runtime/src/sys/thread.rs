@@ -1,4 +1,4 @@
-//! Threads beside the workers: the driver, the blocking pool, the trace.
+//! Threads beside the workers: the blocking pool, the trace.
 
 use std::fmt;
 use std::io;
@@ -22,17 +22,28 @@ impl Spawner {
         }
     }
 
+    /// Whether its threads have a mask of CPUs that is not that of who starts them.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.on_start.is_some()
+    }
+
+    /// Does to the calling thread what is done to a new one.
+    pub(crate) fn prepare(&self) {
+        if let Some(on_start) = &self.on_start {
+            on_start();
+        }
+    }
+
     /// Starts a thread.
     ///
     /// # Errors
     ///
     /// The system has no thread to give; `body` is dropped then.
     pub(crate) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-        let on_start = self.on_start.clone();
+        let spawner = self.clone();
         Builder::new().name(name).spawn(move || {
-            if let Some(on_start) = on_start {
-                on_start();
-            }
+            spawner.prepare();
+            drop(spawner);
             body();
         })
     }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::JoinHandle;
+use super::pinned::spawn_local_with;
 use super::spawn::Options;
 use crate::runtime::Handle;
 
@@ -92,12 +93,40 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        handle.spawn_with(
-            Options {
-                name: self.name,
-                ..Options::default()
-            },
-            future,
-        )
+        handle.spawn_with(self.options(), future)
+    }
+
+    /// Spawns `future` on the worker that the calling code runs on, to stay there; see [`task::spawn_local`](super::spawn_local).
+    ///
+    /// # Panics
+    /// As that.
+    #[track_caller]
+    pub fn spawn_local<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        spawn_local_with(self.options(), future)
+    }
+
+    /// Spawns a task on the current runtime whose future is made where it runs; see [`Handle::spawn_pinned`].
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[track_caller]
+    pub fn spawn_pinned<C, F>(self, make: C) -> JoinHandle<F::Output>
+    where
+        C: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        Handle::current().spawn_pinned_with(self.options(), make)
+    }
+
+    fn options(self) -> Options {
+        Options {
+            name: self.name,
+            ..Options::default()
+        }
     }
 }

@@ -9,11 +9,15 @@
 //! | future | the holder of the runnable |
 //! | result | its runner, until it sets `DONE`; then the joiner (C c), or the runner if there is none |
 
+mod spare;
+
+use std::alloc::Layout;
 use std::future::Future;
 use std::mem::{ManuallyDrop, offset_of};
 use std::ptr::NonNull;
 use std::task::Context;
 
+pub(crate) use self::spare::trim;
 use super::Meta;
 use super::body::{self, Outcome};
 use super::lifecycle::{Ended, Lifecycle};
@@ -111,8 +115,10 @@ impl<F: Future> Cell<F> {
     /// # Safety
     /// The header is that of a `Cell<F>`, whose future and result are gone, and which the caller alone refers to.
     unsafe fn free(header: NonNull<Header>) {
-        // SAFETY: it was made by `allocate`, as a box of this type, and nobody else has it.
-        drop(unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) });
+        // SAFETY: written by `allocate`, nobody else has it, and this is its end.
+        unsafe { header.drop_in_place() };
+        // SAFETY: `allocate` had it for this type, and nobody else has it.
+        unsafe { spare::free(header.cast(), Layout::new::<Self>()) };
     }
 }
 
@@ -120,22 +126,20 @@ impl<F: Future> Cell<F> {
 /// outlives it.
 #[inline]
 pub(super) fn allocate<F: Future>(meta: Meta, make: impl FnOnce(NonNull<Meta>) -> F) -> NonNull<Header> {
-    // Everybody's pointers come from this one: the box is not looked at again before it is freed.
-    let cell = NonNull::from(Box::leak(Box::<Cell<F>>::new_uninit()));
-    let header = cell.cast::<Header>();
+    let header = spare::allocate(Layout::new::<Cell<F>>()).cast::<Header>();
     let begin = Header {
         lifecycle: Lifecycle::new(),
         table: const { &Cell::<F>::TABLE },
         meta,
     };
-    // SAFETY: the first member of what the box has room for.
+    // SAFETY: the first member of what there is room for.
     unsafe { header.write(begin) };
     let unmade = Unmade(header);
     // SAFETY: written above.
     let meta = NonNull::from(&unsafe { header.as_ref() }.meta);
     let future = make(meta);
     std::mem::forget(unmade);
-    // SAFETY: the place of the future, in the box.
+    // SAFETY: the place of the future, which is ours.
     unsafe { Cell::<F>::future(header).write(future) };
     header
 }

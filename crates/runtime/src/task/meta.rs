@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use quadrille_policy::{TaskPolicy, WorkerId};
 
 use super::abort::AbortCell;
+use super::spawn::Options;
 use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
 use crate::sched::Shared;
 use crate::thread::Thread;
@@ -57,6 +58,8 @@ impl std::fmt::Display for Id {
 pub(crate) struct Extras {
     /// The name given by `task::Builder`.
     pub(crate) name: Option<Box<str>>,
+    /// The worker that a task which is bound by its first run was asked to be bound to.
+    pub(crate) worker: Option<WorkerId>,
     /// What abort handles refer to, once there is one.
     pub(crate) abort: OnceLock<Arc<AbortCell>>,
     /// The handle to the user-level thread that the task is, once somebody asked for it.
@@ -89,8 +92,8 @@ pub(crate) struct LastWorker(u16);
 impl LastWorker {
     /// The worker: there are at most 4096.
     const WORKER: u16 = (1 << 12) - 1;
-    /// There is none.
-    const NOBODY: u16 = 1 << 12;
+    /// Of a task that has not run yet: no worker spawned it. Of any other: a wake has placed it with a worker since.
+    const LOOSE: u16 = 1 << 12;
     /// It was put up for other caches.
     const EXPORTED: u16 = 1 << 13;
     /// Another cache fetched it.
@@ -98,7 +101,7 @@ impl LastWorker {
     /// It has not run yet.
     const SPAWNED: u16 = 1 << 15;
     /// It has not run yet, and no worker spawned it.
-    pub(crate) const NONE: Self = Self(Self::SPAWNED | Self::NOBODY);
+    pub(crate) const NONE: Self = Self(Self::SPAWNED | Self::LOOSE);
 
     /// It ran on `worker`.
     #[inline]
@@ -123,10 +126,17 @@ impl LastWorker {
         Self(if yes { without | Self::PULLED } else { without })
     }
 
+    /// The same, and a wake has placed it with a worker since: the policy is to be told where it runs. One that has not run yet is
+    /// told of in any case.
+    pub(crate) fn placed(self) -> Self {
+        let ran = self.0 & Self::SPAWNED == 0;
+        Self(if ran { self.0 | Self::LOOSE } else { self.0 })
+    }
+
     /// Whether it was with another worker than `worker`; false for [`NONE`](Self::NONE).
     #[inline]
     pub(crate) fn is_another(self, worker: WorkerId) -> bool {
-        self.0 & Self::WORKER != worker.0 && self.0 & Self::NOBODY == 0
+        self.0 & Self::WORKER != worker.0 && self.0 & Self::NONE.0 != Self::NONE.0
     }
 
     /// Whether it was put up for other caches since it last ran.
@@ -149,13 +159,17 @@ impl LastWorker {
 pub(crate) const BLOCKING: u8 = 1;
 /// The body is a coroutine, which is bound by its first run.
 pub(crate) const THREAD: u8 = 4;
-/// The worker in `last_worker` has begun to run the coroutine, and no other may run or drop it (B a); written by the runner
-/// only, before the first run.
+/// The worker in `last_worker` has begun to run the body, and no other may run or drop it (B a); written by the runner
+/// only, before the first run, or by who spawns the task, for its own worker.
 pub(crate) const BOUND: u8 = 8;
-/// A worker that might have run the thread first has left it to another, which nobody does twice; written by the runner only.
+/// A worker that might have run the body first has left it to another, which nobody does twice; written by the runner only.
 pub(crate) const LEFT: u8 = 16;
 /// A bound thread is in a queue, or on its way there. For those who make a list of threads; nothing else rests on it.
 pub(crate) const READY: u8 = 32;
+/// The body is a closure that makes a future, which is bound by its first run.
+pub(crate) const PINNED: u8 = 64;
+/// The first run binds the body.
+pub(crate) const BINDS: u8 = THREAD | PINNED;
 
 // SAFETY: `scheduler` points to a `Shared`, which is Sync; `policy` and `last_worker` are touched by the holder of the
 // runnable alone (rule 1), and a runnable has one holder at a time (W2).
@@ -164,13 +178,18 @@ unsafe impl Send for Meta {}
 unsafe impl Sync for Meta {}
 
 impl Meta {
-    pub(crate) fn new(scheduler: *const Shared, policy: TaskPolicy, flags: u8, name: Option<Box<str>>) -> Self {
-        let extras = match name {
-            None => std::ptr::null_mut(),
-            Some(_) => Box::into_raw(Box::new(Extras {
+    pub(crate) fn new(scheduler: *const Shared, policy: TaskPolicy, options: Options) -> Self {
+        let Options {
+            name, flags, worker, ..
+        } = options;
+        let extras = if name.is_none() && worker.is_none() {
+            std::ptr::null_mut()
+        } else {
+            Box::into_raw(Box::new(Extras {
                 name,
+                worker,
                 ..Extras::default()
-            })),
+            }))
         };
         Self {
             link: AtomicPtr::new(std::ptr::null_mut()),

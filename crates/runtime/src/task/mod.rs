@@ -2,7 +2,7 @@
 //!
 //! A task is made by [`spawn`](crate::spawn), [`Handle::spawn`](crate::Handle::spawn) or a [`Builder`], and runs whether or
 //! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
-//! holds many, and a [`TaskGroup`] says which belong together.
+//! holds many, a [`TaskTracker`] only waits for them to end, and a [`TaskGroup`] says which belong together.
 
 // A task is one allocation (`cell`): its state word and the joiner's waker (`lifecycle`), our `Meta`, and the user's future or, later,
 // its result. The rest of the crate sees a `Runnable` (the right to run the task once) and a `JoinHandle`.
@@ -42,17 +42,23 @@
 
 pub(crate) mod abort;
 pub(crate) mod body;
-mod cell;
+pub(crate) mod cell;
 mod group;
 mod in_place;
 pub(crate) mod join;
 mod lifecycle;
+mod local;
 pub(crate) mod meta;
+mod pinned;
+#[cfg(doctest)]
+mod refused;
 pub(crate) mod registry;
 pub(crate) mod runnable;
 mod running;
+mod scope;
 pub(crate) mod spawn;
 mod state;
+mod tracker;
 mod waker;
 
 pub(crate) use meta::Meta;
@@ -70,7 +76,13 @@ pub use api::{Builder, YieldNow, yield_now};
 pub use group::{Locality, TaskGroup};
 pub use in_place::block_in_place;
 pub use join::{AbortHandle, JoinHandle};
+#[doc(hidden)]
+pub use local::LocalSlot;
+pub use local::{AccessError, LocalKey, TaskLocalFuture};
 pub use meta::Id;
+pub use pinned::{spawn_local, spawn_pinned};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use tracker::{TaskTracker, TaskTrackerToken, TaskTrackerWaitFuture, TrackedFuture};
 
 pub use crate::error::JoinError;
 pub use crate::join_set::JoinSet;

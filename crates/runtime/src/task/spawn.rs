@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::ptr::NonNull;
 
-use quadrille_policy::{SetId, TaskPolicy};
+use quadrille_policy::{SetId, TaskPolicy, WorkerId};
 
 use super::join::JoinHandle;
 use super::meta::THREAD;
@@ -17,6 +17,8 @@ pub(crate) struct Options {
     pub(crate) flags: u8,
     /// The coupling set that was declared for it, and its number among the tasks of that.
     pub(crate) set: Option<(SetId, u32)>,
+    /// The worker that it is to be bound to by its first run.
+    pub(crate) worker: Option<WorkerId>,
 }
 
 /// Allocates a task that belongs to `shared`. The runnable is the caller's to queue or to drop.
@@ -52,12 +54,30 @@ where
     F: Future + Send,
     F::Output: Send,
 {
-    let header = cell::allocate(Meta::new(shared, policy, options.flags, options.name), make);
+    // SAFETY: that the future is Send, and dropped before what it borrows, are our bounds and contract. So are its results.
+    unsafe { allocate_anywhere(shared, policy, options, make) }
+}
+
+/// The same for a future that need not be `Send`, and results that need not be.
+///
+/// # Safety
+/// As [`allocate_unchecked`], and
+/// - a future that is not `Send` is run and dropped on the OS thread that makes it, by whoever gets the runnable;
+/// - results that are not `Send` are given or dropped there.
+#[inline]
+pub(super) unsafe fn allocate_anywhere<F: Future>(
+    shared: &Shared,
+    policy: TaskPolicy,
+    options: Options,
+    make: impl FnOnce(NonNull<Meta>) -> F,
+) -> (Runnable, JoinHandle<F::Output>) {
+    let header = cell::allocate(Meta::new(shared, policy, options), make);
     if shared.loads.on() {
         shared.count_task(1);
     }
-    // SAFETY: a new task is held, once. That its future is Send, and dropped before what it borrows, are our bounds and contract.
+    // SAFETY: a new task is held, once. Who runs and drops its future is our contract.
     let runnable = unsafe { Runnable::held(header) };
-    // SAFETY: a new task is joined, once, and its future has such results, which are Send, and dropped before what they borrow.
+    // SAFETY: a new task is joined, once, and its future has such results. Who drops those is our contract: the runner, where the future
+    // is, or the handle, which is Send only if they are.
     (runnable, unsafe { JoinHandle::new(header) })
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::ThreadId;
 use crate::runtime::Handle;
+use crate::sched::Shared;
 use crate::task::Id;
 
 /// A user-level thread, as [`Handle::threads`] found it.
@@ -113,29 +114,34 @@ impl Handle {
     /// line or two of each thread's stack, most likely not in its cache.
     #[must_use]
     pub fn threads(&self) -> Vec<ThreadInfo> {
-        let mut states = BTreeMap::new();
-        self.shared.roll.read(|id, owner| {
-            // Of those that were ever suspended the notes tell more.
-            let state = owner.map_or(ThreadState::NotStarted, |owner| ThreadState::Running {
-                worker: owner.index(),
-            });
+        all(&self.shared)
+    }
+}
+
+/// Every thread of a scheduler; see [`Handle::threads`].
+pub(crate) fn all(scheduler: &Shared) -> Vec<ThreadInfo> {
+    let mut states = BTreeMap::new();
+    scheduler.roll.read(|id, owner| {
+        // Of those that were ever suspended the notes tell more.
+        let state = owner.map_or(ThreadState::NotStarted, |owner| ThreadState::Running {
+            worker: owner.index(),
+        });
+        states.insert(id, state);
+    });
+    for (worker, shared) in scheduler.workers.iter().enumerate() {
+        shared.notes.read(worker, |id, state| {
             states.insert(id, state);
         });
-        for (worker, shared) in self.shared.workers.iter().enumerate() {
-            shared.notes.read(worker, |id, state| {
-                states.insert(id, state);
-            });
-        }
-        let info = |(id, state)| {
-            let id = Id::from_number(id);
-            ThreadInfo {
-                id: ThreadId::of(id),
-                name: self.shared.roll.name(id),
-                state,
-            }
-        };
-        states.into_iter().map(info).collect()
     }
+    let info = |(id, state)| {
+        let id = Id::from_number(id);
+        ThreadInfo {
+            id: ThreadId::of(id),
+            name: scheduler.roll.name(id),
+            state,
+        }
+    };
+    states.into_iter().map(info).collect()
 }
 
 impl ThreadInfo {

@@ -88,14 +88,14 @@
 
 mod fiber;
 mod handle;
-mod list;
+pub(crate) mod list;
 mod local;
 pub(crate) mod note;
 mod park;
 #[cfg(doctest)]
 mod refused;
 pub(crate) mod roll;
-mod scope;
+pub(crate) mod scope;
 mod spawn;
 pub(crate) mod stack;
 mod suspend;
@@ -167,6 +167,12 @@ pub fn sleep(duration: Duration) {
         return std::thread::sleep(duration);
     }
     wait_on(time::sleep(duration), Reason::SLEEP);
+}
+
+/// Whether the calling code runs on a user-level thread.
+#[inline]
+pub(crate) fn is_user_level() -> bool {
+    Frame::with(|frame| frame.is_some())
 }
 
 /// How many threads can run at the same time: the workers of the current runtime; outside of one, what

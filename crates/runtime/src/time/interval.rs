@@ -2,11 +2,12 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::instant::{Instant, now};
 use super::sleep::{Sleep, sleep_until};
 use crate::coop;
-use crate::sys::clock;
+use crate::sys::clock::FAR_FUTURE;
 
 /// Ticks now and then every `period`.
 ///
@@ -26,7 +27,7 @@ use crate::sys::clock;
 /// If `period` is zero, or outside of a runtime (reported at the caller).
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    interval_at(clock::now(), period)
+    interval_at(now(), period)
 }
 
 /// Ticks at `start` and then every `period`.
@@ -59,7 +60,7 @@ pub enum MissedTickBehavior {
 impl MissedTickBehavior {
     /// The deadline after that of `deadline`, whose tick happened at `now`.
     fn next(self, deadline: Instant, now: Instant, period: Duration) -> Instant {
-        let far = || now + clock::FAR_FUTURE;
+        let far = || now + FAR_FUTURE;
         let regular = deadline.checked_add(period).unwrap_or_else(far);
         if regular > now {
             return regular;
@@ -73,6 +74,12 @@ impl MissedTickBehavior {
             }
         }
     }
+}
+
+/// The instant `duration` from now on, or about 30 years from now if the clock can't express it.
+fn after(duration: Duration) -> Instant {
+    let start = now();
+    start.checked_add(duration).unwrap_or_else(|| start + FAR_FUTURE)
 }
 
 /// What is left of `time` after whole periods.
@@ -107,18 +114,18 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(coop::poll_progress(cx, |cx| self.sleep.entry().poll(cx)));
         let due = self.sleep.deadline();
-        self.sleep.reset(self.missed.next(due, clock::now(), self.period));
+        self.sleep.reset(self.missed.next(due, now(), self.period));
         Poll::Ready(due)
     }
 
     /// The next tick comes a period from now.
     pub fn reset(&mut self) {
-        self.sleep.reset(clock::after(self.period));
+        self.sleep.reset(after(self.period));
     }
 
     /// The next tick comes at once.
     pub fn reset_immediately(&mut self) {
-        self.sleep.reset(clock::now());
+        self.sleep.reset(now());
     }
 
     /// The next tick comes at `deadline`.
@@ -149,7 +156,7 @@ mod tests {
     use futures_lite::future::block_on;
 
     use super::*;
-    use crate::driver::tests::with_driver;
+    use crate::runtime::tests::with_runtime;
 
     const BEHAVIORS: [MissedTickBehavior; 3] = [
         MissedTickBehavior::Burst,
@@ -210,23 +217,23 @@ mod tests {
 
     #[test]
     fn ticks_come_at_the_start_and_every_period() {
-        with_driver(|| {
+        with_runtime(|| {
             const PERIOD: Duration = Duration::from_millis(2);
-            let start = clock::now();
+            let start = Instant::now();
             let mut interval = interval_at(start, PERIOD);
             for tick in 0..5 {
                 let due = block_on(interval.tick());
                 assert_eq!(due, start + PERIOD * tick);
-                assert!(clock::now() >= due);
+                assert!(Instant::now() >= due);
             }
         });
     }
 
     #[test]
     fn a_burst_makes_up_for_the_past_without_a_wait() {
-        with_driver(|| {
+        with_runtime(|| {
             const PERIOD: Duration = Duration::from_secs(100);
-            let now = clock::now();
+            let now = Instant::now();
             // The clock may not reach back that far on a machine that has just started.
             let Some(start) = now.checked_sub(PERIOD * 5) else {
                 return;
@@ -235,21 +242,21 @@ mod tests {
             for tick in 0..=5 {
                 assert_eq!(block_on(interval.tick()), start + PERIOD * tick);
             }
-            assert!(clock::now() < now + PERIOD);
+            assert!(Instant::now() < now + PERIOD);
         });
     }
 
     #[test]
     fn resetting_moves_the_next_tick() {
-        with_driver(|| {
+        with_runtime(|| {
             let mut interval = interval(Duration::from_secs(1000));
             block_on(interval.tick());
             interval.reset_immediately();
             block_on(interval.tick());
-            let deadline = clock::now() + Duration::from_millis(1);
+            let deadline = Instant::now() + Duration::from_millis(1);
             interval.reset_at(deadline);
             assert_eq!(block_on(interval.tick()), deadline);
-            let before = clock::now();
+            let before = Instant::now();
             interval.reset();
             assert!(interval.sleep.deadline() >= before + interval.period());
         });
@@ -258,6 +265,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "must not be zero")]
     fn a_period_of_zero_is_refused() {
-        with_driver(|| drop(interval(Duration::ZERO)));
+        with_runtime(|| drop(interval(Duration::ZERO)));
     }
 }

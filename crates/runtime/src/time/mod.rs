@@ -1,15 +1,32 @@
 //! Waiting for time to pass: [`sleep`], [`timeout`], [`interval`].
 //!
-//! Instants are [`std::time::Instant`]. A timer never fires early; on an idle machine it fires some tens of microseconds
+//! An [`Instant`] is one of std's by a clock that tests may [`pause`]. A timer never fires early; on an idle machine it fires some tens of microseconds
 //! late, there is no tick to be rounded up to. Timers belong to the runtime in which they are made: making one outside of a
 //! runtime panics, awaiting one anywhere is fine.
+//!
+//! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it: no thread but that one
+//! has a part in it in normal life. If that worker is held up by a task that does not give way, another one fires it within two
+//! sentinel intervals (2 x 500 us), as long as some worker is free. On an idle worker timers within
+//! [`timer_slack`](crate::Builder::timer_slack) (50 us) of the first fire together.
 
+pub(crate) mod clock;
+mod entry;
+pub(crate) mod heap;
+mod instant;
 mod interval;
 mod sleep;
+pub(crate) mod store;
 mod timeout;
 
-pub use std::time::{Duration, Instant};
+pub use std::time::Duration;
 
+pub use self::clock::{advance, pause, resume};
+pub use self::instant::Instant;
+#[cfg(feature = "hyper")]
+pub(crate) use self::instant::now;
 pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use self::sleep::{Sleep, sleep, sleep_until};
 pub use self::timeout::{Elapsed, Timeout, timeout, timeout_at};
+
+#[cfg(test)]
+mod tests;

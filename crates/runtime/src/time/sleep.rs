@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::Instant;
+use super::entry::TimerEntry;
 use crate::coop;
-use crate::driver::{self, TimerEntry};
-use crate::sys::clock;
 
 /// Waits for `duration`, never less. A duration that the clock can't express means about 30 years. Once the runtime has
 /// stopped it is never ready.
@@ -24,8 +24,7 @@ use crate::sys::clock;
 ///
 /// # Panics
 ///
-/// Outside of a runtime (reported at the caller). When first polled, if the runtime has had no timer before and the system
-/// has no thread for it.
+/// Outside of a runtime (reported at the caller).
 ///
 /// # Cancel safety
 ///
@@ -33,7 +32,9 @@ use crate::sys::clock;
 /// begins anew; use [`sleep_until`] where that matters.
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(clock::after(duration))
+    Sleep {
+        entry: TimerEntry::after(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+    }
 }
 
 /// Waits until `deadline`; ready at once if it has passed.
@@ -48,14 +49,13 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
-        entry: driver::with_current(|driver| driver.timer(deadline)),
+        entry: TimerEntry::at(deadline),
     }
 }
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It is `Unpin`, `Send` and `Sync`, and costs a lock when it is set and when it is dropped before its time, nothing when it
-/// was never polled.
+/// It is `Unpin`, `Send` and `Sync`. Set and dropped on one worker it costs two locks that nobody else wants, never polled nothing.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
@@ -103,7 +103,7 @@ mod tests {
     use futures_lite::future::block_on;
 
     use super::*;
-    use crate::driver::tests::with_driver;
+    use crate::runtime::tests::with_runtime;
 
     /// Late enough never to come within a test.
     const LONG: Duration = Duration::from_secs(1000);
@@ -114,7 +114,7 @@ mod tests {
     impl Wake for Tell {
         fn wake(self: Arc<Self>) {
             // The test may be over.
-            let _ = self.0.send(clock::now());
+            let _ = self.0.send(Instant::now());
         }
     }
 
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn it_is_never_early() {
-        with_driver(|| {
+        with_runtime(|| {
             for us in [0, 1, 50, 500, 5_000] {
                 let duration = Duration::from_micros(us);
-                let start = clock::now();
+                let start = Instant::now();
                 block_on(sleep(duration));
                 assert!(start.elapsed() >= duration);
                 assert!(start.elapsed() < LONG);
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn a_deadline_in_the_past_is_ready_at_once() {
-        with_driver(|| {
-            let mut past = sleep_until(clock::now());
+        with_runtime(|| {
+            let mut past = sleep_until(Instant::now());
             assert!(past.is_elapsed());
             assert!(poll(&mut past, Waker::noop()).is_ready());
             assert!(poll(&mut past, Waker::noop()).is_ready(), "and stays so");
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_waker_is_called_at_the_deadline() {
-        with_driver(|| {
+        with_runtime(|| {
             let (waker, calls) = telling_waker();
             let mut short = sleep(Duration::from_millis(3));
             assert!(poll(&mut short, &waker).is_pending());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_last_waker_is_called() {
-        with_driver(|| {
+        with_runtime(|| {
             let (first, first_calls) = telling_waker();
             let (second, second_calls) = telling_waker();
             // Long enough for two polls on a busy machine.
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_dropped_sleep_drops_its_waker_at_once() {
-        with_driver(|| {
+        with_runtime(|| {
             let (waker, calls) = telling_waker();
             let mut long = sleep(LONG);
             assert!(poll(&mut long, &waker).is_pending());
@@ -206,18 +206,18 @@ mod tests {
 
     #[test]
     fn reset_moves_the_call_both_ways() {
-        with_driver(|| {
+        with_runtime(|| {
             let (waker, calls) = telling_waker();
             let mut moved = sleep(LONG);
             assert!(poll(&mut moved, &waker).is_pending());
-            let deadline = clock::now() + Duration::from_millis(2);
+            let deadline = Instant::now() + Duration::from_millis(2);
             moved.reset(deadline);
             assert!(calls.recv().unwrap() >= deadline, "earlier, without another poll");
             assert!(poll(&mut moved, &waker).is_ready());
 
             let mut moved = sleep(Duration::from_millis(2));
             assert!(poll(&mut moved, &waker).is_pending());
-            let deadline = clock::now() + Duration::from_millis(10);
+            let deadline = Instant::now() + Duration::from_millis(10);
             moved.reset(deadline);
             let at = calls.recv().unwrap();
             // A call for the first deadline may have been on its way: then the next is the one.
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn a_sleep_that_was_reset_without_a_poll_sets_nothing() {
-        with_driver(|| {
+        with_runtime(|| {
             let mut moved = sleep(LONG);
-            moved.reset(clock::now());
+            moved.reset(Instant::now());
             assert!(moved.is_elapsed());
             assert!(poll(&mut moved, Waker::noop()).is_ready());
         });
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn readiness_is_paid_for_and_waiting_is_not() {
-        with_driver(|| {
+        with_runtime(|| {
             coop::start(1);
             assert!(poll(&mut sleep(LONG), Waker::noop()).is_pending());
             assert!(coop::has_budget_remaining());
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn forever_does_not_overflow() {
-        with_driver(|| {
+        with_runtime(|| {
             let mut forever = sleep(Duration::MAX);
             assert!(poll(&mut forever, Waker::noop()).is_pending());
         });

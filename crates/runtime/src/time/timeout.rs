@@ -5,10 +5,11 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
+use super::Instant;
 use super::sleep::{Sleep, sleep, sleep_until};
 use crate::coop;
 
@@ -141,23 +142,22 @@ mod tests {
     use futures_lite::future::{block_on, yield_now};
 
     use super::*;
-    use crate::driver::tests::with_driver;
-    use crate::sys::clock;
+    use crate::runtime::tests::with_runtime;
 
     /// Late enough never to come within a test.
     const LONG: Duration = Duration::from_secs(1000);
 
     #[test]
     fn a_future_that_is_ready_wins_over_a_deadline_that_has_passed() {
-        with_driver(|| {
+        with_runtime(|| {
             assert_eq!(block_on(timeout(Duration::ZERO, ready(42))), Ok(42));
-            assert_eq!(block_on(timeout_at(clock::now(), ready(42))), Ok(42));
+            assert_eq!(block_on(timeout_at(Instant::now(), ready(42))), Ok(42));
         });
     }
 
     #[test]
     fn a_future_that_finishes_in_time_gives_its_output() {
-        with_driver(|| {
+        with_runtime(|| {
             let slow = async {
                 yield_now().await;
                 sleep(Duration::from_millis(1)).await;
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_future_that_does_not_finish_elapses() {
-        with_driver(|| {
-            let start = clock::now();
+        with_runtime(|| {
+            let start = Instant::now();
             let error = block_on(timeout(Duration::from_millis(3), pending::<()>())).unwrap_err();
             assert!(start.elapsed() >= Duration::from_millis(3));
             assert_eq!(error.to_string(), "the deadline has passed");
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_future_is_dropped_with_the_timeout_and_can_be_taken_out() {
-        with_driver(|| {
+        with_runtime(|| {
             let timeout = timeout(LONG, ready(42));
             assert_eq!(block_on(timeout.into_inner()), 42);
         });
@@ -189,14 +189,14 @@ mod tests {
     /// A future that spends the whole budget in every poll can't hold off the deadline.
     #[test]
     fn a_future_without_end_elapses_all_the_same() {
-        with_driver(|| {
+        with_runtime(|| {
             let mut endless = std::pin::pin!(timeout(Duration::from_millis(1), async {
                 loop {
                     coop::consume_budget().await;
                 }
             }));
             let mut cx = Context::from_waker(Waker::noop());
-            let start = clock::now();
+            let start = Instant::now();
             let outcome: Result<(), Elapsed> = loop {
                 coop::start(10);
                 if let Poll::Ready(outcome) = endless.as_mut().poll(&mut cx) {
@@ -212,7 +212,7 @@ mod tests {
     /// A loop of timeouts that elapse at once gives up its turn when the budget is spent.
     #[test]
     fn a_loop_of_timeouts_ends_with_the_budget() {
-        with_driver(|| {
+        with_runtime(|| {
             let rounds = Cell::new(0);
             let mut endless = std::pin::pin!(async {
                 loop {

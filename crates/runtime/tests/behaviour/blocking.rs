@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quadrille::{Handle, spawn, spawn_blocking};
+use quadrille::{Handle, Runtime, spawn, spawn_blocking};
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
@@ -80,7 +80,7 @@ fn jobs_that_have_not_begun_are_cancelled_by_the_end() {
                 })
             })
             .collect();
-        assert_eq!(runtime.shutdown_timeout(Duration::ZERO), 1);
+        assert_eq!(runtime.shutdown_timeout(Duration::ZERO).blocking_threads, 1);
         for job in queued {
             assert!(futures_lite::future::block_on(job).unwrap_err().is_cancelled());
         }
@@ -163,4 +163,30 @@ fn a_jobs_captures_are_dropped_once_whatever_their_destructors_do() {
         eventually("all are dropped", || drops.get() == 5);
         assert_eq!(runtime.block_on(runtime.spawn_blocking(|| 2)).unwrap(), 2);
     });
+}
+
+#[test]
+fn the_pool_is_counted() {
+    let runtime = Runtime::builder()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let count = || runtime.metrics().blocking;
+    assert_eq!((count().threads, count().jobs), (0, 0));
+    let (started, release) = (Gate::default(), Gate::default());
+    let (starts, released) = (started.clone(), release.clone());
+    let first = runtime.spawn_blocking(move || {
+        starts.open();
+        released.block();
+    });
+    started.block();
+    let second = runtime.spawn_blocking(|| ());
+    let full = count();
+    assert_eq!((full.threads, full.idle_threads, full.queued), (1, 0, 1));
+    assert_eq!((full.threads_started, full.jobs), (1, 2));
+    release.open();
+    runtime.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
+    eventually("the thread is idle", || count().idle_threads == 1);
+    assert_eq!((count().threads, count().queued, count().jobs), (1, 0, 2));
 }

@@ -105,6 +105,19 @@ pub(crate) fn for_each_shape(scenario: impl Fn(&Shape) + Send + Sync + 'static) 
     for_each_shape_if(|_| true, scenario);
 }
 
+/// Runs `scenario` on a user-level thread and on an ordinary one that has entered the runtime, on small shapes.
+pub(crate) fn on_both_kinds(scenario: impl Fn() + Clone + Send + Sync + 'static) {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        move |shape| {
+            let runtime = shape.runtime();
+            runtime.spawn_thread(scenario.clone()).join().unwrap();
+            let _guard = runtime.enter();
+            scenario();
+        },
+    );
+}
+
 /// Workers that are held up, each by a task that blocks its thread. Dropping it releases them.
 #[must_use]
 pub(crate) struct Occupied {

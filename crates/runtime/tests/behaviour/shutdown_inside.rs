@@ -172,7 +172,8 @@ fn in_the_background_and_with_a_limit() {
                 if background {
                     runtime.shutdown_background();
                 } else {
-                    assert_eq!(runtime.shutdown_timeout(Duration::from_millis(10)), 0);
+                    let left = runtime.shutdown_timeout(Duration::from_secs(60));
+                    assert!(left.workers > 0, "it does not wait, not for itself either");
                 }
             });
             futures_lite::future::block_on(ender).unwrap();

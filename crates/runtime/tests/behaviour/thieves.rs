@@ -84,10 +84,14 @@ fn check_left(machine: &Machine, mut stage: Stage, idle: usize, left: bool) -> E
     let thieves: Vec<usize> = (0..idle).collect();
     stage.let_go(&thieves);
     let before = stage.total();
-    let first = stage.wake(last, last);
-    assert_eq!(first.counted(|c| c.wakes_self), 1, "it runs next");
-    let wake = stage.wake(last, spare);
-    assert_eq!(wake.counted(|c| c.wakes_self), 1);
+    let first = stage.wake(last, spare);
+    assert_eq!(first.counted(|c| c.wakes_self), 1);
+    let wake = stage.wake(last, last);
+    assert_eq!(
+        wake.counted(|c| c.wakes_self),
+        1,
+        "it runs next, and the other is to spare"
+    );
     let ran_on = stage.ran(spare, 2);
     stage.settled();
     let after = stage.total();

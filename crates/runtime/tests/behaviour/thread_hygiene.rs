@@ -82,7 +82,7 @@ fn when_it_ends_with_a_limit() {
             released.block();
         }));
         started.block();
-        assert_eq!(runtime.shutdown_timeout(Duration::ZERO), 1);
+        assert_eq!(runtime.shutdown_timeout(Duration::ZERO).blocking_threads, 1);
         eventually("the job's thread alone is left", || threads("hyg-limit") == 1);
         release.open();
         eventually("no thread is left", || threads("hyg-limit") == 0);

@@ -9,21 +9,8 @@ use quadrille::thread::{self, scope};
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape_if};
-use crate::wait::eventually;
-
-/// Runs `scenario` on a user-level thread and on an ordinary one that has entered the runtime, on small shapes.
-fn on_both_kinds(scenario: impl Fn() + Clone + Send + Sync + 'static) {
-    for_each_shape_if(
-        |shape| shape.workers <= 4,
-        move |shape| {
-            let runtime = shape.runtime();
-            runtime.spawn_thread(scenario.clone()).join().unwrap();
-            let _guard = runtime.enter();
-            scenario();
-        },
-    );
-}
+use crate::shape::{Shape, for_each_shape_if, on_both_kinds};
+use crate::wait::{eventually, waits_for_a_scope};
 
 #[test]
 fn threads_borrow_and_are_waited_for() {
@@ -46,6 +33,47 @@ fn threads_borrow_and_are_waited_for() {
             handle.join().unwrap().len()
         });
         assert_eq!((sum.into_inner(), local, result), (6, 1, 3));
+    });
+}
+
+/// What the closure of a scope was lent is there until the scope has ended, not until the closure has.
+#[test]
+fn threads_are_spawned_after_the_closure_has_returned() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, ended) = (Gate::default(), Count::default());
+            let (passes, token) = (gate.clone(), ended.token());
+            let waits = runtime.spawn_thread(move || {
+                scope(|s| {
+                    s.spawn(move || {
+                        passes.pass().wait();
+                        s.spawn(|| s.spawn(move || drop(token)).join().unwrap()).join().unwrap();
+                    });
+                });
+            });
+            eventually("it waits for the scope", || waits_for_a_scope(&runtime));
+            gate.open();
+            waits.join().unwrap();
+            assert_eq!(ended.get(), 1);
+        },
+    );
+}
+
+/// The same, on ordinary threads as well: their stack is used again as soon as they wait.
+#[test]
+fn threads_spawn_threads_while_the_scope_is_left() {
+    on_both_kinds(|| {
+        for _ in 0..50 {
+            let outside = [1];
+            scope(|s| {
+                s.spawn(|| {
+                    let inside = 1;
+                    s.spawn(move || assert_eq!(outside[0], inside));
+                });
+            });
+        }
     });
 }
 

@@ -45,7 +45,8 @@ fn a_wake_by_the_home_worker_stays_with_it() {
         slot_empty: false,
         ..VIEW
     };
-    check(NODES, "default", 9, full, "deque");
+    // It comes before what is there: its data is warm.
+    check(NODES, "default", 9, full, "slot");
     check(
         NODES,
         "default",
@@ -54,7 +55,7 @@ fn a_wake_by_the_home_worker_stays_with_it() {
             llc_has_idle: true,
             ..full
         },
-        "deque",
+        "slot",
     );
     // With a mate idle, a second task is worth handing over.
     check(
@@ -200,7 +201,7 @@ fn a_task_whose_home_runs_short_ones_stays_with_its_waker() {
                 slot_empty: false,
                 ..run(30)
             },
-            "deque",
+            "slot",
         ),
         (
             WakeView {
@@ -263,27 +264,66 @@ fn what_stays_with_its_waker_does_so_whatever_there_is_to_see() {
     ] {
         let policy = policy(machine, config);
         let mut rng = Rng::new(13);
-        let mut seen = [0, 0];
+        let mut seen = [0, 0, 0];
         for _ in 0..20_000 {
             let view = random_view(&mut rng, workers);
             let before = task(&policy, u16::try_from(rng.below(workers)).unwrap());
             let Some(waker) = view.waker else { continue };
-            if !policy.stays_with_waker(waker, &before, view.yielded, view.slot_empty) {
+            let slot_is_free = || view.slot_empty || view.home_idle.is_empty();
+            let stays = if view.yielded {
+                policy.yields_stay()
+            } else {
+                policy.stays_with_waker(waker, &before, slot_is_free)
+            };
+            if !stays {
                 continue;
             }
-            let (mut after, mut drawn_from) = (before, rng);
-            let answer = policy.place_wake_because(&view, &mut after, &mut drawn_from);
             let expected = if view.yielded {
                 Placement::Deque
             } else {
                 Placement::Slot
             };
+            let (mut after, mut drawn_from) = (before, rng);
+            let answer = policy.place_wake_because(&view, &mut after, &mut drawn_from);
             assert_eq!(answer, (expected, Reason::Waker), "{config} {view:?}");
             assert_eq!((after, drawn_from), (before, rng));
-            seen[usize::from(view.yielded)] += 1;
+            let kind = match (view.yielded, view.slot_empty) {
+                (false, true) => 0,
+                (true, _) => 1,
+                (false, false) => 2,
+            };
+            seen[kind] += 1;
         }
         let random = config.starts_with("adversary");
         assert_eq!(seen[1] > 1000, !random, "{config}");
         assert_eq!(seen[0] > 50, !random && !policy.aggregates(), "{config}");
+        assert_eq!(seen[2] > 5, !random && !policy.aggregates(), "{config}");
     }
+}
+
+#[test]
+fn what_stays_because_it_is_short_does_so_whatever_there_is_to_see() {
+    let mut rng = Rng::new(17);
+    for (machine, workers, config) in [(NODES, 32, "aggregation=off"), (PAIR, 2, "groups=on")] {
+        let policy = policy(machine, config);
+        let mut seen = 0;
+        for _ in 0..5000 {
+            let view = random_view(&mut rng, workers);
+            let mut task = task(&policy, u16::try_from(rng.below(workers)).unwrap());
+            if view.waker.is_some()
+                && !view.yielded
+                && policy.stays_as_short(view.waker_run, view.home_run, view.wake_cost)
+            {
+                let answer = policy.place_wake_because(&view, &mut task, &mut Rng::new(1));
+                assert_eq!(answer, (Placement::Slot, Reason::Waker), "{config} {view:?}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 50, "{config}: {seen}");
+    }
+    let sets = policy(NODES, "aggregation=on");
+    assert!(
+        !sets.stays_as_short(Nanos(1), Nanos(1), Nanos(5000)),
+        "a set may pull it"
+    );
 }

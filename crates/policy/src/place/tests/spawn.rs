@@ -145,3 +145,58 @@ fn what_belongs_together_begins_in_one_cache_from_outside_too() {
     assert_eq!(spawned("default", set, None, None, None), "injector 2");
     assert_eq!(spawned("default", set, None, None, Some(1)), "injector 1");
 }
+
+#[test]
+fn what_need_not_be_asked_would_be_answered_the_same() {
+    for (machine, config, stays) in [
+        (PAIR, "groups=on", true),
+        (SIBLINGS, "groups=on,numa=on,aggregation=on", true),
+        ("llc:2 core:8", "groups=on,aggregation=off", true),
+        ("llc:2 core:8", "groups=on,aggregation=on", false),
+        ("node:2 llc:1 l2:4 core:4", "aggregation=off", false),
+        ("node:2 llc:1 l2:4 core:4", "aggregation=off,numa=off", true),
+        (PAIR, "groups=on,adversary=random", false),
+    ] {
+        let policy = policy(machine, config);
+        assert_eq!(policy.spawns_stay(), stays, "{machine}, {config}");
+        let mut rng = Rng::new(5);
+        for _ in 0..if stays { 1000 } else { 0 } {
+            let view = SpawnView {
+                node_running: rng.below(9),
+                node_idle: rng.below(9),
+                // On one node nobody looks for another.
+                most_idle: (NodeId(1), if policy.active().numa { 0 } else { rng.below(9) }),
+                spread: (rng.below(2) == 0).then(|| rng.below(9)),
+                ..SpawnView::new(Some(WorkerId(u16::try_from(rng.below(20)).unwrap())))
+            };
+            let mut task = policy.new_task(view.spawner, SetId::NONE);
+            let before = (task, rng);
+            let answer = policy.place_spawn(&view, &mut task, &mut rng);
+            assert_eq!(answer, Placement::Deque, "{machine}, {config}, {view:?}");
+            assert_eq!((task, rng), before);
+        }
+    }
+    assert!(policy(ONE, "groups=off").spawns_stay(), "nobody asks");
+}
+
+#[test]
+fn what_comes_from_outside_by_the_only_way_need_not_be_asked() {
+    for (machine, config, one_way) in [
+        (PAIR, "groups=on", true),
+        (SIBLINGS, "groups=on,numa=on,aggregation=on", true),
+        ("llc:2 core:8", "groups=on,aggregation=off", false),
+        (PAIR, "groups=on,adversary=random", false),
+    ] {
+        let policy = policy(machine, config);
+        assert_eq!(policy.has_one_way_in(), one_way, "{machine}, {config}");
+        let (view, mut rng) = (SpawnView::new(None), Rng::new(5));
+        for set in [SetId::NONE, SetId::declared(6), SetId::root(3)] {
+            let mut task = policy.new_task(None, set);
+            let before = (task, rng);
+            let answer = policy.place_spawn(&view, &mut task, &mut rng);
+            let stays = answer == Placement::Injector { llc: LlcId(0) } && (task, rng) == before;
+            assert!(stays || !one_way, "{machine}, {config}: {answer:?}");
+        }
+    }
+    assert!(policy(ONE, "groups=off").has_one_way_in(), "nobody asks");
+}

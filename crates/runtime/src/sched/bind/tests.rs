@@ -1,6 +1,6 @@
 //! Which worker starts a thread, and who is woken for it, with workers that stand still.
 
-use quadrille_policy::{Bind, LlcId};
+use quadrille_policy::{Bind, LlcId, SetId};
 
 use super::*;
 use crate::runtime::Handle;
@@ -256,9 +256,13 @@ fn nobody_leaves_a_thread_twice() {
     let mut still = Still::new("l2:2 core:1", "adversary=random");
     let worker = still.worker(0);
     still.announce(1);
+    let task = still.task(0, SetId::NONE);
     for _ in 0..100 {
-        assert!(worker.context.starter(false).is_some());
-        assert!(worker.context.starter(true).is_none());
+        assert!(worker.context.starter(task.meta()).is_some());
+    }
+    task.meta().set(LEFT);
+    for _ in 0..100 {
+        assert!(worker.context.starter(task.meta()).is_none());
     }
 }
 

@@ -6,6 +6,7 @@ use loom::thread::spawn;
 
 use super::{check, one_group};
 use crate::task::Meta;
+use crate::task::spawn::Options;
 
 const KEY: u32 = 7;
 
@@ -15,8 +16,7 @@ fn meta() -> Arc<Meta> {
     Arc::new(Meta::new(
         std::ptr::null(),
         policy.new_task(None, quadrille_policy::SetId::NONE),
-        0,
-        None,
+        Options::default(),
     ))
 }
 

@@ -8,9 +8,11 @@ mod halving;
 mod idle;
 mod latch;
 mod park;
+mod poll;
 mod sentinel;
 mod stop;
 mod terminated;
+mod timers;
 mod w1;
 mod w1_bound;
 mod w1s;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quadrille_policy::{GroupId, OnContention, Plan, PlanOptions, WorkerId};
+use quadrille_policy::{GroupId, LlcId, OnContention, Plan, PlanOptions, WorkerId};
 use quadrille_topology::Topology;
 
 use super::idle::Seat;
@@ -31,6 +33,7 @@ use super::queue::Linked;
 use super::queue::group::GroupQueue;
 use super::queue::mailbox::Mailbox;
 use crate::primitives::{AtomicPtr, UnsafeCell};
+use crate::reactor::{Duty, Polled};
 
 /// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.
 fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
@@ -174,13 +177,18 @@ impl Machine {
 
     fn wake(&self, seat: Option<Seat>) {
         if let Some(seat) = seat {
-            self.sleepers.wake(usize::from(seat.member));
+            let _found = self.sleepers.wake(usize::from(seat.member));
         }
     }
 
     /// Ends one item that was taken out of a queue; the last one ends the machine.
     fn finish(&self, item: Item) {
         item.finish();
+        self.finish_one();
+    }
+
+    /// The same for what is in no queue.
+    fn finish_one(&self) {
         if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.sleepers.stop();
         }
@@ -262,4 +270,18 @@ impl<F: FnMut(bool) -> bool> Host for OnlyLooks<F> {
     fn interval(&mut self) -> Duration {
         Duration::MAX
     }
+
+    fn others(&self) -> &[LlcId] {
+        &[]
+    }
+
+    fn poll(&mut self, _duty: &Duty<'_>, _timeout: Option<Duration>) -> Polled {
+        unreachable!("there are no sources")
+    }
+
+    fn is_neglected(&self, _shard: usize) -> bool {
+        false
+    }
+
+    fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
 }

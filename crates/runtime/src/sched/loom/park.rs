@@ -8,7 +8,7 @@ use loom::thread::spawn;
 use super::{Machine, check, one_group};
 use crate::primitives::UnsafeCell;
 use crate::sched::idle::Seat;
-use crate::sched::park::{ParkWord, Wait};
+use crate::sched::park::{Found, ParkWord, Wait};
 
 /// Before, between and after the steps of the wait; what the poster wrote is there.
 #[test]
@@ -20,7 +20,7 @@ fn park_word_token_ends_the_wait() {
             let thread = spawn(move || {
                 // SAFETY: the owner reads after the token.
                 poster.1.with_mut(|value| unsafe { *value = 7 });
-                poster.0.unpark()
+                let _found = poster.0.unpark();
             });
             assert_eq!(shared.0.wait(limit), Wait::Token);
             // SAFETY: the poster wrote before the token.
@@ -40,7 +40,7 @@ fn park_word_time_out_loses_no_token() {
         let thread = spawn(move || {
             // SAFETY: the owner reads after the token.
             poster.1.with_mut(|value| unsafe { *value = 7 });
-            poster.0.unpark();
+            let _found = poster.0.unpark();
         });
         let timed = shared.0.wait(Some(Duration::ZERO));
         if timed == Wait::TimedOut {
@@ -60,7 +60,7 @@ fn park_word_tokens_merge() {
         let word = Arc::new(ParkWord::new());
         let threads = [0, 1].map(|_| {
             let poster = word.clone();
-            spawn(move || poster.unpark())
+            spawn(move || poster.unpark() == Found::Parked)
         });
         assert_eq!(word.wait(None), Wait::Token);
         let roused = threads.map(|thread| thread.join().unwrap());

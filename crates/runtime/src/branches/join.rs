@@ -1,0 +1,334 @@
+//! `join!` and `try_join!`: all of several futures.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+/// Waits until several futures are ready, in one task; a tuple of their outputs.
+///
+/// They take turns on one worker, whichever is woken: each wake-up polls all that are not ready. Each time another one is first, so that one
+/// which never waits can't spend the [budget](crate::coop) of all; after a leading `biased;` always the first. At most 32 futures. For
+/// what should run side by side, or for more, spawn tasks and use a [`JoinSet`](crate::JoinSet).
+///
+/// # Cancel safety
+/// Dropped before all are ready, it drops all futures, and the outputs of those that were.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let (number, word) = quadrille::join!(async { 1 }, async { "two" });
+/// assert_eq!((number, word), (1, "two"));
+/// # });
+/// ```
+#[macro_export]
+macro_rules! join {
+    (biased; $($future:expr),+ $(,)?) => {
+        $crate::__join!(@name Joined { |_, _| 0 } [$($future,)+] []
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+    };
+    ($($future:expr),+ $(,)?) => {
+        $crate::__join!(@name Joined { $crate::branches::turn_after } [$($future,)+] []
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+    };
+    ($(biased;)?) => { async {}.await };
+}
+
+/// Waits until several futures are ready with `Ok`, or one with `Err`, in one task: `Ok` of a tuple of their values, or the first error,
+/// and then the others are dropped. Otherwise as [`join!`](crate::join!).
+///
+/// # Cancel safety
+/// As [`join!`](crate::join!).
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let both = quadrille::try_join!(async { Ok::<_, String>(1) }, async { Ok(2) });
+/// assert_eq!(both, Ok((1, 2)));
+/// let failed = quadrille::try_join!(std::future::pending::<Result<(), _>>(), async { Err::<(), _>("no") });
+/// assert_eq!(failed, Err("no"));
+/// # });
+/// ```
+#[macro_export]
+macro_rules! try_join {
+    (biased; $($future:expr),+ $(,)?) => {
+        $crate::__join!(@name TryJoined { |_, _| 0 } [$($future,)+] []
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+    };
+    ($($future:expr),+ $(,)?) => {
+        $crate::__join!(@name TryJoined { $crate::branches::turn_after } [$($future,)+] []
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+    };
+    ($(biased;)?) => { async { ::core::result::Result::Ok(()) }.await };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __join {
+    (@name $kind:ident $next:tt [$future:expr, $($futures:expr,)*] [$($named:tt)*] $name:ident $($names:ident)*) => {
+        $crate::__join!(@name $kind $next [$($futures,)*] [$($named)* ($name $future)] $($names)*)
+    };
+    (@name Joined { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
+        $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
+        // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
+        let futures = 0_u32 $(+ { let $name = 1; $name })+;
+        let mut first = 0_u32;
+        ::core::future::poll_fn(|cx| {
+            let mut all = true;
+            for chosen in $crate::branches::turns(first, futures) {
+                let mut numbers = 0..futures;
+                $(if numbers.next() == ::core::option::Option::Some(chosen) {
+                    all &= $name.as_mut().poll_done(cx);
+                })+
+            }
+            first = ($next)(first, futures);
+            if all {
+                ::core::task::Poll::Ready(($($name.as_mut().take(),)+))
+            } else {
+                ::core::task::Poll::Pending
+            }
+        })
+        .await
+    }};
+    (@name TryJoined { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
+        $(let mut $name = ::core::pin::pin!($crate::branches::TryJoined::new(::core::future::IntoFuture::into_future($future)));)+
+        // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
+        let futures = 0_u32 $(+ { let $name = 1; $name })+;
+        let mut first = 0_u32;
+        ::core::future::poll_fn(|cx| {
+            let mut all = true;
+            for chosen in $crate::branches::turns(first, futures) {
+                let mut numbers = 0..futures;
+                $(if numbers.next() == ::core::option::Option::Some(chosen) {
+                    match $name.as_mut().poll_done(cx) {
+                        ::core::result::Result::Ok(done) => all &= done,
+                        ::core::result::Result::Err(error) => return ::core::task::Poll::Ready(::core::result::Result::Err(error)),
+                    }
+                })+
+            }
+            first = ($next)(first, futures);
+            if all {
+                ::core::task::Poll::Ready(::core::result::Result::Ok(($($name.as_mut().take(),)+)))
+            } else {
+                ::core::task::Poll::Pending
+            }
+        })
+        .await
+    }};
+}
+
+/// The number after `first` below `bound`, round.
+#[doc(hidden)]
+#[must_use]
+pub fn turn_after(first: u32, bound: u32) -> u32 {
+    (first + 1) % bound
+}
+
+pin_project! {
+    /// A future, then its output.
+    #[derive(Debug)]
+    #[doc(hidden)]
+    pub struct Joined<F: Future> {
+        // `None` once it was ready.
+        #[pin]
+        future: Option<F>,
+        output: Option<F::Output>,
+    }
+}
+
+impl<F: Future> Joined<F> {
+    #[doc(hidden)]
+    pub fn new(future: F) -> Self {
+        Self {
+            future: Some(future),
+            output: None,
+        }
+    }
+
+    /// Polls the future if it was not ready. Whether it is.
+    #[doc(hidden)]
+    pub fn poll_done(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
+        let mut this = self.project();
+        if let Some(future) = this.future.as_mut().as_pin_mut() {
+            let Poll::Ready(output) = future.poll(cx) else {
+                return false;
+            };
+            *this.output = Some(output);
+            this.future.set(None);
+        }
+        true
+    }
+
+    /// The output, once.
+    ///
+    /// # Panics
+    /// Before it is there.
+    #[doc(hidden)]
+    pub fn take(self: Pin<&mut Self>) -> F::Output {
+        self.project().output.take().expect("all are ready, and taken once")
+    }
+}
+
+pin_project! {
+    /// A future of a result, then its value.
+    #[derive(Debug)]
+    #[doc(hidden)]
+    pub struct TryJoined<F, T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        // `None` once it was ready.
+        #[pin]
+        future: Option<F>,
+        value: Option<T>,
+    }
+}
+
+impl<F: Future<Output = Result<T, E>>, T, E> TryJoined<F, T, E> {
+    #[doc(hidden)]
+    pub fn new(future: F) -> Self {
+        Self {
+            future: Some(future),
+            value: None,
+        }
+    }
+
+    /// Polls the future if it was not ready. Whether it is.
+    ///
+    /// # Errors
+    /// The future's.
+    #[doc(hidden)]
+    pub fn poll_done(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<bool, E> {
+        match self.poll_value(cx) {
+            Poll::Ready(Ok(())) => Ok(true),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Pending => Ok(false),
+        }
+    }
+
+    fn poll_value(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), E>> {
+        let mut this = self.project();
+        if let Some(future) = this.future.as_mut().as_pin_mut() {
+            let result = ready!(future.poll(cx));
+            this.future.set(None);
+            *this.value = Some(match result {
+                Ok(value) => value,
+                Err(error) => return Poll::Ready(Err(error)),
+            });
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The value, once.
+    ///
+    /// # Panics
+    /// Before it is there.
+    #[doc(hidden)]
+    pub fn take(self: Pin<&mut Self>) -> T {
+        self.project().value.take().expect("all are ready, and taken once")
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::future::{pending, ready};
+
+    use futures_lite::future::{block_on, poll_once, yield_now};
+
+    use crate::primitives::{AtomicBool, Ordering};
+
+    /// Without turns the first future spends the budget of every poll.
+    #[test]
+    fn who_never_waits_starves_nobody() {
+        const TURNS_MAX: u32 = 100_000;
+        async fn busy(done: &AtomicBool) -> Result<u32, ()> {
+            let mut turns = 0;
+            // Ordering: Relaxed, here and below; one task.
+            while turns < TURNS_MAX && !done.load(Ordering::Relaxed) {
+                crate::coop::consume_budget().await;
+                turns += 1;
+            }
+            Ok(turns)
+        }
+        async fn brief(done: &AtomicBool) -> Result<(), ()> {
+            crate::coop::consume_budget().await;
+            done.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+        let task = runtime.spawn(async {
+            let done = AtomicBool::new(false);
+            let (joined, _) = join!(busy(&done), brief(&done));
+            done.store(false, Ordering::Relaxed);
+            let tried = try_join!(busy(&done), brief(&done)).map(|(turns, ())| turns);
+            [joined, tried]
+        });
+        let turns = runtime.block_on(task).unwrap();
+        assert!(turns.iter().all(|turns| turns.unwrap() < TURNS_MAX), "{turns:?}");
+    }
+
+    #[test]
+    fn the_first_comes_first_if_that_is_asked_for() {
+        block_on(async {
+            let log = std::cell::RefCell::new(Vec::new());
+            let two_turns = async |n| {
+                for _ in 0..2 {
+                    log.borrow_mut().push(n);
+                    yield_now().await;
+                }
+            };
+            join!(biased; two_turns(1), two_turns(2));
+            assert_eq!(*log.borrow(), [1, 2, 1, 2]);
+            log.borrow_mut().clear();
+            join!(two_turns(1), two_turns(2), two_turns(3));
+            assert_eq!(*log.borrow(), [1, 2, 3, 2, 3, 1]);
+            join!(biased;);
+        });
+    }
+
+    #[test]
+    fn all_are_waited_for_whatever_comes_first() {
+        block_on(async {
+            let log = Cell::new(0);
+            let slow = async {
+                yield_now().await;
+                log.set(log.get() * 10 + 2);
+                "slow"
+            };
+            let fast = async {
+                log.set(log.get() * 10 + 1);
+                1
+            };
+            assert_eq!(join!(slow, fast, ready(()),), ("slow", 1, ()));
+            assert_eq!(log.get(), 12, "they take turns");
+            assert_eq!(join!(biased; ready(1)), (1,));
+            join!();
+            assert!(poll_once(async { join!(pending::<()>(), ready(1)) }).await.is_none());
+        });
+    }
+
+    #[test]
+    fn names_inside_are_the_callers() {
+        const FUTURES: u32 = 7;
+        let (all, first) = (8, 9);
+        let joined = block_on(async { join!(ready(FUTURES), ready(all), ready(first)) });
+        assert_eq!(joined, (7, 8, 9));
+    }
+
+    #[test]
+    fn the_first_error_ends_it() {
+        block_on(async {
+            let polled = Cell::new(false);
+            let late = async {
+                yield_now().await;
+                polled.set(true);
+                Ok::<u8, &str>(1)
+            };
+            assert_eq!(try_join!(late, ready(Err::<(), _>("no"))), Err("no"));
+            assert!(!polled.get());
+            assert_eq!(try_join!(ready(Ok::<_, ()>(1)), ready(Ok("two"))), Ok((1, "two")));
+            let of_nothing: Result<(), ()> = try_join!();
+            assert_eq!(of_nothing, Ok(()));
+        });
+    }
+}

@@ -1,0 +1,11 @@
+//! Waiting for several futures in one task: the macros `select!`, `join!` and `try_join!`, and what they expand to.
+//!
+//! They are `macro_rules!` alone: the well-kept ones elsewhere need a procedural macro, or futures that are `Unpin` and fused.
+
+mod join;
+mod select;
+
+#[doc(hidden)]
+pub use self::join::{Joined, TryJoined, turn_after};
+#[doc(hidden)]
+pub use self::select::{any_below, turns};

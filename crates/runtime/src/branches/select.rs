@@ -1,0 +1,437 @@
+//! `select!`: the first of several futures.
+
+use std::cell::Cell;
+
+use quadrille_policy::Rng;
+
+use crate::primitives::{Ordering, StaticU64};
+use crate::sched::context::Context;
+
+/// Waits for the first of several futures, and drops the others; with the syntax and the meaning of tokio's.
+///
+/// ```text
+/// select! {
+///     biased;                                    // optional
+///     PATTERN = FUTURE, if CONDITION => HANDLER, // `, if CONDITION` is optional
+///     PATTERN = FUTURE => { HANDLER }            // no comma needed after a block
+///     else => HANDLER,                           // optional
+/// }
+/// ```
+///
+/// 1. All conditions are evaluated. A branch whose condition is false is *disabled*.
+/// 2. All futures are made, of disabled branches too, in the order in which they stand there.
+/// 3. They are polled, in the calling task, those of disabled branches excepted. Each time the first one is another, by chance: so a branch
+///    that is always ready can't starve the others. With `biased;` they are polled from top to bottom: a little faster, and the
+///    order is the caller's to choose.
+/// 4. If the output of one that is ready matches its pattern, all futures are dropped, and then its handler runs, whose value is
+///    that of the macro. If not, its branch is disabled, and the others are waited for.
+/// 5. If all are disabled the handler of `else` runs.
+///
+/// At most 32 branches. Handlers may use `.await`, `?`, `return` and `break`.
+///
+/// # Panics
+/// If all branches are disabled and there is no `else`.
+///
+/// # Cancel safety
+/// The futures that come too late are dropped, as they are if the surrounding future is. In a loop, where each
+/// turn makes new ones, that is right for those that are called *strict*: `recv` of a channel, `cancelled` of a token, `accept` of a
+/// listener. One that isn't, such as `read_exact`, is made before the loop, pinned, and selected by reference: `result = &mut read`.
+///
+/// ```
+/// use quadrille::sync::{CancellationToken, mpmc};
+/// use quadrille::time::{Duration, sleep};
+///
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let (sender, receiver) = mpmc::bounded(4);
+/// let token = CancellationToken::new();
+/// sender.send(1).await.unwrap();
+/// sender.send(2).await.unwrap();
+/// let mut sum = 0;
+/// let why = loop {
+///     quadrille::select! {
+///         Ok(n) = receiver.recv() => {
+///             sum += n;
+///             if sum == 3 {
+///                 token.cancel();
+///             }
+///         }
+///         _ = token.cancelled() => break "cancelled",
+///         _ = sleep(Duration::from_secs(60)), if sum < 100 => break "nothing came",
+///     }
+/// };
+/// assert_eq!((sum, why), (3, "cancelled"));
+/// # });
+/// ```
+#[macro_export]
+macro_rules! select {
+    (biased; $($branches:tt)+) => {
+        $crate::__select!(@next { |_| 0 } {
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31
+        } {} $($branches)+)
+    };
+    ($($branches:tt)+) => {
+        $crate::__select!(@next { $crate::branches::any_below } {
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31
+        } {} $($branches)+)
+    };
+}
+
+// Each branch goes through `@next`, which finds the end of its pattern, and `@branch`, which takes the rest apart, gives it a name, and puts
+// it with those before it. Patterns of up to six tokens, which are nearly all, cost one step, so that the compiler's limit of 128
+// nested steps is far.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select {
+    (@next $start:tt $names:tt { $($done:tt)+ }) => {
+        $crate::__select!(@expand $start { $($done)+ } {
+            ::core::panic!("all branches of a `select!` are disabled, and it has no `else`")
+        })
+    };
+    (@next $start:tt $names:tt { $($done:tt)* } else => $else:expr $(,)?) => {
+        $crate::__select!(@expand $start { $($done)* } { $else })
+    };
+    (@next $s:tt $n:tt $d:tt $a:tt = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$a] $($r)+) };
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$a $b] $($r)+) };
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$a $b $c] $($r)+) };
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt $e:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$a $b $c $e] $($r)+)
+    };
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt $e:tt $f:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$a $b $c $e $f] $($r)+)
+    };
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt $e:tt $f:tt $g:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$a $b $c $e $f $g] $($r)+)
+    };
+    (@next $s:tt $n:tt $d:tt $($r:tt)+) => { $crate::__select!(@long $s $n $d [] $($r)+) };
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$($p)+] $($r)+) };
+    (@long $s:tt $n:tt $d:tt [$($p:tt)*] $a:tt $($r:tt)+) => { $crate::__select!(@long $s $n $d [$($p)* $a] $($r)+) };
+
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:block, $($r:tt)*) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }] $($r)*)
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:block $($r:tt)*) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }] $($r)*)
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:expr) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }])
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:expr, $($r:tt)*) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }] $($r)*)
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:block, $($r:tt)*) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:block $($r:tt)*) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:expr) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }])
+    };
+    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:expr, $($r:tt)*) => {
+        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
+    };
+
+    (@put $s:tt { $name:ident $($names:ident)* } { $($done:tt)* } [$p:tt $f:tt $c:tt $h:tt] $($r:tt)*) => {
+        $crate::__select!(@next $s { $($names)* } { $($done)* ($name $p $f $c $h) } $($r)*)
+    };
+
+    (@expand { $start:expr } {
+        $(($name:ident [$($pattern:tt)+] { $future:expr } { $condition:expr } { $handler:expr }))*
+    } { $else:expr }) => {{
+        #[allow(non_camel_case_types, reason = "a name is a type, a variant and a variable")]
+        enum __QuadrilleSelected<$($name),*> {
+            $($name($name),)*
+            Disabled,
+        }
+        #[allow(unused_mut, unused_assignments, unused_variables, reason = "there may be no branch")]
+        let selected = {
+            // A variable, which is the macro's own: an item would be seen by the caller's expressions.
+            let branches = 0_u32 $(+ { let $name = 1; $name })*;
+            let mut disabled = 0_u32;
+            let mut bit = 1_u32;
+            $(
+                if !$condition {
+                    disabled |= bit;
+                }
+                bit = bit.wrapping_shl(1);
+            )*
+            $(let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($future));)*
+            ::core::future::poll_fn(|cx| {
+                let start: u32 = ($start)(branches);
+                let mut waits = false;
+                for chosen in $crate::branches::turns(start, branches) {
+                    let mut branch = 0_u32;
+                    $(
+                        if branch == chosen && disabled & (1 << branch) == 0 {
+                            match ::core::future::Future::poll($name.as_mut(), cx) {
+                                ::core::task::Poll::Pending => waits = true,
+                                ::core::task::Poll::Ready(output) => {
+                                    disabled |= 1 << branch;
+                                    #[allow(unused_variables, unreachable_patterns, reason = "it only asks whether it matches")]
+                                    let matches = match &output {
+                                        $crate::__select_pattern!([] {} $($pattern)+) => true,
+                                        _ => false,
+                                    };
+                                    if matches {
+                                        return ::core::task::Poll::Ready(__QuadrilleSelected::$name(output));
+                                    }
+                                }
+                            }
+                        }
+                        branch += 1;
+                    )*
+                }
+                if waits {
+                    ::core::task::Poll::Pending
+                } else {
+                    ::core::task::Poll::Ready(__QuadrilleSelected::Disabled)
+                }
+            })
+            .await
+        };
+        #[allow(unreachable_patterns, reason = "most patterns match always")]
+        match selected {
+            $(__QuadrilleSelected::$name($($pattern)+) => $handler,)*
+            __QuadrilleSelected::Disabled => $else,
+            _ => ::core::unreachable!("the pattern has matched before"),
+        }
+    }};
+}
+
+// A pattern that matches the same by reference: without `mut`, `ref` and `&`. What is open is kept on a stack of what stood before
+// the group, its kind, and what comes after it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_pattern {
+    ([$($out:tt)*] {}) => { $($out)* };
+    ([$($in:tt)*] { [$($out:tt)*] paren [$($after:tt)*] $stack:tt }) => {
+        $crate::__select_pattern!([$($out)* ($($in)*)] $stack $($after)*)
+    };
+    ([$($in:tt)*] { [$($out:tt)*] bracket [$($after:tt)*] $stack:tt }) => {
+        $crate::__select_pattern!([$($out)* [$($in)*]] $stack $($after)*)
+    };
+    ([$($in:tt)*] { [$($out:tt)*] brace [$($after:tt)*] $stack:tt }) => {
+        $crate::__select_pattern!([$($out)* { $($in)* }] $stack $($after)*)
+    };
+    ([$($out:tt)*] $stack:tt mut $($rest:tt)*) => { $crate::__select_pattern!([$($out)*] $stack $($rest)*) };
+    ([$($out:tt)*] $stack:tt ref $($rest:tt)*) => { $crate::__select_pattern!([$($out)*] $stack $($rest)*) };
+    ([$($out:tt)*] $stack:tt & $($rest:tt)*) => { $crate::__select_pattern!([$($out)*] $stack $($rest)*) };
+    ([$($out:tt)*] $stack:tt && $($rest:tt)*) => { $crate::__select_pattern!([$($out)*] $stack $($rest)*) };
+    ([$($out:tt)*] $stack:tt ($($in:tt)*) $($rest:tt)*) => {
+        $crate::__select_pattern!([] { [$($out)*] paren [$($rest)*] $stack } $($in)*)
+    };
+    ([$($out:tt)*] $stack:tt [$($in:tt)*] $($rest:tt)*) => {
+        $crate::__select_pattern!([] { [$($out)*] bracket [$($rest)*] $stack } $($in)*)
+    };
+    ([$($out:tt)*] $stack:tt { $($in:tt)* } $($rest:tt)*) => {
+        $crate::__select_pattern!([] { [$($out)*] brace [$($rest)*] $stack } $($in)*)
+    };
+    ([$($out:tt)*] $stack:tt $one:tt $($rest:tt)*) => { $crate::__select_pattern!([$($out)* $one] $stack $($rest)*) };
+}
+
+/// The numbers below `bound`, from `start` on and round.
+#[doc(hidden)]
+pub fn turns(start: u32, bound: u32) -> impl Iterator<Item = u32> {
+    (start..bound).chain(0..start)
+}
+
+/// A number below `bound`, by chance: the worker's, or the OS thread's.
+#[doc(hidden)]
+#[must_use]
+pub fn any_below(bound: u32) -> u32 {
+    std::thread_local! {
+        static FOREIGN: Cell<Option<Rng>> = const { Cell::new(None) };
+    }
+    static SEEDS: StaticU64 = StaticU64::new(1);
+    Context::with(|context| {
+        let mut rng = match context {
+            Some(context) => context.rng.get(),
+            None => FOREIGN.get().unwrap_or_else(|| {
+                // Ordering: Relaxed; only that threads differ matters.
+                Rng::new(SEEDS.fetch_add(1, Ordering::Relaxed))
+            }),
+        };
+        let chosen = rng.below(bound);
+        match context {
+            Some(context) => context.rng.set(rng),
+            None => FOREIGN.set(Some(rng)),
+        }
+        chosen
+    })
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::future::{pending, ready};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use futures_lite::future::block_on;
+
+    #[test]
+    fn handlers_of_every_shape() {
+        block_on(async {
+            assert_eq!(select! { n = ready(1) => n + 1 }, 2);
+            assert_eq!(select! { n = ready(1) => { n + 1 } }, 2);
+            assert_eq!(select! { _ = pending::<()>() => 0, n = ready(3) => n, }, 3);
+            assert_eq!(
+                select! { _ = pending::<()>() => { 0 } n = ready(3) => { n } else => 9 },
+                3
+            );
+            assert_eq!(select! { n = ready(1), if false => n, else => 9 }, 9);
+            assert_eq!(select! { else => 4 }, 4);
+            let text = async { "awaited" };
+            assert_eq!(select! { () = ready(()) => text.await }, "awaited");
+        });
+    }
+
+    #[test]
+    fn names_inside_are_the_callers() {
+        const BRANCHES: u32 = 7;
+        let (disabled, start) = (false, 1);
+        let n = block_on(async {
+            select! {
+                n = ready(BRANCHES), if !disabled => n + start,
+                n = ready(start), if disabled => n,
+            }
+        });
+        assert_eq!(n, 8);
+    }
+
+    #[test]
+    fn patterns_of_every_shape() {
+        struct Pair {
+            left: Option<u8>,
+            right: [u8; 2],
+        }
+        block_on(async {
+            let pair = || {
+                ready(Pair {
+                    left: Some(1),
+                    right: [2, 3],
+                })
+            };
+            let n = select! {
+                Pair { left: Some(mut left), right: [first, ref second] } = pair() => {
+                    left += first;
+                    left + *second
+                }
+            };
+            assert_eq!(n, 6);
+            let n = select! {
+                Pair { left: None, .. } = pair() => 0,
+                core::ops::ControlFlow::Break(n @ 1..=5) = ready(core::ops::ControlFlow::<u8>::Break(7)) => n,
+                Ok(n) | Err(n) = ready(Err::<u8, u8>(0)) => n,
+            };
+            assert_eq!(n, 0);
+            let (n, word) = select! {
+                (&n, mut word) = ready((&5, String::from("w"))) => {
+                    word.push('!');
+                    (n, word)
+                }
+            };
+            assert_eq!((n, word.as_str()), (5, "w!"));
+        });
+    }
+
+    #[test]
+    fn what_does_not_match_disables_its_branch() {
+        block_on(async {
+            let n = select! {
+                Some(n) = ready(None::<u8>) => n,
+                n = async {
+                    futures_lite::future::yield_now().await;
+                    7
+                } => n,
+            };
+            assert_eq!(n, 7);
+            let all = select! {
+                Some(_) = ready(None::<u8>) => "some",
+                Ok(()) = ready(Err::<(), u8>(1)) => "ok",
+                else => "else",
+            };
+            assert_eq!(all, "else");
+        });
+        let none = || {
+            block_on(async {
+                select! { Some(()) = ready(None) => () }
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(none)).is_err());
+    }
+
+    #[test]
+    fn futures_are_gone_when_the_handler_runs() {
+        block_on(async {
+            let mut number = 1;
+            let mut add = async |n: i32| {
+                number += n;
+                number
+            };
+            let first = select! {
+                biased;
+                n = add(1) => n + 10,
+            };
+            assert_eq!(first, 12);
+            let value = select! {
+                _ = std::future::poll_fn(|_| { number += 1; std::task::Poll::Ready(()) }) => {
+                    number += 10;
+                    number
+                }
+            };
+            assert_eq!(value, 13);
+        });
+    }
+
+    #[test]
+    fn the_order_is_by_chance_unless_biased() {
+        block_on(async {
+            let mut seen = [0; 3];
+            for _ in 0..300 {
+                let n: usize = select! { n = ready(0) => n, n = ready(1) => n, n = ready(2) => n };
+                seen[n] += 1;
+                let first = select! { biased; n = ready(0) => n, n = ready(1) => n };
+                assert_eq!(first, 0);
+            }
+            assert!(seen.iter().all(|times| *times > 30), "{seen:?}");
+        });
+    }
+
+    #[test]
+    fn a_function_is_left_from_a_handler() {
+        async fn find(limit: u32) -> Result<u32, String> {
+            let mut n = 0;
+            loop {
+                select! {
+                    () = ready(()), if n < limit => n += 1,
+                    else => break,
+                }
+            }
+            let n =
+                select! { parsed = ready(n.to_string().parse::<u32>()) => parsed.map_err(|error| error.to_string())? };
+            select! {
+                _ = ready(()), if n == limit => return Ok(n),
+                else => {}
+            }
+            Err("the loop has ended too early".to_owned())
+        }
+        assert_eq!(block_on(find(5)), Ok(5));
+    }
+
+    #[test]
+    fn many_branches() {
+        let n = block_on(async {
+            select! {
+                biased;
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n,
+                Some(n) = ready(None) => n, Some(n) = ready(None) => n, Some(n) = ready(None) => n, n = ready(32) => n,
+            }
+        });
+        assert_eq!(n, 32);
+    }
+}

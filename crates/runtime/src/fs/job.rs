@@ -1,0 +1,83 @@
+//! One operation on a thread that may block, as a future.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::blocking::{AtStop, Reason};
+use crate::runtime::with_current;
+use crate::sync::oneshot;
+
+/// An operation of the current runtime's pool. Dropped before a thread has taken it, it isn't begun.
+#[derive(Debug)]
+#[must_use = "its result"]
+pub(super) struct Job<T>(oneshot::Receiver<T>);
+
+impl<T: Send + 'static> Job<T> {
+    /// Hands `operation` to the pool.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down, or there is no thread and the system has none to give.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub(super) fn new(operation: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
+        Self::submit(AtStop::Drop, |sender| {
+            if !sender.is_closed() {
+                // Who waited may go meanwhile; the result is dropped then.
+                let _ = sender.send(operation());
+            }
+        })
+    }
+
+    /// The same, but `operation` is carried out whoever goes or shuts down.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new); then it isn't.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub(super) fn certain(operation: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
+        Self::submit(AtStop::Run, |sender| {
+            let _ = sender.send(operation());
+        })
+    }
+
+    fn submit(at_stop: AtStop, body: impl FnOnce(oneshot::Sender<T>) + Send + 'static) -> io::Result<Self> {
+        let (sender, receiver) = oneshot::channel();
+        let job = Box::new(move || body(sender));
+        match with_current(|shared| shared.pool.submit_with(job, at_stop)) {
+            Ok(()) => Ok(Job(receiver)),
+            Err(rejected) => Err(match rejected.reason {
+                Reason::NoThread(error) => error,
+                Reason::Stopping => stopped(),
+            }),
+        }
+    }
+}
+
+impl<T> Future for Job<T> {
+    /// The result, or that the runtime has shut down before the job began.
+    type Output = io::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let received = ready!(Pin::new(&mut self.0).poll(cx));
+        Poll::Ready(received.map_err(|_| stopped()))
+    }
+}
+
+/// Runs an operation on the current runtime's pool.
+pub(super) async fn run<T: Send + 'static>(
+    operation: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    Job::new(operation)?.await?
+}
+
+fn stopped() -> io::Error {
+    io::Error::other("the runtime is shutting down")
+}

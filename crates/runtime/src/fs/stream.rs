@@ -1,0 +1,240 @@
+//! The part of a file that reads, writes and seeks: at most one job at a time, and what was read ahead.
+//!
+//! # States
+//!
+//! | state | the file's position | the buffer |
+//! |---|---|---|
+//! | idle, buffer empty | the user's | empty |
+//! | idle, buffer not empty | as many bytes ahead of the user's as are in the buffer | what was read and not taken |
+//! | busy | the job's business | the job's |
+//!
+//! A job takes the buffer along and brings it back. It leaves the stream in one of the idle states, whatever happens to it: a seek or a write
+//! first goes back by what was read ahead.
+//!
+//! # Who sees which result
+//!
+//! A job is started by one call and usually ends in that call. If its future is dropped, the result waits in the stream for the next call of any
+//! kind, which first of all waits for the job:
+//!
+//! - bytes that were read stay in the buffer, for the next read: nothing is lost. The same goes for the end of the file, for an
+//!   error only if the next call is a read;
+//! - a write's call ends when its job has begun. So its error is told by a later call: the next write or flush, after a wait for the job by
+//!   whichever call came first;
+//! - a seek's position is the answer to the next call if that asks for the same seek, else nobody's.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::buffer::Buffer;
+use super::job::Job;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    file: Arc<File>,
+    state: State,
+    /// Of a write, which nobody was told yet.
+    write_error: Option<io::Error>,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle(Buffer),
+    Busy(Job<(Buffer, Done)>),
+}
+
+/// What a job has done.
+#[derive(Debug)]
+enum Done {
+    /// How many bytes; they are in the buffer.
+    Read(io::Result<usize>),
+    Write(io::Result<()>),
+    /// What was asked, and the position from the start.
+    Seek(SeekFrom, io::Result<u64>),
+}
+
+impl Stream {
+    pub(super) fn new(file: Arc<File>) -> Self {
+        Stream {
+            file,
+            state: State::Idle(Buffer::default()),
+            write_error: None,
+        }
+    }
+
+    /// Reads what is there, at most the length of `to` and `length_max`, which is not zero.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut [u8],
+        length_max: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match ready!(self.poll_done(cx))? {
+                Some(Done::Read(Ok(0))) => return Poll::Ready(Ok(0)),
+                Some(Done::Read(Err(error))) => return Poll::Ready(Err(error)),
+                Some(Done::Write(Err(error))) => self.write_error = Some(error),
+                Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
+            }
+            let mut buffer = self.take_buffer();
+            if to.is_empty() || !buffer.is_empty() {
+                let length = buffer.take(to);
+                self.state = State::Idle(buffer);
+                return Poll::Ready(Ok(length));
+            }
+            let length = to.len().min(length_max);
+            let file = Arc::clone(&self.file);
+            self.state = State::Busy(Job::new(move || {
+                let read = buffer.fill(length, |to| read_once(&file, to));
+                (buffer, Done::Read(read))
+            })?);
+        }
+    }
+
+    /// Takes over a copy of the beginning of `from`, at most `length_max` bytes, which is not zero, and starts to write it.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+        length_max: usize,
+    ) -> Poll<io::Result<usize>> {
+        match ready!(self.poll_done(cx))? {
+            Some(Done::Write(Err(error))) => return Poll::Ready(Err(error)),
+            Some(Done::Read(_) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
+        }
+        if let Some(error) = self.write_error.take() {
+            return Poll::Ready(Err(error));
+        }
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let mut buffer = self.take_buffer();
+        let ahead = buffer.len();
+        let length = buffer.replace(from, length_max);
+        let file = Arc::clone(&self.file);
+        self.state = State::Busy(Job::certain(move || {
+            let written = go_back(&file, ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
+            buffer.clear();
+            (buffer, Done::Write(written))
+        })?);
+        Poll::Ready(Ok(length))
+    }
+
+    /// Waits for what was written, and tells of its error.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_settled(cx))?;
+        Poll::Ready(self.write_error.take().map_or(Ok(()), Err))
+    }
+
+    /// Waits for the job, if there is one, and keeps the error of a write.
+    ///
+    /// # Errors
+    ///
+    /// The runtime has shut down before the job began.
+    pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(Done::Write(Err(error))) = ready!(self.poll_done(cx))? {
+            self.write_error = Some(error);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Goes to another position. Polled again after `Pending` it must be given the same `to`.
+    pub(super) fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
+        loop {
+            match ready!(self.poll_done(cx))? {
+                Some(Done::Seek(asked, position)) if asked == to => return Poll::Ready(position),
+                Some(Done::Write(Err(error))) => self.write_error = Some(error),
+                Some(Done::Seek(..) | Done::Read(_) | Done::Write(Ok(()))) | None => {}
+            }
+            let mut buffer = self.take_buffer();
+            let file = Arc::clone(&self.file);
+            self.state = State::Busy(Job::new(move || {
+                let position = seek_from(&file, to, buffer.len());
+                if position.is_ok() {
+                    buffer.clear();
+                }
+                (buffer, Done::Seek(to, position))
+            })?);
+        }
+    }
+
+    /// Brings the file's position to the user's, for those who look at it from outside of the stream.
+    pub(super) fn poll_synced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_settled(cx))?;
+        if matches!(&self.state, State::Idle(buffer) if buffer.is_empty()) {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_seek(cx, SeekFrom::Current(0)).map_ok(drop)
+    }
+
+    /// Whether the file alone is all there is: no job is under way, nothing was read ahead, no error waits.
+    pub(super) fn is_synced(&self) -> bool {
+        self.write_error.is_none() && matches!(&self.state, State::Idle(buffer) if buffer.is_empty())
+    }
+
+    /// Waits for the job; `None` if there was none. After that the stream is idle.
+    ///
+    /// # Errors
+    ///
+    /// The runtime has shut down before the job began. What it took along is lost then.
+    fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
+        let State::Busy(job) = &mut self.state else {
+            return Poll::Ready(Ok(None));
+        };
+        let outcome = ready!(Pin::new(job).poll(cx));
+        let (buffer, outcome) = match outcome {
+            Ok((buffer, done)) => (buffer, Ok(Some(done))),
+            Err(error) => (Buffer::default(), Err(error)),
+        };
+        self.state = State::Idle(buffer);
+        Poll::Ready(outcome)
+    }
+
+    /// The buffer of an idle stream, for a job to take along. What was read ahead is lost if there can't be a job: the runtime shuts down, or the
+    /// system has no thread.
+    fn take_buffer(&mut self) -> Buffer {
+        match &mut self.state {
+            State::Idle(buffer) => std::mem::take(buffer),
+            State::Busy(_) => unreachable!("every caller has waited for the job"),
+        }
+    }
+}
+
+/// Reads once, but for interruptions.
+fn read_once(mut file: &File, to: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(to) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Moves the position back by what was read ahead.
+fn go_back(mut file: &File, ahead: usize) -> io::Result<()> {
+    if ahead == 0 {
+        return Ok(());
+    }
+    file.seek(SeekFrom::Current(-signed(ahead))).map(drop)
+}
+
+/// Seeks as if the position were `ahead` bytes before where it is.
+fn seek_from(mut file: &File, to: SeekFrom, ahead: usize) -> io::Result<u64> {
+    let to = match to {
+        SeekFrom::Current(offset) => SeekFrom::Current(offset.checked_sub(signed(ahead)).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("seeking by {offset} leaves the range of positions"),
+            )
+        })?),
+        SeekFrom::Start(_) | SeekFrom::End(_) => to,
+    };
+    file.seek(to)
+}
+
+fn signed(length: usize) -> i64 {
+    i64::try_from(length).expect("the length of memory fits i64")
+}

@@ -1,0 +1,256 @@
+//! The one loop by which everything here reads, writes, accepts and connects: try, and wait only if that can't be done now.
+//!
+//! # An attempt that saves the next one
+//!
+//! In edge mode somebody who has found a side exhausted waits for the next event. The plain way to find out is an attempt
+//! that answers `WouldBlock`: one more system call for each message. But a stream that gave less than was asked for had no
+//! more, and one that took less has no room (epoll(7), "Do I need to continuously read/write a file descriptor until
+//! EAGAIN"). So an operation says with its result whether it [exhausted](Progress::exhausted) its side, and the readiness
+//! that it was told is cleared:
+//!
+//! ```text
+//! task                                  reactor
+//! ────                                  ───────
+//! ready, tick 7
+//! read: 64 of 4096 bytes
+//!                                       more arrives, event: ready, tick 8
+//! clear(7): tick is 8, nothing is cleared
+//! ```
+//!
+//! What arrives after the read makes an event of its own, and the tick keeps it. What was there before the read is in what
+//! it got. One thing comes with the data, in the same event, and isn't taken with it: the end. A side that is closed stays
+//! ready; that is why this clears by `clear_exhausted`, which knows of the end, and not by `clear_readiness`. The same goes for
+//! urgent data of TCP, before which a read stops though more is there. An answer of
+//! zero bytes exhausts nothing: the end is there for everybody who reads.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::task::{Context, Poll, ready};
+
+use super::{AsyncFd, Interest};
+use crate::coop;
+use crate::reactor::{Side, Tick};
+
+/// What an operation has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress<R> {
+    pub(crate) result: R,
+    /// The next attempt would answer `WouldBlock`, unless something happens until then.
+    pub(crate) exhausted: bool,
+}
+
+impl<R> Progress<R> {
+    /// Done, and nothing is known of the next attempt.
+    pub(crate) fn only(result: R) -> Self {
+        Progress {
+            result,
+            exhausted: false,
+        }
+    }
+}
+
+impl Progress<usize> {
+    /// `count` of `wanted` bytes of a stream.
+    pub(crate) fn of(count: usize, wanted: usize) -> Self {
+        Progress {
+            result: count,
+            exhausted: 0 < count && count < wanted,
+        }
+    }
+
+    /// The same where less than was wanted says nothing.
+    pub(crate) fn unknown(self) -> Self {
+        Progress::only(self.result)
+    }
+}
+
+impl<T: AsFd> AsyncFd<T> {
+    /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between.
+    pub(crate) async fn transfer<R>(
+        &self,
+        side: Side,
+        mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
+    ) -> io::Result<R> {
+        loop {
+            let tick = self.registration().ready(side, true).await?;
+            if let Some(outcome) = self.attempt(side, tick, &mut operation) {
+                return outcome;
+            }
+        }
+    }
+
+    /// The same for implementations of `poll_read` and the like: of those who poll one side, only the last is woken.
+    pub(crate) fn poll_transfer<R>(
+        &self,
+        side: Side,
+        cx: &mut Context<'_>,
+        mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            let tick = ready!(self.registration().poll_ready(side, cx))?;
+            if let Some(outcome) = self.attempt(side, tick, &mut operation) {
+                return Poll::Ready(outcome);
+            }
+        }
+    }
+
+    /// Calls `operation` once, without a wait.
+    pub(crate) fn try_transfer<R>(
+        &self,
+        side: Side,
+        operation: impl FnOnce(&T) -> io::Result<Progress<R>>,
+    ) -> io::Result<R> {
+        // Before the attempt: an event during it must not be cleared.
+        let tick = self.registration().tick(side);
+        self.settle(side, tick, operation(self.get_ref()))
+    }
+
+    /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between for either of
+    /// several sides.
+    pub(crate) async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut operation: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        // Paid for whatever comes: who never has to wait gives way all the same.
+        coop::consume_budget().await;
+        loop {
+            match self.try_io(interest, &mut operation) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => _ = self.ready(interest).await?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Calls `operation` once, which needs the sides that `interest` names.
+    pub(crate) fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        let sides = [
+            (Side::Read, interest.is_readable()),
+            (Side::Write, interest.is_writable()),
+        ];
+        // Before the attempt: an event during it must not be cleared.
+        let ticks = sides.map(|(side, _)| self.registration().tick(side));
+        let outcome = operation();
+        if matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            for ((side, needed), tick) in sides.into_iter().zip(ticks) {
+                if needed {
+                    self.registration().clear_readiness(side, tick);
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Calls `operation` once; `None` if it has to be called again.
+    fn attempt<R>(
+        &self,
+        side: Side,
+        tick: Tick,
+        operation: impl FnOnce(&T) -> io::Result<Progress<R>>,
+    ) -> Option<io::Result<R>> {
+        match self.settle(side, tick, operation(self.get_ref())) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => None,
+            outcome => Some(outcome),
+        }
+    }
+
+    /// Notes what an attempt after `tick` has found.
+    fn settle<R>(&self, side: Side, tick: Tick, outcome: io::Result<Progress<R>>) -> io::Result<R> {
+        match &outcome {
+            Ok(progress) if progress.exhausted => self.registration().clear_exhausted(side, tick),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.registration().clear_readiness(side, tick);
+            }
+            _ => {}
+        }
+        outcome.map(|progress| progress.result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::task::Waker;
+
+    use futures_lite::future::{block_on, poll_fn, poll_once};
+
+    use super::*;
+    use crate::runtime::tests::with_runtime;
+
+    #[test]
+    fn only_less_than_wanted_exhausts() {
+        for (count, wanted, exhausted) in [(0, 0, false), (0, 8, false), (1, 8, true), (7, 8, true), (8, 8, false)] {
+            assert_eq!(
+                Progress::of(count, wanted),
+                Progress {
+                    result: count,
+                    exhausted
+                }
+            );
+        }
+    }
+
+    /// The end comes in the same event as the last bytes, and must be found after a short read.
+    #[test]
+    fn the_end_is_found_after_a_short_read() {
+        with_runtime(|| {
+            for _ in 0..50 {
+                let (reader, mut writer) = io::pipe().unwrap();
+                let reader = AsyncFd::reader(reader).unwrap();
+                let mut buffer = [0; 16];
+                let mut read = || {
+                    block_on(reader.transfer(Side::Read, |mut pipe| {
+                        pipe.read(&mut buffer).map(|count| Progress::of(count, 16))
+                    }))
+                };
+                writer.write_all(b"last").unwrap();
+                drop(writer);
+                assert_eq!(read().unwrap(), 4);
+                assert_eq!(read().unwrap(), 0);
+                assert_eq!(read().unwrap(), 0);
+            }
+        });
+    }
+
+    #[test]
+    fn what_comes_after_a_short_read_is_found() {
+        with_runtime(|| {
+            let (reader, mut writer) = io::pipe().unwrap();
+            let reader = AsyncFd::reader(reader).unwrap();
+            let mut buffer = [0; 16];
+            for round in 0..200 {
+                writer.write_all(b"abc").unwrap();
+                let read = |mut pipe: &io::PipeReader| pipe.read(&mut buffer).map(|count| Progress::of(count, 16));
+                let count = if round % 2 == 0 {
+                    block_on(reader.transfer(Side::Read, read)).unwrap()
+                } else {
+                    let mut read = read;
+                    block_on(poll_fn(|cx| reader.poll_transfer(Side::Read, cx, &mut read))).unwrap()
+                };
+                assert_eq!(count, 3);
+            }
+        });
+    }
+
+    #[test]
+    fn a_try_never_waits() {
+        with_runtime(|| {
+            let (reader, mut writer) = io::pipe().unwrap();
+            let reader = AsyncFd::reader(reader).unwrap();
+            let attempt = || reader.try_transfer(Side::Read, |mut pipe| pipe.read(&mut [0]).map(Progress::only));
+            assert_eq!(attempt().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert!(block_on(poll_once(reader.readable())).is_none());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(
+                reader
+                    .poll_transfer(Side::Read, &mut cx, |_| Ok(Progress::only(())))
+                    .is_pending(),
+                "without readiness there is no attempt"
+            );
+            writer.write_all(b"a").unwrap();
+            block_on(reader.readable()).unwrap();
+            assert_eq!(attempt().unwrap(), 1);
+        });
+    }
+}

@@ -1,0 +1,281 @@
+//! Listening for connections.
+
+use std::io;
+use std::net::{self, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use socket2::Domain;
+
+use super::{TcpSocket, TcpStream};
+use crate::io::{AsyncFd, Interest, Progress};
+use crate::net::addr::{self, ToSocketAddrs};
+use crate::reactor::Side;
+use crate::sys::socket;
+
+/// How many connections may wait to be accepted, unless somebody says otherwise. The system may have a lower limit.
+const BACKLOG: u32 = 1024;
+
+/// Listens for connections over TCP.
+///
+/// Any number of tasks and threads may accept from one listener: each connection goes to one of them.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::net::{TcpListener, TcpStream};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let client = TcpStream::connect(listener.local_addr()?).await?;
+/// let (server, address) = listener.accept().await?;
+/// assert_eq!(address, client.local_addr()?);
+/// server.write_all(b"hello").await?;
+/// let mut buffer = [0; 5];
+/// client.read_exact(&mut buffer).await?;
+/// assert_eq!(&buffer, b"hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct TcpListener {
+    fd: AsyncFd<net::TcpListener>,
+}
+
+impl TcpListener {
+    /// Listens at `addr`, at the first of its addresses where that is possible. Port 0 lets the system choose one:
+    /// [`local_addr`](Self::local_addr) tells which.
+    ///
+    /// A port that was used shortly before may be used again (`SO_REUSEADDR`). Up to 1024 connections wait to be accepted.
+    ///
+    /// # Errors
+    ///
+    /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be listened at (the error of the
+    /// last); or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict.
+    pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
+        let listener = addr::first(addr.question(), bind).await?;
+        TcpListener::from_nonblocking(listener)
+    }
+
+    /// Listens at `addr` with `count` sockets (`SO_REUSEPORT`): each has a queue of its own, and the system deals connections out
+    /// to them by their addresses. Port 0 lets the system choose one for all.
+    ///
+    /// One socket that many tasks accept from does for most servers. Where the queue itself is in the way, because connections
+    /// are many and short, give each last-level cache a listener and a task that accepts from it. A connection stays with the
+    /// queue that it was dealt to, also while nobody accepts there, and is lost when that listener is dropped.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::net::TcpListener;
+    ///
+    /// let caches = quadrille::Handle::current().metrics().llcs.len();
+    /// let listeners = TcpListener::bind_several("127.0.0.1:0", caches).await?;
+    /// let address = listeners[0].local_addr()?;
+    /// for listener in listeners {
+    ///     assert_eq!(listener.local_addr()?, address);
+    ///     quadrille::spawn(async move {
+    ///         while let Ok((stream, _)) = listener.accept().await {
+    ///             drop(quadrille::spawn(async move { stream.write_all(b"hello").await }));
+    ///         }
+    ///     });
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind); somebody else is bound to the address who hasn't said the same.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict.
+    pub async fn bind_several<A: ToSocketAddrs>(addr: A, count: usize) -> io::Result<Vec<TcpListener>> {
+        let listeners = addr::first(addr.question(), |address| bind_several(address, count)).await?;
+        listeners.into_iter().map(TcpListener::from_nonblocking).collect()
+    }
+
+    /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// The system has no room for the watch; or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
+        Ok(TcpListener {
+            fd: AsyncFd::reader(listener)?,
+        })
+    }
+
+    /// The same for what is in non-blocking mode already.
+    #[track_caller]
+    pub(super) fn from_nonblocking(listener: net::TcpListener) -> io::Result<TcpListener> {
+        Ok(TcpListener {
+            fd: AsyncFd::from_nonblocking(listener, Interest::READABLE)?,
+        })
+    }
+
+    /// Gives the socket to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> net::TcpListener {
+        self.fd.into_inner()
+    }
+
+    /// Takes the next connection, and tells who made it. One that is given up before it is taken is passed over.
+    ///
+    /// # Errors
+    ///
+    /// The process or the system has no descriptor left (`EMFILE`, `ENFILE`) or no memory; the network has failed in a way that
+    /// concerns one connection (see accept(2)); or the runtime shuts down. But for the last the listener stays as it was, and
+    /// the next call may succeed. A server that has no descriptor left answers at once with the same error again, so it
+    /// should wait a little, or for one of its connections to end:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use quadrille::net::TcpListener;
+    /// # async fn serve(listener: TcpListener) {
+    /// loop {
+    ///     match listener.accept().await {
+    ///         Ok((stream, _)) => drop(quadrille::spawn(async move { drop(stream) })),
+    ///         Err(_) => quadrille::time::sleep(Duration::from_millis(10)).await,
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: no connection is taken by a call that is dropped.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
+        Ok((TcpStream::from_nonblocking(stream)?, address))
+    }
+
+    /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`accept`](Self::accept).
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        self.fd
+            .poll_transfer(Side::Read, cx, accept)
+            .map(|accepted| accepted.and_then(|(stream, address)| Ok((TcpStream::from_nonblocking(stream)?, address))))
+    }
+
+    /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let
+    /// several tasks call [`accept`](Self::accept) instead.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    /// The address at which it listens.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().local_addr()
+    }
+
+    /// The time to live (hop limit) of what it sends.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.fd.get_ref().ttl()
+    }
+
+    /// Sets the time to live (hop limit) of what it sends; connections that it accepts begin with it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`: the system takes 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.fd.get_ref().set_ttl(ttl)
+    }
+
+    /// The error that is pending on the socket, which takes it away.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.fd.get_ref().take_error()
+    }
+}
+
+/// Listens at one address.
+fn bind(address: SocketAddr) -> io::Result<net::TcpListener> {
+    bind_socket(TcpSocket::new(Domain::for_address(address))?, address)
+}
+
+/// Listens at one address several times.
+fn bind_several(mut address: SocketAddr, count: usize) -> io::Result<Vec<net::TcpListener>> {
+    let mut listeners = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = TcpSocket::new(Domain::for_address(address))?;
+        socket.set_reuseport(true)?;
+        let listener = bind_socket(socket, address)?;
+        // Port 0 has become another.
+        address = listener.local_addr()?;
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn bind_socket(socket: TcpSocket, address: SocketAddr) -> io::Result<net::TcpListener> {
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.into_listening(BACKLOG)
+}
+
+/// Takes one connection, which is in non-blocking mode.
+fn accept(listener: &net::TcpListener) -> io::Result<Progress<(net::TcpStream, SocketAddr)>> {
+    let (stream, address) = socket::accept(listener.as_fd())?;
+    Ok(Progress::only((stream.into(), address)))
+}
+
+impl AsFd for TcpListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for TcpListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// The connections of a listener; from [`TcpListener::incoming`].
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+}
+
+impl Stream for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let accepted = self.listener.poll_accept(cx);
+        accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
+    }
+}

@@ -1,0 +1,370 @@
+//! Connections.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{self, Shutdown, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::TcpKeepalive;
+use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::io::{AsyncFd, Interest, Progress, Ready};
+use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::reactor::Side;
+use crate::sys::socket;
+
+/// A connection over TCP.
+///
+/// All methods take `&self`: one task may read while another writes. A message that is small and complete should leave at
+/// once: see [`set_nodelay`](Self::set_nodelay).
+///
+/// ```no_run
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::net::TcpStream;
+///
+/// let stream = TcpStream::connect("example.org:80").await?;
+/// stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
+/// let mut buffer = [0; 4096];
+/// let count = stream.read(&mut buffer).await?;
+/// println!("{}", String::from_utf8_lossy(&buffer[..count]));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+///
+/// The same from a user-level thread:
+///
+/// ```no_run
+/// # quadrille::Runtime::new().unwrap().spawn_thread(|| {
+/// use quadrille::Wait as _;
+/// use quadrille::net::TcpStream;
+///
+/// let stream = TcpStream::connect("example.org:80").wait()?;
+/// stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").wait()?;
+/// # std::io::Result::Ok(())
+/// # }).join().unwrap().unwrap();
+/// ```
+#[derive(Debug)]
+pub struct TcpStream {
+    fd: AsyncFd<net::TcpStream>,
+}
+
+impl TcpStream {
+    /// Connects to `addr`: tries its addresses one after the other.
+    ///
+    /// # Errors
+    ///
+    /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be connected to (the error of the
+    /// last): [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut) after the
+    /// system's time, which is minutes, and others of `connect(2)`; or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a connection that was begun is closed.
+    pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
+        let question = addr.question();
+        let mut last = None;
+        for address in addr::resolve(question).await? {
+            match Self::connect_to(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.expect("a name has at least one address"))
+    }
+
+    async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+        let socket = socket::new(Domain::for_address(address), Type::STREAM)?;
+        Self::connect_socket(socket, address).await
+    }
+
+    /// Connects a socket that doesn't block.
+    pub(super) async fn connect_socket(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
+        socket::connect(&socket, &address.into())?;
+        let stream = Self::from_nonblocking(socket.into())?;
+        stream.fd.transfer(Side::Write, is_connected).await?;
+        Ok(stream)
+    }
+
+    /// Takes over a socket of `std`, and sets it to non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// The system has no room for the watch; or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(socket: net::TcpStream) -> io::Result<TcpStream> {
+        Ok(TcpStream {
+            fd: AsyncFd::new(socket)?,
+        })
+    }
+
+    /// The same for what is in non-blocking mode already.
+    #[track_caller]
+    pub(super) fn from_nonblocking(socket: net::TcpStream) -> io::Result<TcpStream> {
+        Ok(TcpStream {
+            fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
+        })
+    }
+
+    /// Gives the socket to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> net::TcpStream {
+        self.fd.into_inner()
+    }
+
+    /// Splits it in two halves that borrow it: one reads, the other writes.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        split::split(self)
+    }
+
+    /// Splits it in two halves that may go to different tasks: one reads, the other writes, and ends the writing when it is
+    /// dropped. [`reunite`](OwnedReadHalf::reunite) undoes it.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        split::into_split(self)
+    }
+
+    read_methods!();
+    write_methods!();
+    ready_methods!();
+
+    /// Copies what is there, at least one byte, to `buffer`, and leaves it to be read; how many bytes. Zero as
+    /// [`read`](Self::read).
+    ///
+    /// # Errors
+    ///
+    /// Those of `recv(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.transfer(Side::Read, |socket| peek(socket, buffer)).await
+    }
+
+    /// [`peek`](Self::peek) for implementations of `Future`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`peek`](Self::peek).
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.fd.poll_transfer(Side::Read, cx, |socket| peek(socket, buffer))
+    }
+
+    /// Ends reading, writing, or both, for all who use the socket. To end writing lets the other end read to the end.
+    ///
+    /// # Errors
+    ///
+    /// Those of `shutdown(2)`.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.fd.get_ref().shutdown(how)
+    }
+
+    /// The address of the other end.
+    ///
+    /// # Errors
+    ///
+    /// [`NotConnected`](io::ErrorKind::NotConnected) once the connection is broken; others of `getpeername(2)`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().peer_addr()
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().local_addr()
+    }
+
+    /// The error that is pending on the socket, which takes it away.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.fd.get_ref().take_error()
+    }
+
+    pub(super) fn fd(&self) -> &AsyncFd<net::TcpStream> {
+        &self.fd
+    }
+
+    /// Nothing more will be written. Where there is no connection any more, that is so already.
+    pub(super) fn end(&self) -> io::Result<()> {
+        match self.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            outcome => outcome,
+        }
+    }
+}
+
+/// Options.
+impl TcpStream {
+    /// Whether small messages leave at once (`TCP_NODELAY`). Off when a connection is made.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.fd.get_ref().nodelay()
+    }
+
+    /// Lets small messages leave at once (`TCP_NODELAY`), rather than wait until what was sent before is acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.fd.get_ref().set_nodelay(nodelay)
+    }
+
+    /// Whether TCP asks for a sign of life after a long silence. Off when a connection is made.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn keepalive(&self) -> io::Result<bool> {
+        self.socket().keepalive()
+    }
+
+    /// Lets TCP ask for a sign of life after a long silence, or not.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
+        self.socket().set_keepalive(keepalive)
+    }
+
+    /// Lets TCP ask for a sign of life, when and as often as `keepalive` says.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`: a time is zero or too long.
+    pub fn set_tcp_keepalive(&self, keepalive: &TcpKeepalive) -> io::Result<()> {
+        self.socket().set_tcp_keepalive(keepalive.as_socket2())
+    }
+
+    /// What [`set_linger`](Self::set_linger) has set.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        self.socket().linger()
+    }
+
+    /// What happens to unsent data when the socket is closed. `None`, as a connection begins: the system goes on to send it.
+    /// Zero: it is thrown away, and the other end sees a reset. Any other duration, in whole seconds: closing, and so dropping
+    /// the stream, **blocks** until it is sent or the time has passed, and with it a worker.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        self.socket().set_linger(linger)
+    }
+
+    /// Throws away what isn't sent when the socket is closed, and resets the connection: [`set_linger`](Self::set_linger) with
+    /// zero.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        self.set_linger(Some(Duration::ZERO))
+    }
+
+    /// The time to live (hop limit) of what it sends.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.fd.get_ref().ttl()
+    }
+
+    /// Sets the time to live (hop limit) of what it sends.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`: the system takes 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.fd.get_ref().set_ttl(ttl)
+    }
+
+    fn socket(&self) -> SockRef<'_> {
+        SockRef::from(self.fd.get_ref())
+    }
+}
+
+/// `WouldBlock` while the connection isn't made or refused.
+fn is_connected(socket: &net::TcpStream) -> io::Result<Progress<()>> {
+    match socket.peer_addr() {
+        Ok(_) => Ok(Progress::only(())),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            // If it is decided only now, that makes an event, which the caller waits for.
+            Err(socket.take_error()?.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// How many bytes are left there says nothing, since they stay.
+fn peek(socket: &net::TcpStream, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
+    socket::peek(socket, buffer).map(Progress::only)
+}
+
+impl Source for net::TcpStream {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
+        stream::read(self, buffer)
+    }
+
+    fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>> {
+        stream::read_vectored(self, buffers)
+    }
+
+    fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>> {
+        let wanted = buffer.len();
+        socket::recv_uninit(self, buffer).map(|count| Progress::of(count, wanted))
+    }
+}
+
+impl Sink for net::TcpStream {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
+        stream::write(self, buffer)
+    }
+
+    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
+        stream::write_vectored(self, buffers)
+    }
+}
+
+impl_read!(TcpStream, &TcpStream);
+impl_write!(TcpStream, &TcpStream);
+
+impl AsFd for TcpStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for TcpStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

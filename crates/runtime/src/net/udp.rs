@@ -1,0 +1,412 @@
+//! UDP.
+
+use std::io;
+use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::task::{Context, Poll};
+
+use socket2::{Domain, Type};
+
+use super::addr::{self, ToSocketAddrs};
+use super::stream::ready_methods;
+use crate::io::{AsyncFd, Interest, Ready};
+use crate::sys::socket;
+
+/// A socket for datagrams over UDP.
+///
+/// A datagram is sent as a whole, and received as a whole: what doesn't fit into the buffer is lost. It may get lost on its
+/// way, come twice, or be overtaken. All methods take `&self`: tasks share a socket by reference or `Arc`.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::net::UdpSocket;
+///
+/// let server = UdpSocket::bind("127.0.0.1:0").await?;
+/// let client = UdpSocket::bind("127.0.0.1:0").await?;
+/// client.send_to(b"ping", server.local_addr()?).await?;
+/// let mut buffer = [0; 1500];
+/// let (length, from) = server.recv_from(&mut buffer).await?;
+/// assert_eq!((&buffer[..length], from), (&b"ping"[..], client.local_addr()?));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+///
+/// Options that have no method here can be set through the descriptor, for example by `socket2::SockRef`.
+#[derive(Debug)]
+pub struct UdpSocket {
+    fd: AsyncFd<net::UdpSocket>,
+}
+
+impl UdpSocket {
+    /// A socket at `addr`, at the first of its addresses that is free. Port 0 lets the system choose one.
+    ///
+    /// # Errors
+    ///
+    /// `addr` can't be looked up, as [`lookup_host`](super::lookup_host); no address can be bound (the error of the last); or the
+    /// runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict.
+    pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
+        let socket = addr::first(addr.question(), bind).await?;
+        Ok(UdpSocket {
+            fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
+        })
+    }
+
+    /// Takes over a socket of `std`, and sets it to non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// The system has no room for the watch; or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(socket: net::UdpSocket) -> io::Result<UdpSocket> {
+        Ok(UdpSocket {
+            fd: AsyncFd::new(socket)?,
+        })
+    }
+
+    /// Gives the socket to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> net::UdpSocket {
+        self.fd.into_inner()
+    }
+
+    /// Sets the address that [`send`](Self::send) sends to, and from which alone datagrams are received: the first address of
+    /// `addr` that works.
+    ///
+    /// # Errors
+    ///
+    /// `addr` can't be looked up; those of `connect(2)`.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, if `addr` isn't an address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict.
+    pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
+        addr::first(addr.question(), |address| self.fd.get_ref().connect(address)).await
+    }
+
+    /// Sends a datagram to the address that the socket is connected to; its length.
+    ///
+    /// # Errors
+    ///
+    /// It isn't connected; the datagram is too long; an earlier one was refused
+    /// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); others of `send(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has sent nothing.
+    pub async fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+        self.fd.write_with(|socket| socket.send(buffer)).await
+    }
+
+    /// Sends a datagram to `target`, to the first of its addresses; its length.
+    ///
+    /// # Errors
+    ///
+    /// `target` can't be looked up; the datagram is too long; an earlier one was refused; others of `sendto(2)`; the runtime
+    /// shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, if `target` isn't an address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has sent nothing.
+    pub async fn send_to<A: ToSocketAddrs>(&self, buffer: &[u8], target: A) -> io::Result<usize> {
+        let question = target.question();
+        let mut addresses = addr::resolve(question).await?;
+        let target = addresses.next().expect("a name has at least one address");
+        self.fd.write_with(|socket| socket.send_to(buffer, target)).await
+    }
+
+    /// Receives a datagram from the address that the socket is connected to; its length, or that of `buffer` if that is less.
+    ///
+    /// # Errors
+    ///
+    /// An earlier datagram was refused ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); others of `recv(2)`; the
+    /// runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has received nothing.
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.read_with(|socket| socket.recv(buffer)).await
+    }
+
+    /// Receives a datagram; its length, or that of `buffer` if that is less, and the sender's address.
+    ///
+    /// # Errors
+    ///
+    /// Those of `recvfrom(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has received nothing.
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.fd.read_with(|socket| socket.recv_from(buffer)).await
+    }
+
+    /// [`recv`](Self::recv), and leaves the datagram to be received again.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.read_with(|socket| socket.peek(buffer)).await
+    }
+
+    /// [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_from`](Self::recv_from).
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.fd.read_with(|socket| socket.peek_from(buffer)).await
+    }
+
+    /// Waits until there may be a datagram to receive, or an error.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.fd.readable().await
+    }
+
+    /// Waits until there may be room to send.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.fd.writable().await
+    }
+
+    ready_methods!();
+
+    fn fd(&self) -> &AsyncFd<net::UdpSocket> {
+        &self.fd
+    }
+}
+
+/// Without a wait.
+impl UdpSocket {
+    /// [`send`](Self::send) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then. Those
+    /// of [`send`](Self::send).
+    pub fn try_send(&self, buffer: &[u8]) -> io::Result<usize> {
+        self.fd.try_write_with(|socket| socket.send(buffer))
+    }
+
+    /// [`send_to`](Self::send_to) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Self::try_send) and [`send_to`](Self::send_to).
+    pub fn try_send_to(&self, buffer: &[u8], target: SocketAddr) -> io::Result<usize> {
+        self.fd.try_write_with(|socket| socket.send_to(buffer, target))
+    }
+
+    /// [`recv`](Self::recv) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then. Those
+    /// of [`recv`](Self::recv).
+    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.try_read_with(|socket| socket.recv(buffer))
+    }
+
+    /// [`recv_from`](Self::recv_from) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv`](Self::try_recv) and [`recv_from`](Self::recv_from).
+    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.fd.try_read_with(|socket| socket.recv_from(buffer))
+    }
+
+    /// [`peek_from`](Self::peek_from) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv_from`](Self::try_recv_from).
+    pub fn try_peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.fd.try_read_with(|socket| socket.peek_from(buffer))
+    }
+}
+
+/// For implementations of `Future`: of those who poll one side, only the last is woken.
+impl UdpSocket {
+    /// [`send`](Self::send) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn poll_send(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.fd.poll_write_with(cx, |socket| socket.send(buffer))
+    }
+
+    /// [`send_to`](Self::send_to) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`send_to`](Self::send_to).
+    pub fn poll_send_to(&self, cx: &mut Context<'_>, buffer: &[u8], target: SocketAddr) -> Poll<io::Result<usize>> {
+        self.fd.poll_write_with(cx, |socket| socket.send_to(buffer, target))
+    }
+
+    /// [`recv`](Self::recv) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.fd.poll_read_with(cx, |socket| socket.recv(buffer))
+    }
+
+    /// [`recv_from`](Self::recv_from) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_from`](Self::recv_from).
+    pub fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.fd.poll_read_with(cx, |socket| socket.recv_from(buffer))
+    }
+
+    /// [`peek_from`](Self::peek_from) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`peek_from`](Self::peek_from).
+    pub fn poll_peek_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.fd.poll_read_with(cx, |socket| socket.peek_from(buffer))
+    }
+
+    /// [`readable`](Self::readable) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_readable(cx)
+    }
+
+    /// [`writable`](Self::writable) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_writable(cx)
+    }
+}
+
+/// Methods that pass on to std's of the same name.
+macro_rules! options {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {$(
+        $(#[$doc])*
+        pub fn $name(&self $(, $argument: $type)*) -> io::Result<$output> {
+            self.fd.get_ref().$name($($argument),*)
+        }
+    )+};
+}
+
+/// Addresses and options; the errors are those of `getsockopt(2)` and `setsockopt(2)`.
+#[expect(clippy::missing_errors_doc, reason = "it is the same for all")]
+impl UdpSocket {
+    options! {
+        /// The address of this end.
+        fn local_addr() -> SocketAddr;
+        /// The address that it is connected to; [`NotConnected`](io::ErrorKind::NotConnected) if it isn't.
+        fn peer_addr() -> SocketAddr;
+        /// The error that is pending on the socket, which takes it away.
+        fn take_error() -> Option<io::Error>;
+        /// Whether it may send to broadcast addresses. Off at first.
+        fn broadcast() -> bool;
+        /// Lets it send to broadcast addresses.
+        fn set_broadcast(on: bool) -> ();
+        /// The time to live (hop limit) of what it sends.
+        fn ttl() -> u32;
+        /// Sets the time to live (hop limit) of what it sends, 1 to 255.
+        fn set_ttl(ttl: u32) -> ();
+        /// Whether what it sends to a group of IPv4 comes back to this machine. On at first.
+        fn multicast_loop_v4() -> bool;
+        /// Lets what it sends to a group of IPv4 come back to this machine.
+        fn set_multicast_loop_v4(on: bool) -> ();
+        /// The time to live of what it sends to a group of IPv4. 1 at first: it stays on the local network.
+        fn multicast_ttl_v4() -> u32;
+        /// Sets the time to live of what it sends to a group of IPv4.
+        fn set_multicast_ttl_v4(ttl: u32) -> ();
+        /// Whether what it sends to a group of IPv6 comes back to this machine. On at first.
+        fn multicast_loop_v6() -> bool;
+        /// Lets what it sends to a group of IPv6 come back to this machine.
+        fn set_multicast_loop_v6(on: bool) -> ();
+        /// Receives what is sent to the group, on the interface with that number; 0 lets the system choose one.
+        fn join_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+        /// Undoes [`join_multicast_v6`](Self::join_multicast_v6).
+        fn leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+    }
+
+    /// Receives what is sent to the group, on the interface with that address; `0.0.0.0` lets the system choose one.
+    pub fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.fd.get_ref().join_multicast_v4(&group, &interface)
+    }
+
+    /// Undoes [`join_multicast_v4`](Self::join_multicast_v4).
+    pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.fd.get_ref().leave_multicast_v4(&group, &interface)
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<net::UdpSocket> {
+    let socket = socket::new(Domain::for_address(address), Type::DGRAM)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for UdpSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

@@ -1,0 +1,371 @@
+//! Datagrams.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::{self, SocketAddr};
+use std::path::Path;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::io::{AsyncFd, Interest, Ready};
+use crate::net::stream::ready_methods;
+use crate::primitives::{AtomicBool, Ordering};
+use crate::sys::socket;
+use crate::time::timeout;
+
+/// After this time a datagram that found its receiver full is offered again, twice as late each time, up to 64 times that.
+const RETRY_MIN: Duration = Duration::from_millis(1);
+
+/// A socket for datagrams of the Unix domain: they arrive, once each and in order.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::net::UnixDatagram;
+///
+/// let (left, right) = UnixDatagram::pair()?;
+/// left.send(b"one").await?;
+/// left.send(b"two").await?;
+/// let mut buffer = [0; 16];
+/// for expected in [b"one", b"two"] {
+///     let length = right.recv(&mut buffer).await?;
+///     assert_eq!(&buffer[..length], expected);
+/// }
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct UnixDatagram {
+    fd: AsyncFd<net::UnixDatagram>,
+    /// Receiving was shut down. The system doesn't say so to a socket of this kind that doesn't block, but answers that there is
+    /// nothing yet. Set before the call that shuts down, whose event makes those who wait look here.
+    ended: AtomicBool,
+}
+
+impl UnixDatagram {
+    /// A socket that others send to at `path`, which is made, and stays when the socket is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on Linux); others
+    /// of `bind(2)`; the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
+        Self::from_std(net::UnixDatagram::bind(path)?)
+    }
+
+    /// A socket without an address: it sends, and nobody can answer.
+    ///
+    /// # Errors
+    ///
+    /// The process has no descriptors left, or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn unbound() -> io::Result<UnixDatagram> {
+        Self::from_std(net::UnixDatagram::unbound()?)
+    }
+
+    /// Two sockets that are connected with each other.
+    ///
+    /// # Errors
+    ///
+    /// As [`unbound`](Self::unbound).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+        let (left, right) = net::UnixDatagram::pair()?;
+        Ok((Self::from_std(left)?, Self::from_std(right)?))
+    }
+
+    /// Takes over a socket of `std`, and sets it to non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// As [`unbound`](Self::unbound).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
+        Ok(UnixDatagram {
+            fd: AsyncFd::new(socket)?,
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Gives the socket to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> net::UnixDatagram {
+        self.fd.into_inner()
+    }
+
+    /// Sets where [`send`](Self::send) sends to, and from where alone datagrams are received.
+    ///
+    /// # Errors
+    ///
+    /// Nobody is there; others of `connect(2)`.
+    pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        self.fd.get_ref().connect(path)
+    }
+
+    /// Sends a datagram to where the socket is connected to; its length. Waits while the receiver has no room.
+    ///
+    /// # Errors
+    ///
+    /// It isn't connected; the receiver is gone ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); the datagram is too
+    /// long; others of `send(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has sent nothing.
+    pub async fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+        self.fd.write_with(|socket| socket.send(buffer)).await
+    }
+
+    /// Sends a datagram to the socket at `path`; its length. Waits while the receiver has no room.
+    ///
+    /// No event tells that a receiver to which this socket isn't connected has taken what others have sent. So it looks again,
+    /// after 1 ms at first and 64 ms at last.
+    ///
+    /// # Errors
+    ///
+    /// Nobody is there; the datagram is too long; others of `sendto(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has sent nothing.
+    pub async fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
+        let path = path.as_ref();
+        for doublings in 0_u32.. {
+            match self.try_send_to(buffer, path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Either this socket has no room, and then there is an event, or the receiver has none.
+                    let retry = RETRY_MIN * (1 << doublings.min(6));
+                    if let Ok(outcome) = timeout(retry, self.writable()).await {
+                        outcome?;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return outcome,
+            }
+        }
+        unreachable!("it is tried more often than that in no time of the world")
+    }
+
+    /// Receives a datagram; its length, or that of `buffer` if that is less. Zero is the length of an empty one, or says that
+    /// receiving was shut down.
+    ///
+    /// # Errors
+    ///
+    /// Those of `recv(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has received nothing.
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd
+            .read_with(|socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .await
+    }
+
+    /// Receives a datagram; its length, or that of `buffer` if that is less, and the sender's address.
+    ///
+    /// # Errors
+    ///
+    /// Those of `recvfrom(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has received nothing.
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.fd
+            .read_with(|socket| self.unless_ended(socket.recv_from(buffer), nothing_from_nobody))
+            .await
+    }
+
+    /// [`send`](Self::send) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then. Those
+    /// of [`send`](Self::send).
+    pub fn try_send(&self, buffer: &[u8]) -> io::Result<usize> {
+        self.fd.try_write_with(|socket| socket.send(buffer))
+    }
+
+    /// [`send_to`](Self::send_to) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell when there
+    /// is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
+    pub fn try_send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
+        self.fd.try_write_with(|socket| socket.send_to(buffer, path))
+    }
+
+    /// [`recv`](Self::recv) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then. Those
+    /// of [`recv`](Self::recv).
+    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd
+            .try_read_with(|socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+    }
+
+    /// [`recv_from`](Self::recv_from) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.fd
+            .try_read_with(|socket| self.unless_ended(socket.recv_from(buffer), nothing_from_nobody))
+    }
+
+    /// [`send`](Self::send) for implementations of `Future`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn poll_send(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.fd.poll_write_with(cx, |socket| socket.send(buffer))
+    }
+
+    /// [`recv`](Self::recv) for implementations of `Future`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.fd
+            .poll_read_with(cx, |socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+    }
+
+    /// [`recv_from`](Self::recv_from) for implementations of `Future`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_from`](Self::recv_from).
+    pub fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.fd.poll_read_with(cx, |socket| {
+            self.unless_ended(socket.recv_from(buffer), nothing_from_nobody)
+        })
+    }
+
+    /// Waits until there may be a datagram to receive.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.fd.readable().await
+    }
+
+    /// Waits until there may be room to send, at the receiver too if the socket is connected.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.fd.writable().await
+    }
+
+    ready_methods!();
+
+    /// Ends receiving, sending, or both, for all who use the socket: what has arrived before can still be received.
+    ///
+    /// # Errors
+    ///
+    /// Those of `shutdown(2)`.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        if how == Shutdown::Write {
+            return self.fd.get_ref().shutdown(how);
+        }
+        // Ordering: Release (E); whoever sees the event of what comes next sees this.
+        let before = self.ended.swap(true, Ordering::Release);
+        let outcome = self.fd.get_ref().shutdown(how);
+        if outcome.is_err() && !before {
+            // Ordering: Relaxed; nothing has ended, and nothing is read on the strength of this.
+            self.ended.store(false, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// `outcome`, or `end` if there is nothing and won't be.
+    fn unless_ended<R>(&self, outcome: io::Result<R>, end: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        match outcome {
+            // Ordering: Acquire; pairs with E.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.ended.load(Ordering::Acquire) => end(),
+            outcome => outcome,
+        }
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().local_addr()
+    }
+
+    /// The address that it is connected to.
+    ///
+    /// # Errors
+    ///
+    /// It isn't connected; others of `getpeername(2)`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().peer_addr()
+    }
+
+    /// The error that is pending on the socket, which takes it away.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.fd.get_ref().take_error()
+    }
+
+    fn fd(&self) -> &AsyncFd<net::UnixDatagram> {
+        &self.fd
+    }
+}
+
+/// What a blocking socket receives after its end.
+fn nothing_from_nobody() -> io::Result<(usize, SocketAddr)> {
+    Ok((0, socket::unix_unnamed()?))
+}
+
+impl AsFd for UnixDatagram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for UnixDatagram {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

@@ -1,0 +1,343 @@
+//! Connections.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::{self, SocketAddr};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Type};
+
+use super::UCred;
+use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::io::{AsyncFd, Interest, Progress, Ready};
+use crate::net::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::reactor::Side;
+use crate::sys::fd::BUFFERS_MAX;
+use crate::sys::socket;
+use crate::time::sleep;
+
+/// After this time a listener whose queue was full is asked again, twice as late each time, up to 64 times that.
+const RETRY_MIN: Duration = Duration::from_millis(1);
+
+/// For this room and more, a read also asks whether it got all there was: who offers much seldom expects to have it filled, and
+/// that spares the read which would find nothing. It costs more than a plain read, so those who know what comes do without.
+const ROOMY: usize = 1024;
+
+/// A connected stream socket of the Unix domain.
+#[derive(Debug)]
+pub struct UnixStream {
+    fd: AsyncFd<net::UnixStream>,
+}
+
+impl UnixStream {
+    /// Connects to the listener at `path`. While the listener's queue is full, which no event ends, it asks again, after 1 ms at
+    /// first and 64 ms at last.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); there is nothing of that name
+    /// ([`NotFound`](io::ErrorKind::NotFound)); it is longer than such names can be (107 bytes on Linux); others of
+    /// `connect(2)`; the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a connection that was made is closed.
+    pub async fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
+        let address = SockAddr::unix(path)?;
+        Self::connect_to(&address).await
+    }
+
+    /// Connects to the listener at `address`, which may be an abstract one on Linux; see [`connect`](Self::connect).
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a connection that was made is closed.
+    pub async fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
+        let address = socket::unix_address(address)?;
+        Self::connect_to(&address).await
+    }
+
+    async fn connect_to(address: &SockAddr) -> io::Result<UnixStream> {
+        let socket = socket::new(Domain::UNIX, Type::STREAM)?;
+        for doublings in 0_u32.. {
+            match socket::connect(&socket, address) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    sleep(RETRY_MIN * (1 << doublings.min(6))).await;
+                }
+                outcome => {
+                    outcome?;
+                    break;
+                }
+            }
+        }
+        Self::from_nonblocking(socket.into())
+    }
+
+    /// Makes two sockets that are connected with each other.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::net::UnixStream;
+    ///
+    /// let (left, right) = UnixStream::pair()?;
+    /// left.write_all(b"ping").await?;
+    /// let mut buffer = [0; 4];
+    /// right.read_exact(&mut buffer).await?;
+    /// assert_eq!(&buffer, b"ping");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The process has no descriptors left, or the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (left, right) = net::UnixStream::pair()?;
+        Ok((Self::from_std(left)?, Self::from_std(right)?))
+    }
+
+    /// Takes over a socket of `std`, and sets it to non-blocking mode.
+    ///
+    /// # Errors
+    ///
+    /// As [`pair`](Self::pair).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn from_std(socket: net::UnixStream) -> io::Result<Self> {
+        Ok(UnixStream {
+            fd: AsyncFd::new(socket)?,
+        })
+    }
+
+    /// The same for what is in non-blocking mode already.
+    #[track_caller]
+    pub(super) fn from_nonblocking(socket: net::UnixStream) -> io::Result<Self> {
+        Ok(UnixStream {
+            fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
+        })
+    }
+
+    /// Gives the socket to `std`, still in non-blocking mode.
+    #[must_use]
+    pub fn into_std(self) -> net::UnixStream {
+        self.fd.into_inner()
+    }
+
+    /// Splits it in two halves that borrow it: one reads, the other writes.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        split::split(self)
+    }
+
+    /// Splits it in two halves that may go to different tasks: one reads, the other writes, and ends the writing when it is
+    /// dropped. [`reunite`](OwnedReadHalf::reunite) undoes it.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        split::into_split(self)
+    }
+
+    /// The address of the other end, which has none if it is that of a pair or has connected without binding one.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getpeername(2)`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().peer_addr()
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().local_addr()
+    }
+
+    /// The process at the other end. On Linux and Android.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn peer_cred(&self) -> io::Result<UCred> {
+        UCred::of_peer(self)
+    }
+
+    /// The error that is pending on the socket, which takes it away.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.fd.get_ref().take_error()
+    }
+
+    /// Ends reading, writing, or both, for all who use the socket.
+    ///
+    /// # Errors
+    ///
+    /// Those of `shutdown(2)`.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.fd.get_ref().shutdown(how)
+    }
+
+    read_methods!();
+    write_methods!();
+    ready_methods!();
+
+    /// Copies what is there, at least one byte, to `buffer`, and leaves it to be read; how many bytes. Zero as
+    /// [`read`](Self::read).
+    ///
+    /// # Errors
+    ///
+    /// Those of `recv(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.read_with(|socket| socket::peek(socket, buffer)).await
+    }
+
+    pub(super) fn fd(&self) -> &AsyncFd<net::UnixStream> {
+        &self.fd
+    }
+
+    /// Nothing more will be written. Where there is no connection any more, that is so already.
+    pub(super) fn end(&self) -> io::Result<()> {
+        match self.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            outcome => outcome,
+        }
+    }
+}
+
+/// A read that got less than there was room for may have met the credentials or descriptors of a message: the system stops
+/// there, with or without more bytes behind it. `recvmsg(2)` tells; a plain read doesn't.
+impl Source for net::UnixStream {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
+        if buffer.len() < ROOMY {
+            return stream::read(self, buffer).map(Progress::unknown);
+        }
+        self.read_vectored(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>> {
+        let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+        let (count, met_more) = socket::recv_vectored(self, buffers)?;
+        let progress = Progress::of(count, wanted);
+        Ok(if met_more { progress.unknown() } else { progress })
+    }
+
+    fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>> {
+        socket::recv_uninit(self, buffer).map(Progress::only)
+    }
+}
+
+impl Sink for net::UnixStream {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
+        stream::write(self, buffer)
+    }
+
+    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
+        stream::write_vectored(self, buffers)
+    }
+}
+
+impl_read!(UnixStream, &UnixStream);
+impl_write!(UnixStream, &UnixStream);
+
+impl AsRawFd for UnixStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for UnixStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_lite::future::{block_on, zip};
+
+    use super::*;
+    use crate::runtime::tests::with_runtime;
+
+    #[test]
+    fn bytes_go_both_ways_at_the_same_time() {
+        with_runtime(|| {
+            let (left, right) = UnixStream::pair().unwrap();
+            let sent: Vec<u8> = (0..300_000_u32).map(|number| number.to_le_bytes()[1]).collect();
+            let (mut at_left, mut at_right) = (vec![0; sent.len()], vec![0; sent.len()]);
+            let there = zip(left.write_all(&sent), right.read_exact(&mut at_right));
+            let back = zip(right.write_all(&sent), left.read_exact(&mut at_left));
+            let ((a, b), (c, d)) = block_on(zip(there, back));
+            for outcome in [a, b, c, d] {
+                outcome.unwrap();
+            }
+            assert!(at_left == sent && at_right == sent);
+        });
+    }
+
+    #[test]
+    fn ping_pong_between_threads() {
+        with_runtime(|| {
+            let (left, right) = UnixStream::pair().unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    block_on(async {
+                        let mut byte = [0];
+                        while right.read(&mut byte).await.unwrap() > 0 {
+                            right.write_all(&byte).await.unwrap();
+                        }
+                    });
+                });
+                for round in 0..=255 {
+                    block_on(left.write_all(&[round])).unwrap();
+                    let mut byte = [0];
+                    block_on(left.read_exact(&mut byte)).unwrap();
+                    assert_eq!(byte, [round]);
+                }
+                left.shutdown(Shutdown::Write).unwrap();
+            });
+        });
+    }
+
+    #[test]
+    fn a_socket_can_go_to_std_and_back() {
+        with_runtime(|| {
+            let (left, right) = UnixStream::pair().unwrap();
+            let left = UnixStream::from_std(left.into_std()).unwrap();
+            block_on(left.write_all(b"a")).unwrap();
+            assert_eq!(block_on(right.read(&mut [0; 9])).unwrap(), 1);
+        });
+    }
+}

@@ -1,0 +1,278 @@
+//! What is started, and how.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{self, ExitStatus, Output, Stdio};
+
+use quadrille_topology::{PuSet, current_affinity, set_current_affinity};
+
+use super::child::Child;
+use super::orphan;
+use crate::runtime::Handle;
+use crate::sched::context::{Context, is_away};
+use crate::sys::thread::Spawner;
+
+/// A process to be started, as `std::process::Command`; it can be started any number of times.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::process::Command;
+///
+/// let status = Command::new("sh").args(["-c", "exit $CODE"]).env("CODE", "3").status().await?;
+/// assert_eq!(status.code(), Some(3));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[must_use = "a command does nothing until it is started"]
+pub struct Command {
+    std: process::Command,
+    kill_on_drop: bool,
+}
+
+impl Command {
+    /// A command for the program at a path, or by that name in `PATH`; without arguments, in the environment and the directory of
+    /// this process. Its standard input, output and error are those of this process, unless it is started by
+    /// [`output`](Self::output).
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        process::Command::new(program).into()
+    }
+
+    /// Adds an argument.
+    pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
+        self.std.arg(arg);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = A>) -> &mut Self {
+        self.std.args(args);
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
+        self.std.env(key, value);
+        self
+    }
+
+    /// Sets variables of the environment.
+    pub fn envs<K: AsRef<OsStr>, V: AsRef<OsStr>>(&mut self, vars: impl IntoIterator<Item = (K, V)>) -> &mut Self {
+        self.std.envs(vars);
+        self
+    }
+
+    /// Removes a variable of the environment.
+    pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
+        self.std.env_remove(key);
+        self
+    }
+
+    /// Removes all variables of the environment.
+    pub fn env_clear(&mut self) -> &mut Self {
+        self.std.env_clear();
+        self
+    }
+
+    /// Sets the directory in which it starts.
+    pub fn current_dir(&mut self, dir: impl AsRef<Path>) -> &mut Self {
+        self.std.current_dir(dir);
+        self
+    }
+
+    /// Sets its standard input. Default: that of this process.
+    pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
+        self.std.stdin(stdin);
+        self
+    }
+
+    /// Sets its standard output. Default: that of this process.
+    pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
+        self.std.stdout(stdout);
+        self
+    }
+
+    /// Sets its standard error. Default: that of this process.
+    pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
+        self.std.stderr(stderr);
+        self
+    }
+
+    /// Whether it is killed when its [`Child`] is dropped before it has ended. Default: false, it runs on.
+    pub fn kill_on_drop(&mut self, kill_on_drop: bool) -> &mut Self {
+        self.kill_on_drop = kill_on_drop;
+        self
+    }
+
+    /// Sets its user by `setuid(2)`; its supplementary groups are given up if this process is the superuser's.
+    pub fn uid(&mut self, id: u32) -> &mut Self {
+        self.std.uid(id);
+        self
+    }
+
+    /// Sets its group by `setgid(2)`.
+    pub fn gid(&mut self, id: u32) -> &mut Self {
+        self.std.gid(id);
+        self
+    }
+
+    /// Sets its argument 0, which else is the program.
+    pub fn arg0(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
+        self.std.arg0(arg);
+        self
+    }
+
+    /// Sets its process group by `setpgid(2)`; 0 makes one of its own. A terminal's Ctrl-C then doesn't reach it.
+    pub fn process_group(&mut self, group: i32) -> &mut Self {
+        self.std.process_group(group);
+        self
+    }
+
+    /// Has `f` called in the child, between `fork` and `exec`, after all other settings. What it can't do is an error of starting.
+    ///
+    /// # Safety
+    ///
+    /// As `std::os::unix::process::CommandExt::pre_exec`: the child is a copy of one thread of a process of many, so `f` must
+    /// do nothing but what is async-signal-safe. Above all it must not allocate, take a lock, or use this runtime.
+    pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Self
+    where
+        F: FnMut() -> io::Result<()> + Send + Sync + 'static,
+    {
+        // SAFETY: the caller's promise is std's, passed on.
+        unsafe { self.std.pre_exec(f) };
+        self
+    }
+
+    /// Starts it. Blocks the worker while the system makes the process, typically for less than a millisecond.
+    ///
+    /// # Errors
+    ///
+    /// Those of std: the program isn't there, or can't be executed, or a setting fails. The process has no descriptors left, or the
+    /// runtime shuts down; a child that was started by then is killed.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn spawn(&mut self) -> io::Result<Child> {
+        let runtime = Handle::current();
+        orphan::reap();
+        let child = {
+            let _unpinned = Unpinned::new(&runtime);
+            self.std.spawn()?
+        };
+        Child::new(child, &runtime, self.kill_on_drop)
+    }
+
+    /// Starts it at once, and waits for its end. Pipes that were asked for are closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`spawn`](Self::spawn) and [`Child::wait`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in place of this.
+    #[track_caller]
+    pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + Send + Sync + use<> {
+        let child = self.spawn();
+        async move {
+            let mut child = child?;
+            drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
+            child.wait().await
+        }
+    }
+
+    /// Starts it at once with standard output and error piped, whatever they were set to, and waits for its end and for all that it
+    /// writes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`spawn`](Self::spawn) and [`Child::wait_with_output`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in place of this.
+    #[track_caller]
+    pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + Send + Sync + use<> {
+        self.std.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.spawn();
+        async move { child?.wait_with_output().await }
+    }
+
+    /// The command as std's.
+    #[must_use]
+    pub fn as_std(&self) -> &process::Command {
+        &self.std
+    }
+
+    /// The command as std's, for settings that have no method here.
+    pub fn as_std_mut(&mut self) -> &mut process::Command {
+        &mut self.std
+    }
+
+    /// The command as std's. [`kill_on_drop`](Self::kill_on_drop) is lost.
+    #[must_use]
+    pub fn into_std(self) -> process::Command {
+        self.std
+    }
+}
+
+impl From<process::Command> for Command {
+    fn from(std: process::Command) -> Self {
+        Command {
+            std,
+            kill_on_drop: false,
+        }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("std", &self.std)
+            .field("kill_on_drop", &self.kill_on_drop)
+            .finish()
+    }
+}
+
+/// While it lives, the calling thread may run wherever its runtime may, so that a process which it starts may, too. A worker that is
+/// pinned is pinned again after that; other threads are left as they are.
+struct Unpinned(Option<PuSet>);
+
+impl Unpinned {
+    fn new(runtime: &Handle) -> Self {
+        let unpin = |spawner: &Spawner| {
+            let before = spawner.has_mask().then(current_affinity)?.ok()?;
+            spawner.prepare();
+            Some(before)
+        };
+        let before = Context::with(|context| match context {
+            Some(context) => unpin(context.shared.pool.spawner()),
+            // Its worker's context has been put aside, the thread is the same.
+            None if is_away() => unpin(runtime.shared.pool.spawner()),
+            None => None,
+        });
+        Unpinned(before)
+    }
+}
+
+impl Drop for Unpinned {
+    fn drop(&mut self) {
+        if let Some(mask) = &self.0 {
+            // A mask that has become invalid since leaves the worker unpinned: slower, not wrong.
+            let _ = set_current_affinity(mask);
+        }
+    }
+}

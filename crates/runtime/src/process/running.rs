@@ -1,0 +1,103 @@
+//! A child that was not waited for, and how its end is heard of.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{self, ExitStatus};
+
+use crate::io::AsyncFd;
+use crate::runtime::Handle;
+use crate::signal::unix::{Signal, SignalKind, signal};
+use crate::sys::process::pidfd_open;
+
+/// A process that has not been waited for, so that its id is its own.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: process::Child,
+    end: End,
+    /// Where it is waited for when nobody else does.
+    pub(super) runtime: Handle,
+}
+
+/// What tells that a child may have ended.
+#[derive(Debug)]
+enum End {
+    /// Readable when it has.
+    Pidfd(AsyncFd<OwnedFd>),
+    /// Arrives when any child of this process has.
+    Signal(Signal),
+}
+
+impl End {
+    /// Of process `pid`, which was not waited for.
+    fn of(pid: u32) -> io::Result<Self> {
+        // Whatever the reason is for having no descriptor, the signal does as well.
+        match pidfd_open(pid).and_then(AsyncFd::reader) {
+            Ok(fd) => Ok(End::Pidfd(fd)),
+            Err(_) => signal(SignalKind::child()).map(End::Signal),
+        }
+    }
+}
+
+impl Running {
+    /// Watches `child`, in the current runtime, which is `runtime`.
+    ///
+    /// # Errors
+    ///
+    /// There is no way to hear of its end: the process has no descriptors left, or the runtime shuts down. `child` comes back.
+    pub(super) fn new(child: process::Child, runtime: Handle) -> Result<Self, (io::Error, process::Child)> {
+        match End::of(child.id()) {
+            Ok(end) => Ok(Running { child, end, runtime }),
+            Err(error) => Err((error, child)),
+        }
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether its end is told by a descriptor of its own.
+    #[cfg(test)]
+    pub(super) fn has_pidfd(&self) -> bool {
+        matches!(self.end, End::Pidfd(_))
+    }
+
+    /// The status if it has ended; then it is waited for.
+    pub(super) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Kills it.
+    pub(super) fn start_kill(&mut self) -> io::Result<()> {
+        self.child.kill()
+    }
+
+    /// Waits for its end. Dropping the future loses nothing: std's child keeps the status once it has it.
+    ///
+    /// No end is missed. A pidfd stays readable, and an event that comes while `try_wait` answers is kept. The signal is counted from
+    /// before the first look on, so that one which comes between a look and the wait ends the wait.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        let child = &mut self.child;
+        match &mut self.end {
+            End::Pidfd(fd) => {
+                let look = |_: &OwnedFd| match child.try_wait()? {
+                    Some(status) => Ok(status),
+                    None => Err(io::ErrorKind::WouldBlock.into()),
+                };
+                fd.read_with(look).await
+            }
+            End::Signal(signal) => loop {
+                if let Some(status) = child.try_wait()? {
+                    return Ok(status);
+                }
+                if signal.recv().await.is_none() {
+                    return Err(io::Error::other("the runtime is shutting down"));
+                }
+            },
+        }
+    }
+
+    /// The child without its watch.
+    pub(super) fn into_child(self) -> process::Child {
+        self.child
+    }
+}

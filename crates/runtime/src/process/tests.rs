@@ -1,0 +1,125 @@
+//! Both ways to hear of a child's end.
+
+use std::io;
+
+use super::{Child, Command, Stdio};
+use crate::thread::Wait as _;
+use crate::{JoinSet, Runtime};
+
+fn runtime() -> Runtime {
+    Runtime::builder().worker_threads(2).build().unwrap()
+}
+
+/// `sh -c script`.
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+/// Children of all sorts, each asserted to have a descriptor or not.
+fn scenario(pidfd: bool) {
+    let check = move |child: &Child| assert_eq!(child.has_pidfd(), pidfd);
+    let runtime = runtime();
+    runtime.block_on(async move {
+        let mut set = JoinSet::new();
+        for code in 0..20 {
+            set.spawn(async move {
+                let mut child = shell(&format!("exit {code}")).spawn().unwrap();
+                check(&child);
+                assert_eq!(child.wait().await.unwrap().code(), Some(code));
+                assert_eq!(child.wait().await.unwrap().code(), Some(code));
+            });
+        }
+        assert_eq!(set.join_all().await.len(), 20);
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        check(&child);
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().await.unwrap();
+        assert!(!child.wait().await.unwrap().success());
+    });
+    let thread = runtime.spawn_thread(move || {
+        let mut child = shell("exit 7").spawn().unwrap();
+        check(&child);
+        child.wait().wait().unwrap().code()
+    });
+    assert_eq!(thread.join().unwrap(), Some(7));
+    // A child that is left behind, and ends only then.
+    let (pid, stdin) = runtime.block_on(async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        (child.id().unwrap(), child.stdin.take())
+    });
+    assert!(is_there(pid));
+    drop(stdin);
+    eventually_gone(pid);
+}
+
+/// Whether there is a process or a zombie by that id.
+fn is_there(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn eventually_gone(pid: u32) {
+    let gone = (0..100_000).any(|_| {
+        std::thread::park_timeout(std::time::Duration::from_micros(100));
+        !is_there(pid)
+    });
+    assert!(gone, "process {pid} is a zombie");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_end_is_told_by_a_descriptor() {
+    scenario(true);
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn where_descriptors_are_forbidden_an_end_is_told_by_a_signal() {
+    /// Set in the process that forbids them to itself.
+    const CHILD: &str = "QUADRILLE_TEST_NO_PIDFD";
+    const NAME: &str = "process::tests::where_descriptors_are_forbidden_an_end_is_told_by_a_signal";
+
+    if std::env::var_os(CHILD).is_some() {
+        crate::sys::process::forbid_pidfd();
+        return scenario(false);
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([NAME, "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && stdout.contains("1 passed"),
+        "{stdout}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn a_runtime_that_has_stopped_starts_nothing_that_stays() {
+    let runtime = runtime();
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let _entered = handle.enter();
+    let directory = std::env::temp_dir().join(format!("quadrille-stopped-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("pid");
+    let mut command = shell("echo $$ > pid; exec cat");
+    let outcome = command.current_dir(&directory).stdin(Stdio::piped()).spawn();
+    let error = outcome.map(drop).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Other, "{error}");
+    // It was killed, perhaps before it wrote that.
+    if let Ok(text) = std::fs::read_to_string(&file)
+        && let Ok(pid) = text.trim().parse()
+    {
+        let gone = (0..100_000).any(|_| {
+            super::orphan::reap();
+            std::thread::park_timeout(std::time::Duration::from_micros(100));
+            !is_there(pid)
+        });
+        assert!(gone, "process {pid} stays");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}

@@ -1,0 +1,168 @@
+//! (L e) and (L f): sources.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::thread::spawn;
+
+use super::readiness::Side;
+use super::shard::Shard;
+use super::slab::Slab;
+use super::source::{Source, WaiterId};
+use super::{Interest, Registration, Tick};
+use crate::primitives::{AtomicBool, Ordering};
+use crate::sys::poller::Event;
+
+/// Runs `f` in all interleavings with at most three switches away from a thread that could go on.
+fn check(f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(f);
+}
+
+const READABLE: Event = Event {
+    key: 0,
+    readable: true,
+    writable: false,
+    ended: false,
+};
+
+/// Counts how often it is woken. Not the model's business, hence not loom's type.
+#[derive(Default)]
+struct Count(StdU32);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, StdOrdering::SeqCst);
+    }
+}
+
+/// A waker, and how often it was called.
+fn counted() -> (Waker, Arc<Count>) {
+    let count = Arc::new(Count::default());
+    (Waker::from(count.clone()), count)
+}
+
+fn poll(source: &Source, waker: &Waker) -> Poll<Tick> {
+    let mut waiter = Some(WaiterId::SHARED);
+    let answer = source.poll(Side::Read, &mut waiter, false, &mut Context::from_waker(waker));
+    answer.map(|tick| tick.expect("it is not closed"))
+}
+
+/// As the holder does: true if the event is somebody's.
+fn event(source: &Source, generation: u32) -> bool {
+    let mut wakers = Vec::new();
+    let is_somebodys = source.set_ready(generation, &READABLE, &mut wakers);
+    wakers.into_iter().for_each(Waker::wake);
+    is_somebodys
+}
+
+/// An event while somebody begins to wait: the side is seen to be ready, or the waiter is woken.
+#[test]
+fn l_waiting_or_ready() {
+    check(|| {
+        let source = Arc::new(Source::new());
+        let holder = source.clone();
+        let thread = spawn(move || event(&holder, 0));
+        let (waker, woken) = counted();
+        let answer = poll(&source, &waker);
+        assert!(thread.join().unwrap());
+        assert_eq!(answer.is_pending(), woken.0.load(StdOrdering::SeqCst) == 1);
+        assert!(poll(&source, &waker).is_ready());
+    });
+}
+
+/// Data and its event come while a reader that was told of older data finds nothing: it does not wait for ever.
+#[test]
+fn l_nothing_there_keeps_a_newer_event() {
+    check(|| {
+        let source = Arc::new(Source::new());
+        assert!(event(&source, 0));
+        let data = Arc::new(AtomicBool::new(false));
+        let (holder, kernel) = (source.clone(), data.clone());
+        let thread = spawn(move || {
+            kernel.store(true, Ordering::SeqCst);
+            event(&holder, 0)
+        });
+        let (waker, woken) = counted();
+        let Poll::Ready(tick) = poll(&source, &waker) else {
+            unreachable!("an event came before")
+        };
+        // The attempt. The kernel has an order of its own.
+        if !data.load(Ordering::SeqCst) {
+            source.clear(Side::Read, tick);
+        }
+        let waits = poll(&source, &waker).is_pending();
+        assert!(thread.join().unwrap());
+        assert!(
+            !waits || woken.0.load(StdOrdering::SeqCst) > 0,
+            "data, and nobody hears of it"
+        );
+        assert!(poll(&source, &waker).is_ready());
+    });
+}
+
+/// An event of an owner that goes away meanwhile: whoever has the place next is not told.
+#[test]
+fn l_a_late_event_is_nobodys() {
+    check(|| {
+        let source = Arc::new(Source::new());
+        let (old, heard) = counted();
+        assert!(poll(&source, &old).is_pending());
+        let holder = source.clone();
+        let thread = spawn(move || event(&holder, 0));
+        source.release();
+        let (waker, woken) = counted();
+        assert!(poll(&source, &waker).is_pending(), "the new owner's is not ready");
+        let _was_in_time = thread.join().unwrap();
+        assert!(heard.0.load(StdOrdering::SeqCst) <= 1);
+        assert_eq!(woken.0.load(StdOrdering::SeqCst), 0, "another's event");
+        assert!(poll(&source, &waker).is_pending());
+        assert!(event(&source, source.generation()));
+        assert_eq!(woken.0.load(StdOrdering::SeqCst), 1, "and its waiter is there");
+    });
+}
+
+/// A source that is registered while the shard is closed: it is refused, or closed.
+#[test]
+fn l_registered_or_refused() {
+    check(|| {
+        let shard = Arc::new(Shard::new());
+        let interest = Interest {
+            readable: true,
+            writable: true,
+        };
+        // The page is made here: loom does not see that its lock hands it over.
+        drop(Registration::new(&shard, std::io::stdin().as_fd(), interest));
+        let other = shard.clone();
+        let thread = spawn(move || Registration::new(&other, std::io::stdin().as_fd(), interest));
+        let mut wakers = Vec::new();
+        shard.close(&mut wakers);
+        if let Ok(registration) = thread.join().unwrap() {
+            let answer = registration.poll_ready(Side::Read, &mut Context::from_waker(Waker::noop()));
+            assert!(matches!(answer, Poll::Ready(Err(_))), "it would wait for ever");
+        }
+    });
+}
+
+/// Two threads take places and give them back: they never have the same.
+#[test]
+fn l_a_place_has_one_owner() {
+    check(|| {
+        let slab = Arc::new(Slab::new());
+        let before = [slab.take().unwrap(), slab.take().unwrap()];
+        before.map(|index| slab.put_back(index));
+        let other = slab.clone();
+        let thread = spawn(move || {
+            let first = other.take().unwrap();
+            let second = other.take().unwrap();
+            other.put_back(first);
+            second
+        });
+        let mine = slab.take().unwrap();
+        let theirs = thread.join().unwrap();
+        assert_ne!(mine, theirs, "two owners");
+    });
+}

@@ -1,0 +1,216 @@
+//! A runtime's reactor as its registrations meet it.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_lite::future::block_on;
+
+use super::*;
+use crate::Runtime;
+
+const BOTH: Interest = Interest {
+    readable: true,
+    writable: true,
+};
+
+fn runtime() -> Runtime {
+    Runtime::builder().worker_threads(2).build().unwrap()
+}
+
+fn register(runtime: &Runtime, socket: &UnixStream) -> std::io::Result<Registration> {
+    runtime.handle().shared.register(socket.as_fd(), BOTH)
+}
+
+/// Two ends that don't block.
+fn pair() -> (UnixStream, UnixStream) {
+    let (left, right) = UnixStream::pair().unwrap();
+    left.set_nonblocking(true).unwrap();
+    right.set_nonblocking(true).unwrap();
+    (left, right)
+}
+
+/// Calls a closure when woken.
+struct Call<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Call<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// Reads one byte as tasks do: tries when it is ready, and waits when there was nothing.
+fn read_byte(registration: &Registration, mut socket: &UnixStream) -> u8 {
+    let mut byte = [0];
+    loop {
+        let tick = block_on(registration.ready(Side::Read, false)).unwrap();
+        match socket.read(&mut byte) {
+            Ok(1) => return byte[0],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                registration.clear_readiness(Side::Read, tick);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn readiness_comes_with_data_and_goes_with_would_block() {
+    let runtime = runtime();
+    let (left, mut right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    for round in 0..100_u8 {
+        right.write_all(&[round]).unwrap();
+        assert_eq!(read_byte(&registration, &left), round);
+    }
+    registration.deregister(left.as_fd()).unwrap();
+}
+
+#[test]
+fn several_tasks_may_wait_for_one_side() {
+    let runtime = runtime();
+    let (left, mut right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| block_on(registration.ready(Side::Read, false)).unwrap());
+        }
+        right.write_all(b"x").unwrap();
+    });
+    registration.deregister(left.as_fd()).unwrap();
+}
+
+#[test]
+fn a_hang_up_makes_both_sides_ready() {
+    let runtime = runtime();
+    let (left, right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    drop(right);
+    block_on(registration.ready(Side::Read, false)).unwrap();
+    block_on(registration.ready(Side::Write, false)).unwrap();
+    registration.deregister(left.as_fd()).unwrap();
+}
+
+/// A stream that was read to its end stays readable, though a short read has exhausted it: its end brings no other event.
+#[test]
+fn a_short_read_does_not_hide_the_end() {
+    let runtime = runtime();
+    let (mut left, mut right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    right.write_all(b"abc").unwrap();
+    drop(right);
+    let tick = block_on(registration.ready(Side::Read, false)).unwrap();
+    // Whether or not data and end came with one event.
+    assert_eq!(left.read(&mut [0; 9]).unwrap(), 3);
+    registration.clear_exhausted(Side::Read, tick);
+    block_on(registration.ready(Side::Read, false)).unwrap();
+    assert_eq!(left.read(&mut [0; 9]).unwrap(), 0);
+}
+
+#[test]
+fn an_exhausted_side_waits_for_the_next_event() {
+    let runtime = runtime();
+    let (mut left, mut right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    for round in 0..100_u8 {
+        right.write_all(&[round]).unwrap();
+        let tick = loop {
+            let tick = block_on(registration.ready(Side::Read, false)).unwrap();
+            let mut buffer = [0; 9];
+            match left.read(&mut buffer) {
+                Ok(length) => {
+                    assert_eq!((length, buffer[0]), (1, round));
+                    break tick;
+                }
+                Err(error) => {
+                    assert_eq!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock,
+                        "one event may be told twice"
+                    );
+                    registration.clear_readiness(Side::Read, tick);
+                }
+            }
+        };
+        registration.clear_exhausted(Side::Read, tick);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_watched_is_an_error_and_leaves_nothing_behind() {
+    let runtime = runtime();
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    let shared = &runtime.handle().shared;
+    assert!(shared.register(file.as_fd(), BOTH).is_err());
+    let shards = shared.sleepers.reactor.shards();
+    assert!(shards.iter().all(|shard| !shard.has_sources()));
+}
+
+#[test]
+fn shutdown_tells_who_waits() {
+    let runtime = runtime();
+    let handle = runtime.handle().clone();
+    let (left, _right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    let (closed, closes) = mpsc::channel();
+    let told = Waker::from(Arc::new(Call(move || closed.send(()).unwrap())));
+    let mut cx = Context::from_waker(&told);
+    assert!(registration.poll_ready(Side::Read, &mut cx).is_pending());
+    drop(runtime);
+    assert_eq!(closes.try_iter().count(), 1);
+    assert!(matches!(
+        registration.poll_ready(Side::Read, &mut cx),
+        Poll::Ready(Err(_))
+    ));
+    assert!(
+        handle.shared.register(left.as_fd(), BOTH).is_err(),
+        "it watches nothing more"
+    );
+}
+
+#[test]
+fn a_waker_that_panics_ends_no_worker() {
+    let runtime = runtime();
+    let (left, mut right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let bomb = Waker::from(Arc::new(Call(move || {
+        sender.send(()).unwrap();
+        panic!("for the test");
+    })));
+    assert!(
+        registration
+            .poll_ready(Side::Read, &mut Context::from_waker(&bomb))
+            .is_pending()
+    );
+    right.write_all(b"x").unwrap();
+    receiver.recv().unwrap();
+    assert_eq!(read_byte(&registration, &left), b'x');
+    right.write_all(b"y").unwrap();
+    assert_eq!(read_byte(&registration, &left), b'y');
+}
+
+/// The place and the number of a descriptor that is gone are soon another's.
+#[test]
+fn a_new_source_knows_nothing_of_the_one_before() {
+    let runtime = runtime();
+    for _ in 0..200 {
+        let (left, mut right) = pair();
+        let registration = register(&runtime, &left).unwrap();
+        right.write_all(b"x").unwrap();
+        registration.deregister(left.as_fd()).unwrap();
+        drop(registration);
+        let (other, _end) = pair();
+        let interest = Interest {
+            readable: true,
+            writable: false,
+        };
+        let registration = runtime.handle().shared.register(other.as_fd(), interest).unwrap();
+        let ready = registration.ready(Side::Read, false);
+        assert!(block_on(futures_lite::future::poll_once(ready)).is_none());
+        registration.deregister(other.as_fd()).unwrap();
+    }
+}

@@ -1,0 +1,249 @@
+//! (L): somebody polls, or is awake and will; and a token ends the sleep in a poll as it ends any other.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use loom::thread::spawn;
+use quadrille_policy::{LlcId, Plan};
+
+use super::{Machine, check, one_group};
+use crate::reactor::{Catch, Duty, Interest, Polled, Registration, Side};
+use crate::sched::idle::Seat;
+use crate::sched::park::{Host, Look, ParkWord};
+use crate::sys::poller::Event;
+
+const READ: Interest = Interest {
+    readable: true,
+    writable: false,
+};
+
+fn seat(worker: usize) -> Seat {
+    Seat {
+        group: 0,
+        member: u8::try_from(worker).unwrap(),
+    }
+}
+
+/// A source of the first shard. The descriptor is never looked at.
+fn register(machine: &Machine) -> (Registration, bool) {
+    machine.sleepers.register(0, &[], |shard| {
+        Registration::new(shard, std::io::stdin().as_fd(), READ).expect("the model's poller takes any")
+    })
+}
+
+/// Waits for a source in the name of one of the machine's items, which is done when it is woken.
+fn wait_for(registration: &Registration) {
+    let poll = registration.poll_ready(Side::Read, &mut Context::from_waker(Waker::noop()));
+    assert!(poll.is_pending(), "nothing has happened");
+}
+
+/// As the kernel does when there is something to read.
+fn fire(machine: &Machine, registration: &Registration) {
+    machine.sleepers.reactor.shard(0).modelled().fire(Event {
+        key: registration.key(),
+        readable: true,
+        writable: false,
+        ended: false,
+    });
+}
+
+/// A worker that searches, and sleeps in the poll if nobody else does, until the machine stops.
+fn work(machine: &Machine, worker: usize) {
+    let mut host = Polls {
+        machine,
+        catch: Catch::new(),
+    };
+    let mut claimed = false;
+    while !machine.sleepers.is_stopping() {
+        if !claimed {
+            machine.sleepers.start_search(worker);
+        }
+        if machine.search() {
+            machine.sleepers.stop_search(worker);
+            claimed = false;
+            continue;
+        }
+        claimed = machine.sleepers.sleep(worker, &mut host).claimed;
+        for waker in host.catch.wakers.drain(..) {
+            waker.wake();
+            machine.finish_one();
+        }
+    }
+}
+
+struct Polls<'a> {
+    machine: &'a Machine,
+    catch: Catch,
+}
+
+impl Host for Polls<'_> {
+    fn final_look(&mut self, _everything: bool) -> bool {
+        !self.machine.group.is_empty() || !self.machine.injector.is_empty()
+    }
+
+    fn spin(&mut self, _word: &ParkWord) {}
+
+    fn sentinel_look(&mut self) -> Look {
+        Look::Active
+    }
+
+    fn interval(&mut self) -> Duration {
+        Duration::MAX
+    }
+
+    fn others(&self) -> &[LlcId] {
+        &[]
+    }
+
+    fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled {
+        duty.poll(&mut self.catch, timeout, || 0)
+    }
+
+    fn is_neglected(&self, _shard: usize) -> bool {
+        false
+    }
+
+    fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
+}
+
+/// A thread that is no worker registers a source while the only worker goes to sleep: it polls, or is woken and then does.
+#[test]
+fn l_a_new_source_is_polled() {
+    let plan = one_group(1);
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let other = machine.clone();
+        let thread = spawn(move || {
+            let (registration, is_unseen) = register(&other);
+            if is_unseen {
+                let claimed = other.sleepers.idle.claim_in_group(0, None, None);
+                other.wake(claimed.map(seat_of));
+            }
+            wait_for(&registration);
+            fire(&other, &registration);
+            registration
+        });
+        work(&machine, 0);
+        drop(thread.join().unwrap());
+    });
+}
+
+fn seat_of(member: u8) -> Seat {
+    Seat { group: 0, member }
+}
+
+/// A holder that sleeps in its poll is claimed for a task.
+#[test]
+fn l_a_token_ends_the_poll() {
+    let plan = one_group(1);
+    check(2, move || {
+        let machine = Machine::new(&plan, 1);
+        let (registration, _) = register(&machine);
+        let other = machine.clone();
+        let thread = spawn(move || other.push_to_anyone(0));
+        work(&machine, 0);
+        thread.join().unwrap();
+        drop(registration);
+    });
+}
+
+/// The same, while an event comes: neither is lost, whichever ends the sleep.
+#[test]
+fn l_a_token_and_an_event() {
+    let plan = one_group(1);
+    check(2, move || {
+        let machine = Machine::new(&plan, 2);
+        let (registration, _) = register(&machine);
+        wait_for(&registration);
+        let other = machine.clone();
+        let thread = spawn(move || {
+            fire(&other, &registration);
+            other.push_to_anyone(0);
+            registration
+        });
+        work(&machine, 0);
+        drop(thread.join().unwrap());
+    });
+}
+
+/// Two workers, one shard: one of them polls, never both, and an event reaches its task.
+#[test]
+fn l_one_of_two_polls() {
+    let plan = one_group(2);
+    check(2, move || {
+        let machine = Machine::new(&plan, 0);
+        let (registration, _) = register(&machine);
+        let holds = Arc::new(AtomicBool::new(false));
+        let hold = move |machine: &Machine, worker: usize, holds: &AtomicBool| {
+            let duty = machine.sleepers.reactor.shard(0).try_hold(worker)?;
+            assert!(!holds.swap(true, Ordering::SeqCst), "two holders");
+            loom::thread::yield_now();
+            let polls = machine.sleepers.reactor.shard(0).polls();
+            let polled = duty.poll(&mut Catch::new(), Some(Duration::ZERO), || 0);
+            assert_eq!(polled, Polled::Nothing);
+            assert_eq!(
+                machine.sleepers.reactor.shard(0).polls(),
+                polls + 1,
+                "it was handed over"
+            );
+            holds.store(false, Ordering::SeqCst);
+            drop(duty);
+            Some(())
+        };
+        let (other, theirs) = (machine.clone(), holds.clone());
+        // Who finds it taken tries again: it is the other's still.
+        let twice = move |machine: &Machine, worker, holds: &AtomicBool| {
+            hold(machine, worker, holds).or_else(|| hold(machine, worker, holds))
+        };
+        let thread = spawn(move || twice(&other, 1, &theirs));
+        let mine = twice(&machine, 0, &holds);
+        let other = thread.join().unwrap();
+        assert!(mine.is_some() || other.is_some());
+        drop(registration);
+    });
+}
+
+/// The holder gets up while the sentinel of an idle house resigns: there is a sentinel, or the holder knows that nobody polls.
+fn gets_up(plan: &Plan) {
+    let machine = Machine::new(plan, 0);
+    let (registration, _) = register(&machine);
+    [0, 1].map(|worker| machine.sleepers.idle.announce(seat(worker)));
+    assert!(machine.sleepers.take_duty(1));
+    let holder = machine.clone();
+    let duty = machine.sleepers.reactor.shard(0).try_hold(0).expect("it has a source");
+    drop(duty);
+    let thread = spawn(move || {
+        let _free = holder.sleepers.idle.withdraw(seat(0));
+        holder.sleepers.is_unwatched() && holder.sleepers.reactor.any_unpolled()
+    });
+    let _resigned = machine.sleepers.resign_if_all_idle(1);
+    let noticed = thread.join().unwrap();
+    assert!(noticed || machine.sleepers.has_sentinel(), "nobody polls, nobody knows");
+    drop(registration);
+}
+
+/// All are idle, and a shard has nobody: whoever resigned would leave it so.
+#[test]
+fn l_a_sentinel_stays_for_a_shard() {
+    let plan = one_group(1);
+    check(1, move || {
+        let machine = Machine::new(&plan, 0);
+        machine.sleepers.idle.announce(seat(0));
+        assert!(machine.sleepers.take_duty(0));
+        let (registration, is_unseen) = register(&machine);
+        assert!(is_unseen);
+        assert!(!machine.sleepers.resign_if_all_idle(0));
+        let duty = machine.sleepers.reactor.shard(0).try_hold(0);
+        assert!(machine.sleepers.resign_if_all_idle(0));
+        drop((duty, registration));
+    });
+}
+
+#[test]
+fn l_a_holder_that_gets_up_is_replaced() {
+    let plan = one_group(2);
+    check(3, move || gets_up(&plan));
+}

@@ -1,0 +1,266 @@
+//! Who polls for readiness when: workers, between tasks and in their sleep. L in `README.md`.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quadrille_policy::{LlcId, Nanos};
+
+use super::Shared;
+use super::context::Context;
+use super::park::{Host, Sleepers};
+use super::publish;
+use super::stats::WorkerCounters;
+use super::worker::Worker;
+use crate::reactor::{Catch, Duty, Interest, Polled, Reactor, Registration, Shard};
+use crate::sys::clock;
+use crate::task::Runnable;
+
+/// Polls, and counts it. Events that nobody waits for are no reason to get up.
+pub(super) fn poll(duty: &Duty<'_>, catch: &mut Catch, timeout: Option<Duration>, counters: &WorkerCounters) -> Polled {
+    let polled = duty.poll(catch, timeout, clock::nanos);
+    counters.io_polls.add(1);
+    match polled {
+        Polled::Events(count) => counters.io_events.add(u64::from(count)),
+        Polled::Notified => counters.io_polls_useless.add(1),
+        Polled::Nothing if timeout == Some(Duration::ZERO) => counters.io_polls_useless.add(1),
+        Polled::Nothing => {}
+    }
+    if catch.wakers.is_empty() && matches!(polled, Polled::Events(_)) {
+        return Polled::Notified;
+    }
+    polled
+}
+
+impl Worker {
+    /// Between tasks: polls the own cache's shard without a wait, if nobody has for a while. What it brings is ready in slot and
+    /// deque, or wherever the policies put it.
+    #[inline]
+    pub(super) fn poll_own(&mut self, now: Nanos) {
+        if self.reactor().is_used() && self.poll_if_due(now).is_some() {
+            // Who has registered a source meanwhile has seen a holder, and woken nobody (L b); our next task may run for long.
+            self.name_successor();
+        }
+    }
+
+    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while.
+    pub(super) fn take_polled(&mut self) -> Option<Runnable> {
+        if !self.reactor().is_used() || !self.reactor().shard(self.llc()).has_sources() {
+            return None;
+        }
+        let now = Nanos(clock::nanos());
+        if self.poll_if_due(now) != Some(true) {
+            return None;
+        }
+        let found = self.next_local()?;
+        if self.context.local.len() > 0 {
+            self.context.offer();
+        }
+        // As after a look up.
+        self.name_successor();
+        Some(found)
+    }
+
+    /// Whether it has woken somebody, if it has polled.
+    fn poll_if_due(&mut self, now: Nanos) -> Option<bool> {
+        let context = &self.context;
+        let shard = context.shared.sleepers.reactor.shard(context.llc());
+        let interval = context.shared.policy.config.poll_interval;
+        if !shard.is_unpolled() || now.since(Nanos(shard.polled_at())) < interval {
+            return None;
+        }
+        let duty = shard.try_hold(context.id.index())?;
+        let _polled = poll(&duty, &mut self.catch, Some(Duration::ZERO), &context.me().counters);
+        drop(duty);
+        Some(self.wake_caught())
+    }
+
+    /// Busy, at the end of an interval, and nobody is idle: polls the shards that nobody has polled since the last look, whose workers may all
+    /// be stuck.
+    pub(super) fn poll_neglected(&mut self) {
+        if !self.reactor().is_used() {
+            return;
+        }
+        let context = &self.context;
+        self.rounds.look_at_shards(&context.shared.sleepers.reactor);
+        for (llc, shard) in context.shared.sleepers.reactor.shards().iter().enumerate() {
+            if self.rounds.is_neglected(llc)
+                && let Some(duty) = shard.try_hold(context.id.index())
+            {
+                let _polled = poll(&duty, &mut self.catch, Some(Duration::ZERO), &context.me().counters);
+            }
+        }
+        self.wake_caught();
+    }
+
+    /// Wakes those for whom events have come, holding no duty. True if there were any.
+    pub(super) fn wake_caught(&mut self) -> bool {
+        if self.catch.wakers.is_empty() {
+            return false;
+        }
+        let context = &self.context;
+        context.now.set(Nanos(clock::nanos()));
+        context.leaves_task();
+        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: that is exclusive.
+        let _again = context.enter_again();
+        wake_all(&mut self.catch);
+        true
+    }
+
+    fn reactor(&self) -> &Reactor {
+        &self.context.shared.sleepers.reactor
+    }
+}
+
+/// Calls the wakers. One that panics has been reported by the panic hook; the others are none the worse.
+fn wake_all(catch: &mut Catch) {
+    for waker in catch.wakers.drain(..) {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    }
+}
+
+impl Sleepers {
+    /// The poll duty with which `worker` goes to sleep: that of its own cache's shard, else of the nearest behind whose cache nobody is
+    /// awake. A sentinel leaves its own to who is awake there, so that the next event does not take the watch away (L c).
+    pub(super) fn poll_duty(&self, worker: usize, is_sentinel: bool, others: &[LlcId]) -> Option<(usize, Duty<'_>)> {
+        if !self.reactor.is_used() {
+            return None;
+        }
+        let own = self.llc_of(worker);
+        let take = |llc: usize, is_left: bool| {
+            let shard = self.reactor.shard(llc);
+            let is_free = shard.is_unpolled() && !(is_left && self.awake_and_idle(llc).0 > 0);
+            let duty = if is_free { shard.try_hold(worker) } else { None };
+            duty.map(|duty| (llc, duty))
+        };
+        take(own, is_sentinel).or_else(|| others.iter().find_map(|other| take(other.index(), true)))
+    }
+
+    /// The sentinel's look at the shards that nobody polls: takes the duty of the first, if it has none, and polls the others without a
+    /// wait (L c). True if that has brought something.
+    pub(super) fn watch_shards<'a>(
+        &'a self,
+        worker: usize,
+        polls: &mut Option<(usize, Duty<'a>)>,
+        host: &mut impl Host,
+    ) -> bool {
+        if !self.reactor.is_used() {
+            return false;
+        }
+        for (llc, shard) in self.reactor.shards().iter().enumerate() {
+            if !shard.is_unpolled() || !host.is_neglected(llc) {
+                continue;
+            }
+            let Some(duty) = shard.try_hold(worker) else {
+                continue;
+            };
+            if polls.is_none() {
+                host.takes_over(llc, false);
+                *polls = Some((llc, duty));
+            } else if matches!(host.poll(&duty, Some(Duration::ZERO)), Polled::Events(_)) {
+                return true;
+            } else {
+                drop(duty);
+                host.takes_over(llc, self.awake_and_idle(llc).0 == 0);
+            }
+        }
+        false
+    }
+
+    /// Registers a source of `shard` by calling `register`: L (b), the side of who registers.
+    ///
+    /// True if somebody has to be woken for it: the caller is no worker, nobody polls, and nobody is about to look.
+    pub(crate) fn register<R>(
+        &self,
+        llc: usize,
+        others: &[LlcId],
+        register: impl FnOnce(&Arc<Shard>) -> R,
+    ) -> (R, bool) {
+        self.reactor.is_needed();
+        let shard = self.reactor.shard(llc);
+        let registered = register(shard);
+        (registered, publish::is_unseen(self, shard, (llc, others)))
+    }
+}
+
+impl Shared {
+    /// Watches `fd` for the calling thread: in the shard of its cache if it is a worker, else in any.
+    ///
+    /// # Errors
+    ///
+    /// The system can't watch this kind of descriptor, or the process has no descriptor left, or the runtime was shut down.
+    pub(crate) fn register(self: &Arc<Self>, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Registration> {
+        Context::with(|context| {
+            let here = context.filter(|context| Arc::ptr_eq(&context.shared, self));
+            let llc = here.map_or_else(|| self.sleepers.reactor.next(), Context::llc);
+            let others = &self.policy.plan.llcs[llc].others;
+            let register = |shard: &Arc<Shard>| Registration::new(shard, fd, interest);
+            let (registered, is_unseen) = self.sleepers.register(llc, others, register);
+            let registration = registered?;
+            let llc = LlcId(u16::try_from(llc).expect("LLCs fit u16"));
+            match here {
+                // It is awake, and before it sleeps it takes the duty. But its task may run for long.
+                Some(context) if is_unseen => self.keep_watch(llc, Some(context)),
+                None if is_unseen => _ = self.wake_any(llc, None),
+                _ => {}
+            }
+            Ok(registration)
+        })
+    }
+
+    /// Polls every shard that nobody polls, for who runs tasks in place of workers that block. True if somebody was woken.
+    pub(super) fn poll_all(&self, catch: &mut Catch) -> bool {
+        if !self.sleepers.reactor.is_used() {
+            return false;
+        }
+        for shard in self.sleepers.reactor.shards() {
+            // The number is no worker's.
+            if let Some(duty) = shard.try_hold(self.worker_count()) {
+                let _polled = duty.poll(catch, Some(Duration::ZERO), clock::nanos);
+            }
+        }
+        let any = !catch.wakers.is_empty();
+        wake_all(catch);
+        any
+    }
+
+    /// Ends the watch of all descriptors; who waits for one hears it.
+    pub(super) fn close_reactor(&self) {
+        let mut catch = Catch::new();
+        catch.wakers = self.sleepers.reactor.close();
+        wake_all(&mut catch);
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::sched::still::Still;
+
+    /// A thread that registers while a busy worker polls sees a holder, and wakes nobody. Once that has polled it goes on with its tasks.
+    #[test]
+    fn who_has_polled_between_tasks_leaves_a_sentinel_for_new_sources() {
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let sides = Interest {
+            readable: true,
+            writable: false,
+        };
+        let old = still.shared.register(socket.as_fd(), sides).unwrap();
+        // It sleeps, and has resigned when all did.
+        still.announce(1);
+        still.shared.sleepers.resign(1);
+        let duty = still.shared.sleepers.reactor.shard(0).try_hold(0).unwrap();
+        let new = still.shared.register(other.as_fd(), sides).unwrap();
+        assert!(still.is_idle(1), "somebody polls");
+        drop(duty);
+        worker.poll_own(Nanos(clock::nanos()));
+        assert!(!still.is_idle(1), "nobody does any more");
+        drop((old, new));
+    }
+}

@@ -1,0 +1,298 @@
+//! Timers and workers (F): who sets them, who fires them, and how long a worker may sleep.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+
+use quadrille_policy::{LlcId, Nanos};
+
+use super::alarms::Alarm;
+use super::context::Context;
+use super::worker::Worker;
+use super::{LIVE, Shared, publish};
+use crate::sys::clock;
+use crate::task::Runnable;
+use crate::time::heap::Key;
+use crate::time::store::Store;
+
+/// Timers that are fired at once: taken out under the lock, then called without it.
+const BATCH: usize = 16;
+
+/// Polls that a worker makes while the clock is paused before it gives a thread in `block_on` its turn, though there is more to do. So
+/// many that only a program which is never out of work comes to it: when a worker looks up is no matter of the program alone.
+const TURN: u64 = 10_000;
+
+impl Context {
+    /// Sets a timer on this worker. `None` once the runtime stops: it will never expire.
+    #[inline]
+    pub(crate) fn set_timer(&self, due: u64, waker: Waker) -> Option<Key> {
+        // Nobody has to be told: the worker is awake, and looks before it sleeps.
+        match self.me().timers.insert(due, waker) {
+            Ok((key, _)) => Some(key),
+            Err(unused) => {
+                drop(unused);
+                None
+            }
+        }
+    }
+
+    /// Names the poll that runs; not zero while one does.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "polls 2^32 apart are not confused by a timer"
+    )]
+    pub(crate) fn poll_number(&self) -> u32 {
+        self.me().counters.polls.get() as u32
+    }
+
+    /// How long this worker may sleep for its timers.
+    pub(super) fn alarm(&self) -> Alarm {
+        let timers = &self.me().timers;
+        if self.shared.clock.is_paused() {
+            return self.paused_alarm();
+        }
+        let time = timers.end_of_batch(self.shared.timer_slack.0);
+        if time == u64::MAX {
+            return Alarm::Never;
+        }
+        let now = self.shared.clock.now();
+        // Some of a batch may have expired although others have not.
+        if timers.first() <= now {
+            return Alarm::Now;
+        }
+        let left = time.saturating_sub(now);
+        Alarm::At { time, left }
+    }
+
+    /// The same while the clock stands: if everything waits, it jumps to the first timer. Else the turn ends.
+    #[cold]
+    fn paused_alarm(&self) -> Alarm {
+        let (clock, first) = (&self.shared.clock, self.me().timers.first());
+        if first <= clock.now() || clock.jump(first) {
+            return Alarm::Now;
+        }
+        if self.has_turn.replace(false) {
+            clock.end_workers_turn();
+        }
+        Alarm::Never
+    }
+
+    /// The worker is up: if the clock stands, it waits for its turn.
+    #[inline]
+    pub(super) fn takes_turn(&self) {
+        if self.shared.clock.is_paused() && !self.has_turn.replace(true) {
+            self.turn_since.set(self.me().counters.polls.get());
+            self.shared
+                .clock
+                .take_workers_turn(|| self.shared.sleepers.is_stopping());
+        }
+    }
+
+    /// Lets others have their turn, who may wait for it for ever.
+    #[inline]
+    pub(super) fn lends_turn(&self) {
+        let polls = self.me().counters.polls.get();
+        if self.has_turn.get() && polls - self.turn_since.get() >= TURN {
+            self.turn_since.set(polls);
+            self.shared.clock.lend_turn(|| self.shared.sleepers.is_stopping());
+        }
+    }
+
+    /// Fires what has expired here. Whether there was anything.
+    #[inline]
+    pub(super) fn fire(&self) -> bool {
+        let now = self.shared.clock.at(self.now.get().0);
+        if self.me().timers.first() > now {
+            return false;
+        }
+        let fired = self.fire_of(self.id.index(), now);
+        self.me().counters.timers.add(fired);
+        fired > 0
+    }
+
+    /// Fires what has expired with a worker. The tasks go to the end of our deque in the order of their deadlines, or where the
+    /// policies want them. How many timers.
+    #[cold]
+    fn fire_of(&self, worker: usize, now: u64) -> u64 {
+        self.leaves_task();
+        let batch = Batch::begin(self);
+        let fired = self.shared.fire_of(worker, now);
+        drop(batch);
+        if fired > 0 && self.local.len() > 0 {
+            self.offer();
+        }
+        fired
+    }
+
+    /// Fires what has expired with a worker that does not come to it. Whether there was anything.
+    pub(super) fn fire_overdue_of(&self, worker: usize, now: Nanos) -> bool {
+        if !self.shared.is_overdue(worker, now) {
+            return false;
+        }
+        let fired = self.fire_of(worker, self.shared.clock.at(now.0));
+        self.me().counters.timers_overdue.add(fired);
+        fired > 0
+    }
+}
+
+/// While it lives, tasks that are woken here are queued one behind the other, and nobody is woken for each.
+struct Batch<'a>(&'a Context);
+
+impl<'a> Batch<'a> {
+    fn begin(context: &'a Context) -> Self {
+        context.in_batch.set(true);
+        Self(context)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.0.in_batch.set(false);
+    }
+}
+
+impl Worker {
+    /// Fires what has expired here, and takes the first task of those that it has woken.
+    pub(super) fn take_fired(&mut self) -> Option<Runnable> {
+        if self.context.fire() { self.next_local() } else { None }
+    }
+
+    /// The same of all workers that do not come to it: the sentinel has seen one.
+    pub(super) fn take_overdue_timers(&mut self) -> Option<Runnable> {
+        let now = Nanos(clock::nanos());
+        let workers = self.context.shared.worker_count();
+        let mut fired = false;
+        for worker in 0..workers {
+            fired |= self.context.fire_overdue_of(worker, now);
+        }
+        if fired { self.next_local() } else { None }
+    }
+}
+
+impl Shared {
+    /// The timers of a worker.
+    #[inline]
+    pub(crate) fn timers_of(&self, worker: u16) -> &Store<Waker> {
+        &self.workers[usize::from(worker)].timers
+    }
+
+    /// The live runtime of that number, if there is one.
+    pub(crate) fn numbered(number: u64) -> Option<Arc<Self>> {
+        let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alive = live.iter().filter_map(std::sync::Weak::upgrade);
+        // Others that are looked at on the way may have been let go by everybody else meanwhile: they are dropped without the lock.
+        let mut passed = Vec::new();
+        let found = alive.by_ref().find_map(|shared| {
+            if shared.number == number {
+                return Some(shared);
+            }
+            passed.push(shared);
+            None
+        });
+        drop(alive);
+        drop(live);
+        drop(passed);
+        found
+    }
+
+    /// Sets a timer from a thread that is no worker, with the worker that went to sleep last. Where it was set; `None` once the
+    /// runtime stops.
+    pub(crate) fn set_foreign_timer(&self, due: u64, waker: Waker) -> Option<(u16, Key)> {
+        let worker = self.sleepers.recent().map_or(0, |worker| worker.0);
+        let store = self.timers_of(worker);
+        let mut waker = Some(waker);
+        let mut inserted = None;
+        let insert = || {
+            if let Some(waker) = waker.take() {
+                inserted = Some(store.insert(due, waker));
+            }
+        };
+        let seat = self.sleepers.seat(usize::from(worker));
+        if publish::to_owner(insert, &self.sleepers, seat) {
+            self.wake_claimed(seat, None);
+        } else {
+            // It is awake, perhaps for long.
+            self.keep_watch(LlcId(0), None);
+        }
+        match inserted? {
+            Ok((key, _)) => Some((worker, key)),
+            Err(unused) => {
+                drop(unused);
+                None
+            }
+        }
+    }
+
+    /// Fires what has expired with a worker at `now`; on whichever thread. How many timers.
+    pub(super) fn fire_of(&self, worker: usize, now: u64) -> u64 {
+        let store = &self.workers[worker].timers;
+        let mut fired = 0;
+        loop {
+            let mut batch = [const { None }; BATCH];
+            let count = store.expire(now, &mut batch);
+            for waker in batch.into_iter().flatten() {
+                // One that panics has been reported by the panic hook; the others are none the worse.
+                let _ = catch_unwind(AssertUnwindSafe(|| Waker::wake(waker)));
+            }
+            fired += count as u64;
+            if count < BATCH {
+                return fired;
+            }
+        }
+    }
+
+    /// Fires what has expired with any worker: for a thread that runs tasks in place of all of them, and when a clock is moved.
+    pub(crate) fn fire_of_all(&self) {
+        let due = |worker: &usize| self.workers[*worker].timers.first() != u64::MAX;
+        for worker in (0..self.worker_count()).filter(due) {
+            let now = self.clock.now();
+            if self.workers[worker].timers.first() <= now {
+                self.fire_of(worker, now);
+            }
+        }
+    }
+
+    /// How long it is until the first timer of any worker expires, ns.
+    pub(super) fn next_timer(&self) -> u64 {
+        let first = self.workers.iter().map(|worker| worker.timers.first()).min();
+        first.unwrap_or(u64::MAX).saturating_sub(self.clock.now())
+    }
+
+    /// Whether a timer of a worker should have been fired by now, were it not stuck.
+    #[inline]
+    pub(super) fn is_overdue(&self, worker: usize, now: Nanos) -> bool {
+        // Between two tasks it looks up as often as that.
+        let grace = self.policy.config.look_up.0;
+        self.workers[worker].timers.first().saturating_add(grace) <= self.clock.at(now.0)
+    }
+
+    /// The same of any worker.
+    pub(super) fn any_overdue(&self, now: Nanos) -> bool {
+        (0..self.worker_count()).any(|worker| self.is_overdue(worker, now))
+    }
+
+    /// Whether a worker that is awake has timers, and nobody watches them: there is no sentinel, as the caller has found after its
+    /// fence, and no idle worker gets up by itself within an interval (F c).
+    pub(super) fn leaves_timers_unwatched(&self, now: Nanos) -> bool {
+        let has_timers = |worker: &usize| self.workers[*worker].timers.first() != u64::MAX;
+        let mut with_timers = (0..self.worker_count()).filter(has_timers);
+        if !with_timers.any(|worker| !self.sleepers.is_idle(worker)) {
+            return false;
+        }
+        let soon = now.0.saturating_add(self.policy.config.sentinel_interval.0);
+        !self.sleepers.someone_gets_up(now.0, soon)
+    }
+
+    /// No timer expires from now on.
+    pub(super) fn close_timers(&self) {
+        // Who waits for a turn of a paused clock sees that the runtime stops.
+        self.clock.notify_turns();
+        for worker in &self.workers {
+            for waker in worker.timers.close() {
+                // What its destructor throws concerns nobody else.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+            }
+        }
+    }
+}

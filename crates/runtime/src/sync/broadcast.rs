@@ -1,0 +1,528 @@
+//! A channel whose every message reaches every receiver; one that is too slow loses the oldest, and is told how many.
+//!
+//! ```
+//! use quadrille::sync::broadcast::{self, RecvError};
+//!
+//! # quadrille::Runtime::new().unwrap().block_on(async {
+//! let (sender, mut first) = broadcast::channel(2);
+//! let mut second = sender.subscribe();
+//! sender.send("hello").unwrap();
+//! assert_eq!((first.recv().await, second.recv().await), (Ok("hello"), Ok("hello")));
+//! for n in ["a", "b", "c"] {
+//!     sender.send(n).unwrap();
+//! }
+//! assert_eq!(first.recv().await, Err(RecvError::Lagged(1)));
+//! assert_eq!(first.recv().await, Ok("b"));
+//! # });
+//! ```
+//!
+//! Messages have positions. The channel keeps the last ones, as many as it has capacity, each with the number of receivers that have yet
+//! to take it; one that all have taken is gone at once. A receiver has the position of what it takes next. All of that is under one
+//! lock; a message is cloned and dropped outside of it, and so kept in an `Arc`: the last receiver has it without a clone.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+
+use super::watched::{Place, Watched, Watching};
+use crate::coop;
+
+pub use super::error::SendError;
+
+/// The errors, where tokio has them.
+pub mod error {
+    pub use super::{RecvError, SendError, TryRecvError};
+}
+
+/// Messages that a receiver takes at a time when it goes.
+const BATCH_MAX: usize = 32;
+
+#[derive(Debug)]
+struct Shared<T> {
+    ring: Watched<Ring<T>>,
+}
+
+#[derive(Debug)]
+struct Ring<T> {
+    messages: VecDeque<Message<T>>,
+    /// Position of the first of them, or of the next one.
+    first: u64,
+    capacity: usize,
+    senders: usize,
+    receivers: usize,
+}
+
+#[derive(Debug)]
+struct Message<T> {
+    /// `None` once all have taken it, and it stands behind one that not all have.
+    value: Option<Arc<T>>,
+    /// Receivers that have yet to take it.
+    left: usize,
+}
+
+impl<T> Watching for Shared<T> {
+    type State = Ring<T>;
+
+    fn watched(&self) -> &Watched<Ring<T>> {
+        &self.ring
+    }
+}
+
+impl<T> Ring<T> {
+    /// Position of the next message.
+    fn next(&self) -> u64 {
+        self.first + self.messages.len() as u64
+    }
+
+    /// Takes the message at `position`, and advances it.
+    fn take(&mut self, position: &mut u64) -> Option<Result<Arc<T>, RecvError>> {
+        if *position < self.first {
+            let missed = self.first - *position;
+            *position = self.first;
+            return Some(Err(RecvError::Lagged(missed)));
+        }
+        let index = usize::try_from(*position - self.first).unwrap_or(usize::MAX);
+        let Some(message) = self.messages.get_mut(index) else {
+            return (self.senders == 0).then_some(Err(RecvError::Closed));
+        };
+        *position += 1;
+        message.left -= 1;
+        let value = if message.left == 0 {
+            message.value.take()
+        } else {
+            message.value.clone()
+        };
+        self.drop_taken();
+        Some(Ok(value.expect("a message is there until all have taken it")))
+    }
+
+    /// Forgets the first messages that all have taken: empty, so nothing of the user's is dropped.
+    fn drop_taken(&mut self) {
+        while self.messages.front().is_some_and(|message| message.left == 0) {
+            self.messages.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// Makes a channel that keeps `capacity` messages for those who are late.
+///
+/// # Panics
+/// If the capacity is zero.
+#[track_caller]
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(capacity > 0, "a broadcast channel of capacity 0: at least 1 is needed");
+    let shared = Arc::new(Shared {
+        ring: Watched::new(Ring {
+            messages: VecDeque::with_capacity(capacity.min(1024)),
+            first: 0,
+            capacity,
+            senders: 1,
+            receivers: 1,
+        }),
+    });
+    let receiver = Receiver {
+        shared: shared.clone(),
+        next: 0,
+    };
+    (Sender { shared }, receiver)
+}
+
+/// The side that sends. When the last one is dropped the channel is closed.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> Sender<T> {
+    /// A channel without a receiver yet; see [`subscribe`](Self::subscribe).
+    ///
+    /// # Panics
+    /// If the capacity is zero.
+    #[must_use]
+    #[track_caller]
+    pub fn new(capacity: usize) -> Self {
+        channel(capacity).0
+    }
+
+    /// Sends a message to all receivers that there are: their number. Never waits.
+    ///
+    /// # Errors
+    /// Gives the message back if there is no receiver. There may be one later.
+    ///
+    /// # Panics
+    /// Never: a message that is given back was nobody else's.
+    pub fn send(&self, message: T) -> Result<usize, SendError<T>> {
+        let message = Arc::new(message);
+        let (sent, old) = self.shared.ring.change(|ring| {
+            if ring.receivers == 0 {
+                return (false, (Err(message), None));
+            }
+            let old = (ring.messages.len() == ring.capacity).then(|| {
+                ring.first += 1;
+                ring.messages.pop_front()
+            });
+            ring.messages.push_back(Message {
+                value: Some(message),
+                left: ring.receivers,
+            });
+            ring.drop_taken();
+            (true, (Ok(ring.receivers), old))
+        });
+        drop(old);
+        sent.map_err(|message| SendError(Arc::into_inner(message).expect("nobody else has seen it")))
+    }
+
+    /// A receiver of what is sent from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> Receiver<T> {
+        let next = self.shared.ring.with(|ring| {
+            ring.receivers += 1;
+            ring.next()
+        });
+        Receiver {
+            shared: self.shared.clone(),
+            next,
+        }
+    }
+
+    /// How many messages not all have taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.ring.with(|ring| ring.messages.len())
+    }
+
+    /// Whether all have taken all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many receivers there are.
+    #[must_use]
+    pub fn receiver_count(&self) -> usize {
+        self.shared.ring.with(|ring| ring.receivers)
+    }
+
+    /// Waits until there is no receiver.
+    ///
+    /// # Cancel safety
+    /// Strict.
+    pub async fn closed(&self) {
+        let mut place = pin!(Place::new(&*self.shared));
+        let look = |_: &&Shared<T>, ring: &mut Ring<T>| (ring.receivers == 0).then_some(());
+        std::future::poll_fn(|cx| coop::poll_progress(cx, |cx| place.as_mut().poll(cx, look))).await;
+    }
+
+    /// Whether both are of the same channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.shared.ring.with(|ring| ring.senders += 1);
+        Self {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.shared.ring.change(|ring| {
+            ring.senders -= 1;
+            (ring.senders == 0, ())
+        });
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("receivers", &self.receiver_count())
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+/// The side that receives.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// Position of what it takes next.
+    next: u64,
+}
+
+impl<T: Clone> Receiver<T> {
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// [`Lagged`](RecvError::Lagged) if messages were lost since the last call, and how many; the next call goes on behind them.
+    /// [`Closed`](RecvError::Closed) if all were received, and no sender is left.
+    ///
+    /// # Cancel safety
+    /// Strict.
+    pub async fn recv(&mut self) -> Result<T, RecvError> {
+        let Self { shared, next } = self;
+        let mut place = pin!(Place::new(&**shared));
+        let message =
+            std::future::poll_fn(|cx| coop::poll_progress(cx, |cx| place.as_mut().poll(cx, |_, ring| ring.take(next))));
+        message.await.map(Arc::unwrap_or_clone)
+    }
+
+    /// The next message, if it is there.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and [`Empty`](TryRecvError::Empty) if there is none yet.
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        match self.shared.ring.with(|ring| ring.take(&mut self.next)) {
+            None => Err(TryRecvError::Empty),
+            Some(Ok(message)) => Ok(Arc::unwrap_or_clone(message)),
+            Some(Err(RecvError::Closed)) => Err(TryRecvError::Closed),
+            Some(Err(RecvError::Lagged(missed))) => Err(TryRecvError::Lagged(missed)),
+        }
+    }
+
+    /// Waits for the next message: suspends a user-level thread, blocks an ordinary one.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
+        super::block::block_on(self.recv())
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Another receiver, of what is sent from now on.
+    #[must_use]
+    pub fn resubscribe(&self) -> Self {
+        let next = self.shared.ring.with(|ring| {
+            ring.receivers += 1;
+            ring.next()
+        });
+        Self {
+            shared: self.shared.clone(),
+            next,
+        }
+    }
+
+    /// How many messages were sent and not received, those among them that are lost included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let len = self.shared.ring.with(|ring| ring.next() - self.next);
+        usize::try_from(len).unwrap_or(usize::MAX)
+    }
+
+    /// Whether nothing was sent that was not received.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether no sender is left.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.ring.with(|ring| ring.senders == 0)
+    }
+
+    /// Whether both are of the same channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // First: it counts no more, whatever the destructors of messages do. What is sent from here on is not for it.
+        let end = self.shared.ring.change(|ring| {
+            ring.receivers -= 1;
+            (ring.receivers == 0, ring.next())
+        });
+        let mut left = Vec::new();
+        loop {
+            // As many as there is room for outside of the lock.
+            self.shared.ring.with(|ring| {
+                self.next = self.next.max(ring.first);
+                while self.next < end && left.len() < BATCH_MAX {
+                    if let Some(Ok(message)) = ring.take(&mut self.next) {
+                        left.push(message);
+                    }
+                }
+            });
+            if left.is_empty() {
+                return;
+            }
+            left.clear();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("len", &self.len()).finish()
+    }
+}
+
+/// Why no message was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecvError {
+    /// So many messages were lost: more were sent than the channel keeps. The receiver goes on behind them.
+    Lagged(u64),
+    /// All messages were received, and no sender is left.
+    Closed,
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lagged(missed) => write!(f, "the receiver was too slow for {missed} messages"),
+            Self::Closed => f.write_str("receiving from an empty and closed channel"),
+        }
+    }
+}
+
+impl Error for RecvError {}
+
+/// Why no message could be received at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecvError {
+    /// No message is there yet.
+    Empty,
+    /// So many messages were lost.
+    Lagged(u64),
+    /// All messages were received, and no sender is left.
+    Closed,
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("receiving from an empty channel"),
+            Self::Lagged(missed) => RecvError::Lagged(*missed).fmt(f),
+            Self::Closed => RecvError::Closed.fmt(f),
+        }
+    }
+}
+
+impl Error for TryRecvError {}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use futures_lite::future::{block_on, poll_once};
+
+    use super::*;
+
+    /// Every script of six steps on two receivers that come and go, against a list of all that was sent.
+    #[test]
+    fn every_short_script() {
+        const CAPACITY: usize = 2;
+        for script in 0..5_usize.pow(7) {
+            let (sender, first) = channel(CAPACITY);
+            let probe = Arc::new(());
+            // Each with the position that it is at in the model.
+            let mut receivers = [Some((first, 0)), None];
+            let mut sent = 0_usize;
+            for at in 0..7 {
+                match script / 5_usize.pow(at) % 5 {
+                    0 => {
+                        let there = receivers.iter().flatten().count();
+                        let result = sender.send((sent, probe.clone()));
+                        assert_eq!(result.is_ok().then_some(there), (there > 0).then_some(there));
+                        sent += usize::from(there > 0);
+                    }
+                    step @ (1 | 2) => {
+                        let Some((receiver, position)) = &mut receivers[step - 1] else {
+                            continue;
+                        };
+                        let oldest = sent.saturating_sub(CAPACITY);
+                        let got = receiver.try_recv().map(|(n, _)| n);
+                        if *position < oldest {
+                            assert_eq!(got, Err(TryRecvError::Lagged((oldest - *position) as u64)));
+                            *position = oldest;
+                        } else if *position < sent {
+                            assert_eq!(got, Ok(*position));
+                            *position += 1;
+                        } else {
+                            assert_eq!(got, Err(TryRecvError::Empty));
+                        }
+                    }
+                    step => match receivers[step - 3].take() {
+                        Some(gone) => drop(gone),
+                        None => receivers[step - 3] = Some((sender.subscribe(), sent)),
+                    },
+                }
+                let kept = receivers.iter().flatten().map(|(_, position)| *position).min();
+                let kept = kept.map_or(0, |position| sent - position.max(sent.saturating_sub(CAPACITY)));
+                assert_eq!(sender.len(), kept, "script {script}: what all have taken is gone");
+                assert_eq!(Arc::strong_count(&probe), kept + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn waiting_ends_with_a_message_or_the_last_sender() {
+        let (sender, mut receiver) = channel(4);
+        let mut other = receiver.resubscribe();
+        assert!(block_on(poll_once(receiver.recv())).is_none());
+        assert!(receiver.same_channel(&other) && sender.same_channel(&sender.clone()));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(block_on(receiver.recv()), Ok(1));
+                assert_eq!(receiver.blocking_recv(), Ok(2));
+                assert_eq!(receiver.blocking_recv(), Err(RecvError::Closed));
+            });
+            scope.spawn(|| {
+                assert_eq!(block_on(other.recv()), Ok(1));
+                drop(other);
+            });
+            assert_eq!(sender.send(1), Ok(2));
+            assert!(sender.send(2).is_ok());
+            drop(sender);
+        });
+        assert!(receiver.is_closed() && receiver.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_panics_when_it_is_dropped_keeps_no_receiver() {
+        #[derive(Clone, Debug)]
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("as asked");
+            }
+        }
+        let (sender, receiver) = channel(4);
+        assert_eq!(sender.send(Panics).ok(), Some(1));
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+        assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
+        assert!(block_on(poll_once(sender.closed())).is_some());
+    }
+
+    #[test]
+    fn many_messages_are_left_by_who_goes() {
+        let (sender, receiver) = channel(100);
+        let probe = Arc::new(());
+        (0..150).for_each(|_| drop(sender.send(probe.clone())));
+        drop(receiver);
+        assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_sender_learns_that_nobody_listens() {
+        let (sender, receiver) = channel(1);
+        assert!(block_on(poll_once(sender.closed())).is_none());
+        drop(receiver);
+        block_on(sender.closed());
+        assert_eq!(sender.send(5), Err(SendError(5)));
+        let mut again = sender.subscribe();
+        assert_eq!(sender.send(6), Ok(1));
+        assert_eq!(again.try_recv(), Ok(6));
+        assert_eq!(Sender::new(1).send(7), Err(SendError(7)));
+    }
+}

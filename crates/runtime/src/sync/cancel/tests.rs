@@ -1,0 +1,159 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Wake, Waker};
+
+use futures_lite::future::{block_on, poll_once};
+
+use super::*;
+
+/// How many tokens a script of the exhaustive test makes at most.
+const TOKENS: usize = 4;
+
+/// Every tree of four tokens, with every token dropped, cancelled, or left at every moment: who is cancelled is as in a model that
+/// only knows who is whose parent.
+#[test]
+fn every_small_tree() {
+    // A step is a token and what is done to it: a child is made, it is cancelled, it is dropped.
+    let steps = TOKENS * 3;
+    for script in 0..steps.pow(5) {
+        let mut tokens = vec![Some(CancellationToken::new())];
+        let mut model = vec![(None, false)];
+        for at in 0..5_u32 {
+            let step = script / steps.pow(at) % steps;
+            let (of, what) = (step / 3, step % 3);
+            let Some(Some(token)) = tokens.get(of) else { continue };
+            match what {
+                0 if tokens.len() < TOKENS => {
+                    let child = token.child_token();
+                    tokens.push(Some(child));
+                    model.push((Some(of), model[of].1));
+                }
+                1 => {
+                    token.cancel();
+                    model[of].1 = true;
+                    // A parent has a lower number than its children.
+                    for i in 0..model.len() {
+                        model[i].1 |= model[i].0.is_some_and(|parent: usize| model[parent].1);
+                    }
+                }
+                2 => tokens[of] = None,
+                _ => {}
+            }
+        }
+        for (token, (_, cancelled)) in tokens.iter().zip(&model) {
+            if let Some(token) = token {
+                assert_eq!(token.is_cancelled(), *cancelled, "script {script}");
+                assert_eq!(block_on(poll_once(token.cancelled())).is_some(), *cancelled);
+            }
+        }
+    }
+}
+
+#[test]
+fn waiting_ends_when_a_grandparent_is_cancelled() {
+    let token = CancellationToken::new();
+    let grandchild = token.child_token().child_token();
+    let (borrowed, owned) = (grandchild.cancelled(), grandchild.clone().cancelled_owned());
+    let (mut borrowed, mut owned) = (Box::pin(borrowed), Box::pin(owned));
+    assert!(block_on(poll_once(borrowed.as_mut())).is_none());
+    assert!(block_on(poll_once(owned.as_mut())).is_none());
+    std::thread::scope(|scope| {
+        scope.spawn(|| block_on(borrowed));
+        scope.spawn(|| block_on(owned));
+        token.cancel();
+    });
+    assert!(!CancellationToken::new().is_cancelled());
+}
+
+#[test]
+fn a_child_that_goes_leaves_nothing() {
+    let token = CancellationToken::new();
+    let stays = token.child_token();
+    for _ in 0..1000 {
+        drop([token.child_token(), token.child_token()]);
+    }
+    let slots = token.node.children().as_ref().map(|children| children.slots.len());
+    assert_eq!(slots, Some(3), "numbers are used again");
+    assert_eq!(Arc::strong_count(&token.node), 2);
+    drop(stays);
+    assert_eq!(Arc::strong_count(&token.node), 1);
+}
+
+/// With one frame a node a stack of 2 MiB would not do.
+#[test]
+fn a_long_line_of_ancestors_is_dropped_and_cancelled() {
+    let root = CancellationToken::new();
+    let mut last = root.clone();
+    for _ in 0..200_000 {
+        last = last.child_token();
+    }
+    let weak = Arc::downgrade(&root.node);
+    let other = last.clone();
+    root.cancel();
+    assert!(other.is_cancelled());
+    drop((root, last, other));
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn guards_cancel_unless_they_are_disarmed() {
+    let token = CancellationToken::new();
+    assert!(!token.clone().drop_guard().disarm().is_cancelled());
+    assert!(!token.drop_guard_ref().disarm().is_cancelled());
+    drop(token.child_token().drop_guard());
+    assert!(!token.is_cancelled(), "a child's guard is not its parent's");
+    drop(token.drop_guard_ref());
+    assert!(token.is_cancelled());
+    let other = CancellationToken::new();
+    drop(other.clone().drop_guard());
+    assert!(other.is_cancelled());
+}
+
+#[test]
+fn a_future_runs_until_the_token_is_cancelled() {
+    let token = CancellationToken::new();
+    assert_eq!(block_on(token.run_until_cancelled(async { 1 })), Some(1));
+    let mut waits = Box::pin(token.clone().run_until_cancelled_owned(std::future::pending::<()>()));
+    assert_eq!(block_on(poll_once(waits.as_mut())), None);
+    token.cancel();
+    assert_eq!(block_on(waits), None);
+    assert_eq!(
+        block_on(token.run_until_cancelled(async { 1 })),
+        None,
+        "the token comes first"
+    );
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_from_being_told() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("in a waker");
+        }
+    }
+    let token = CancellationToken::new();
+    let children = [token.child_token(), token.child_token()];
+    let waker = Waker::from(Arc::new(Panics));
+    let mut waiting: Vec<_> = children.iter().map(|child| Box::pin(child.cancelled())).collect();
+    for waiting in &mut waiting {
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| token.cancel())).is_err());
+    assert!(children.iter().all(CancellationToken::is_cancelled));
+}
+
+#[test]
+fn threads_make_children_while_the_token_is_cancelled() {
+    for _ in 0..200 {
+        let token = CancellationToken::new();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let children: Vec<_> = (0..50).map(|_| token.child_token().child_token()).collect();
+                    children.into_iter().for_each(|child| block_on(child.cancelled_owned()));
+                });
+            }
+            scope.spawn(|| token.cancel());
+        });
+    }
+}

@@ -1,0 +1,116 @@
+//! The same of both: what is asked of a set of descriptors.
+
+use super::*;
+
+/// Tests of one poller.
+macro_rules! tests_of {
+    ($module:ident) => {
+        mod $module {
+            use std::io::{Read, Write};
+            use std::os::fd::AsFd;
+            use std::os::unix::net::UnixStream;
+            use std::time::Duration;
+
+            use super::super::$module::{Events, Poller};
+            use super::{Event, Interest};
+
+            const BOTH: Interest = Interest {
+                readable: true,
+                writable: true,
+            };
+            const LONG: Option<Duration> = Some(Duration::from_secs(1000));
+
+            fn pair() -> (UnixStream, UnixStream) {
+                let (left, right) = UnixStream::pair().unwrap();
+                left.set_nonblocking(true).unwrap();
+                (left, right)
+            }
+
+            /// The events that there are now.
+            fn now(poller: &Poller) -> Vec<Event> {
+                let mut events = Events::new();
+                poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+                events.iter().collect()
+            }
+
+            #[test]
+            fn an_edge_is_told_once_with_its_key() {
+                let poller = Poller::new().unwrap();
+                let (mut left, mut right) = pair();
+                poller.add(left.as_fd(), 7 << 32 | 3, BOTH).unwrap();
+                let first = now(&poller);
+                assert_eq!(first.len(), 1, "it is writable");
+                assert!(first[0].writable && !first[0].readable && first[0].key == 7 << 32 | 3);
+                assert_eq!(now(&poller), []);
+                right.write_all(b"x").unwrap();
+                assert!(now(&poller)[0].readable);
+                assert_eq!(now(&poller), [], "though nobody has read");
+                assert_eq!(left.read(&mut [0; 9]).unwrap(), 1);
+                right.write_all(b"x").unwrap();
+                assert!(now(&poller)[0].readable);
+                poller.remove(left.as_fd()).unwrap();
+                right.write_all(b"x").unwrap();
+                assert_eq!(now(&poller), []);
+                assert!(poller.remove(left.as_fd()).is_err(), "it is gone");
+            }
+
+            #[test]
+            fn only_what_is_of_interest_is_told() {
+                let poller = Poller::new().unwrap();
+                let (left, mut right) = pair();
+                let interest = Interest {
+                    writable: false,
+                    ..BOTH
+                };
+                poller.add(left.as_fd(), 1, interest).unwrap();
+                assert_eq!(now(&poller), []);
+                right.write_all(b"x").unwrap();
+                let events = now(&poller);
+                assert!(events.len() == 1 && events[0].readable);
+            }
+
+            #[test]
+            fn a_closed_end_is_told() {
+                let poller = Poller::new().unwrap();
+                let (left, right) = pair();
+                poller.add(left.as_fd(), 1, BOTH).unwrap();
+                now(&poller);
+                drop(right);
+                let events = now(&poller);
+                assert!(events[0].readable && events[0].writable && events[0].ended);
+            }
+
+            /// From another thread, or before the wait; and it has no event.
+            #[test]
+            fn a_notification_ends_the_wait_or_the_next_one() {
+                let poller = Poller::new().unwrap();
+                let mut events = Events::new();
+                for _ in 0..100 {
+                    poller.notify().unwrap();
+                    poller.wait(&mut events, LONG).unwrap();
+                    assert_eq!(events.iter().count(), 0);
+                }
+                std::thread::scope(|scope| {
+                    scope.spawn(|| poller.notify().unwrap());
+                    poller.wait(&mut events, None).unwrap();
+                });
+                assert_eq!(events.iter().count(), 0);
+            }
+
+            #[test]
+            fn a_wait_is_no_shorter_than_its_limit() {
+                let poller = Poller::new().unwrap();
+                let mut events = Events::new();
+                for limit in [100, 999, 1500].map(Duration::from_micros) {
+                    let start = std::time::Instant::now();
+                    poller.wait(&mut events, Some(limit)).unwrap();
+                    assert!(start.elapsed() >= limit);
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_os = "linux")]
+tests_of!(epoll);
+tests_of!(portable);

@@ -1,0 +1,78 @@
+//! Child processes: a descriptor that becomes readable when one has ended.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// A descriptor for process `pid`, readable once the process has ended. `pid` must be a child that was not waited for: else it
+/// may be anybody.
+///
+/// # Errors
+///
+/// The kernel has none (before Linux 5.3, or not Linux), a filter of system calls forbids it, or the process has no descriptor left.
+#[cfg(target_os = "linux")]
+pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags};
+
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// A descriptor for process `pid`, which this system doesn't have.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn pidfd_open(_pid: u32) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Has the kernel refuse `pidfd_open` with EPERM, as the filters of some containers do, in this process and for good.
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn forbid_pidfd() {
+    let instruction = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt,
+        jf,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let if_equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    let number = u32::try_from(libc::SYS_pidfd_open).unwrap();
+    let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).unwrap();
+    let mut filter = [
+        // The number of the system call comes first in what a filter sees.
+        instruction(load, 0, 0, 0),
+        instruction(if_equal, number, 0, 1),
+        instruction(answer, refusal, 0, 0),
+        instruction(answer, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).unwrap(),
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    let all_threads = libc::SECCOMP_FILTER_FLAG_TSYNC;
+    // SAFETY: reads the program and the filter that it points to, both live to the end of this function.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            all_threads,
+            &raw const program,
+        )
+    };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_lives_has_a_descriptor_and_an_impossible_one_does_not() {
+        pidfd_open(std::process::id()).unwrap();
+        for pid in [0, u32::MAX] {
+            assert!(pidfd_open(pid).is_err());
+        }
+    }
+}

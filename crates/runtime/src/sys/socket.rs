@@ -1,0 +1,230 @@
+//! Sockets that never block: made, connected, accepted, read.
+
+use std::ffi::OsStr;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags};
+use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
+
+use super::fd::BUFFERS_MAX;
+
+/// A new socket that doesn't block and is closed on `exec`.
+pub(crate) fn new(domain: Domain, kind: Type) -> io::Result<Socket> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+    return Socket::new(domain, kind.nonblocking(), None);
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    {
+        let socket = Socket::new(domain, kind, None)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    }
+}
+
+/// Begins to connect. `Ok` says that it goes on, or is done; the socket will be writable when that is decided.
+pub(crate) fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    match socket.connect(address) {
+        // Interrupted: it goes on, and to call again would only answer that it does.
+        Err(error) if [Some(Errno::INPROGRESS), Some(Errno::INTR)].contains(&Errno::from_io_error(&error)) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Takes a connection over TCP from the queue of `listener`; it doesn't block, and is closed on `exec`.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+    let (socket, address) = accept_any(listener)?;
+    let address = address.as_socket().ok_or(Errno::AFNOSUPPORT)?;
+    Ok((socket, address))
+}
+
+/// The same of the Unix domain.
+pub(crate) fn accept_unix(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, unix::net::SocketAddr)> {
+    let (socket, address) = accept_any(listener)?;
+    let address = unix_from_any(&address).or_else(|_| unix_unnamed())?;
+    Ok((socket, address))
+}
+
+/// The address in std's form, which takes no path of the greatest length: the system does.
+fn unix_from_any(address: &SockAddr) -> io::Result<unix::net::SocketAddr> {
+    if let Some(path) = address.as_pathname() {
+        return unix::net::SocketAddr::from_pathname(path);
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(name) = address.as_abstract_namespace() {
+        return unix::net::SocketAddr::from_abstract_name(name);
+    }
+    unix_unnamed()
+}
+
+/// The address of who has none.
+pub(crate) fn unix_unnamed() -> io::Result<unix::net::SocketAddr> {
+    unix::net::SocketAddr::from_pathname("")
+}
+
+/// The address in the form that sockets take.
+pub(crate) fn unix_address(address: &unix::net::SocketAddr) -> io::Result<SockAddr> {
+    if let Some(path) = address.as_pathname() {
+        return SockAddr::unix(path);
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(name) = address.as_abstract_name() {
+        let name = [&[0], name].concat();
+        return SockAddr::unix(OsStr::from_bytes(&name));
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "nobody can be at the address without a name",
+    ))
+}
+
+/// The same for any kind of stream.
+///
+/// A connection that its peer has given up in the queue is nobody's error: the next one is taken.
+fn accept_any(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
+    loop {
+        match accept_once(listener) {
+            Err(error) if [Some(Errno::CONNABORTED), Some(Errno::INTR)].contains(&Errno::from_io_error(&error)) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Not rustix's, which panics about some addresses that a client may have.
+#[cfg(not(target_vendor = "apple"))]
+fn accept_once(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
+    let accept = |address: *mut SockAddrStorage, length| {
+        // SAFETY: the kernel writes to `address` as many bytes as `length` says, and to `length`, both of which `try_init` lends
+        // for the call.
+        let fd = unsafe {
+            libc::accept4(
+                listener.as_raw_fd(),
+                address.cast(),
+                length,
+                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            )
+        };
+        owned(fd)
+    };
+    // SAFETY: when it succeeds, the kernel has written an address and its length; the rest of the storage is zero.
+    unsafe { SockAddr::try_init(accept) }
+}
+
+/// This system can't do it in one step.
+#[cfg(target_vendor = "apple")]
+fn accept_once(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
+    let accept = |address: *mut SockAddrStorage, length| {
+        // SAFETY: the kernel writes to `address` as many bytes as `length` says, and to `length`, both of which `try_init` lends
+        // for the call.
+        let fd = unsafe { libc::accept(listener.as_raw_fd(), address.cast(), length) };
+        owned(fd)
+    };
+    // SAFETY: when it succeeds, the kernel has written an address and its length; the rest of the storage is zero.
+    let (socket, address) = unsafe { SockAddr::try_init(accept) }?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok((socket, address))
+}
+
+/// What a system call has answered that makes a descriptor.
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the caller has it from the kernel, which has just made it for nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Copies what is there to `buffer`, and leaves it there to be read.
+pub(crate) fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (count, _) = rustix::net::recv(socket, buffer, RecvFlags::PEEK)?;
+    Ok(count)
+}
+
+/// Reads into the beginning of `buffer`; so many bytes are initialised then.
+pub(crate) fn recv_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let ((read, _), _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
+    Ok(read.len())
+}
+
+/// Reads into `buffers`. Also tells whether it has met what a plain read doesn't get: descriptors or credentials, which go with
+/// some of the bytes, so that the system doesn't read across.
+pub(crate) fn recv_vectored(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)> {
+    let count = buffers.len().min(BUFFERS_MAX);
+    // Without room for them they are closed, and that is told.
+    let received = rustix::net::recvmsg(
+        socket,
+        &mut buffers[..count],
+        &mut RecvAncillaryBuffer::default(),
+        RecvFlags::empty(),
+    )?;
+    Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
+}
+
+/// User, group and number of the process at the other end of a Unix socket; no number where it has none in this namespace
+/// (which rustix's type can't say).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<(u32, u32, Option<i32>)> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let size = size_of::<libc::ucred>();
+    let mut length = libc::socklen_t::try_from(size).expect("it has twelve bytes");
+    // SAFETY: the kernel writes at most `length` bytes to `credentials`, which has as many and is plain data, and the length
+    // to `length`; both outlive the call, and so does the descriptor, which `socket` lends.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((
+        credentials.uid,
+        credentials.gid,
+        Some(credentials.pid).filter(|pid| *pid != 0),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn what_is_accepted_neither_blocks_nor_is_inherited() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, address) = accept(listener.as_fd()).unwrap();
+        assert_eq!(address, client.local_addr().unwrap());
+        let flags = rustix::io::fcntl_getfd(&socket).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        let mut buffer = [0];
+        assert_eq!(
+            peek(&socket, &mut buffer).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+    }
+
+    #[test]
+    fn connecting_goes_on_without_the_caller() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let socket = new(Domain::for_address(address), Type::STREAM).unwrap();
+        connect(&socket, &address.into()).unwrap();
+        assert_eq!(
+            listener.accept().unwrap().1,
+            socket.local_addr().unwrap().as_socket().unwrap()
+        );
+    }
+}

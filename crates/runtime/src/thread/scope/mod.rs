@@ -1,0 +1,187 @@
+//! Threads that borrow from the stack of the thread that spawns them, as std's.
+//!
+//! Why that is sound is said in [`shared`], which scopes of [tasks](crate::task::scope) share.
+
+pub(crate) mod shared;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use self::shared::{Data, Packet, Slot, Words};
+use super::handle::{Thread, payload};
+use super::note::Reason;
+use super::spawn::Builder;
+use super::wait::wait_on;
+use crate::error::JoinError;
+use crate::task;
+
+/// In which threads can be spawned that borrow what outlives it; see [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    data: Arc<Data>,
+    /// Invariant over 'scope, so that it can't shrink: what it lends lives exactly so long.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// The closure of a scoped thread, and where its result goes. Dropped in this order: the closure first.
+struct Child<'scope, F, T> {
+    closure: F,
+    packet: Arc<Packet<'scope, T>>,
+}
+
+impl<F: FnOnce() -> T, T> Child<'_, F, T> {
+    fn run(self) {
+        let Self { closure, packet } = self;
+        let result = catch_unwind(AssertUnwindSafe(closure));
+        let was_open = packet.replace(Slot::Ended(result));
+        debug_assert!(matches!(was_open, Slot::Open), "a thread ends once");
+    }
+}
+
+/// Runs `f`, which may spawn threads that borrow from the caller, and waits for all of them.
+///
+/// As [`std::thread::scope`], with user-level threads. A user-level thread that calls it is suspended while it waits, an
+/// ordinary thread is blocked; that one must have entered a runtime. If the runtime shuts down, the threads of the scope are
+/// ended first, and then the thread that waits for them.
+///
+/// # Panics
+/// - If a thread of the scope has panicked and was not joined, once all have ended.
+/// - On an ordinary thread, if one was ended by the shutdown of its runtime and was not joined.
+/// - In a task, and on a user-level thread that panics: it could not wait.
+///
+/// ```
+/// use quadrille::thread;
+///
+/// let runtime = quadrille::Runtime::new()?;
+/// let sum = runtime.spawn_thread(|| {
+///     let numbers = [1, 2, 3];
+///     thread::scope(|s| {
+///         let first = s.spawn(|| numbers[0]);
+///         let rest = s.spawn(|| numbers[1..].iter().sum::<i32>());
+///         first.join().unwrap() + rest.join().unwrap()
+///     })
+/// });
+/// assert_eq!(sum.join().unwrap(), 6);
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
+///
+/// What a thread borrows must outlive the scope:
+///
+/// ```compile_fail
+/// quadrille::thread::scope(|s| {
+///     let inside = 1;
+///     s.spawn(|| assert_eq!(inside, 1));
+/// });
+/// ```
+#[track_caller]
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    // Here and not in the closure: who is lent it uses it until all have ended.
+    let scope = Scope {
+        data: Data::new(),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    shared::enter(Words::Threads, &scope.data, || f(&scope))
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Spawns a thread that may borrow what outlives the scope, on the current runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime, and if there is no memory for its stack: [`Builder::spawn_scoped`] gives that as an error.
+    #[track_caller]
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Builder::new()
+            .spawn_scoped(self, f)
+            .expect("no memory for the stack of a user-level thread")
+    }
+
+    /// Calls `launch` with a closure that runs `f` and leaves its result with the handle.
+    pub(super) fn launch<F, T>(
+        &'scope self,
+        f: F,
+        launch: impl FnOnce(Box<dyn FnOnce() + Send + 'scope>) -> task::JoinHandle<thread::Result<()>>,
+    ) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let packet = Packet::new(&self.data);
+        let child = Child {
+            closure: f,
+            packet: packet.clone(),
+        };
+        ScopedJoinHandle {
+            task: launch(Box::new(move || child.run())),
+            packet,
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("running", &self.data.running())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits for a thread of a [`scope`] to end, and gives its result. Dropping it leaves that to the scope.
+pub struct ScopedJoinHandle<'scope, T> {
+    task: task::JoinHandle<thread::Result<()>>,
+    packet: Arc<Packet<'scope, T>>,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits until the thread has ended; see [`JoinHandle::join`](super::JoinHandle::join).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub fn join(self) -> thread::Result<T> {
+        let id = self.task.id();
+        let ended = wait_on(self.task, Reason::join(id));
+        let result = match self.packet.replace(Slot::Taken) {
+            Slot::Ended(result) => result,
+            // It was dropped before it has started.
+            Slot::Open | Slot::Aborted | Slot::Taken => {
+                return Err(payload(ended.err().unwrap_or_else(|| JoinError::cancelled(id))));
+            }
+        };
+        result.map_err(|cause| payload(task::join::error(id, cause)))
+    }
+
+    /// The thread.
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        Thread::of(self.task.meta())
+    }
+
+    /// Whether the thread has ended, in whatever way; `join` then returns at once.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle")
+            .field("id", &self.task.id())
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}

@@ -1,0 +1,229 @@
+//! What a scope and those who borrow from it share, threads or tasks; below, both are called threads.
+//!
+//! Sound because [`enter`] does not return, and does not unwind, before each of its threads has dropped its closure and the
+//! scope's share of its result (`Packet`): also when the runtime shuts down, when its threads are unwound, its tasks dropped, and it with them
+//! (B c). The scope itself is lent as well, to threads that spawn threads: it lies in a frame outside of `enter`. What a thread
+//! borrows is used up to the decrement of `running` in the drop of its packet, and not afterwards.
+
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::thread;
+
+use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
+use crate::stress::Mutex;
+use crate::thread::fiber::abort;
+use crate::thread::note::Reason;
+use crate::thread::suspend::{Frame, Pause, is_cancelled, unwind};
+use crate::thread::wait::{refuse_on_workers, suspends, wait_for};
+
+/// What a scope and its threads share.
+#[derive(Debug)]
+pub(crate) struct Data {
+    /// Packets that live: threads that run, and results that their handles have not given out.
+    running: AtomicUsize,
+    /// A thread has panicked, and nobody has joined it.
+    panicked: AtomicBool,
+    /// A thread was ended by the shutdown of its runtime, and nobody has joined it.
+    cancelled: AtomicBool,
+    /// Who waits for the threads to end.
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Data {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            running: AtomicUsize::new(0),
+            panicked: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            waiting: Mutex::new(None),
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waiting.lock().expect("nothing panics under this lock")
+    }
+
+    /// How many have not ended.
+    pub(crate) fn running(&self) -> usize {
+        // Ordering: Relaxed; a snapshot.
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Whether every thread has ended.
+    fn is_done(&self) -> bool {
+        // Ordering: Acquire; pairs with the Release in `ended`: what the threads did happens before the scope returns.
+        self.running.load(Ordering::Acquire) == 0
+    }
+
+    /// A packet is gone. The last touch of what its thread borrowed has come before.
+    fn ended(&self) {
+        // Ordering: Release; pairs with the Acquire in `is_done`.
+        if self.running.fetch_sub(1, Ordering::Release) == 1 {
+            // The lock decides, as between `Token::post` and its thread: either the waker is here, or who stores it looks again.
+            let waiting = self.waiting().take();
+            if let Some(waker) = waiting {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Waits until every thread has ended.
+    fn wait(&self) {
+        let done = poll_fn(|cx| {
+            if self.is_done() {
+                return Poll::Ready(());
+            }
+            let old = self.waiting().replace(cx.waker().clone());
+            drop(old);
+            if self.is_done() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        wait_for(done, Pause::Outlasts, Reason::SCOPE);
+    }
+}
+
+/// Where a scoped thread leaves its result. The thread and its handle share it, and the scope ends after the last of them.
+pub(crate) struct Packet<'scope, T> {
+    data: Arc<Data>,
+    slot: Mutex<Slot<T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+/// What has become of a scoped thread.
+pub(crate) enum Slot<T> {
+    /// It has not ended; in the drop of the packet: it was dropped before it has started, or, a task, before it was ready.
+    Open,
+    /// The same, and it was asked to stop: it may be dropped.
+    Aborted,
+    Ended(thread::Result<T>),
+    /// The handle has it.
+    Taken,
+}
+
+impl<'scope, T> Packet<'scope, T> {
+    /// For one more of the scope, which holds it until what it borrows has been dropped.
+    pub(crate) fn new(data: &Arc<Data>) -> Arc<Self> {
+        // Ordering: Relaxed; the scope waits only after its closure has returned, which calls this or waits for who does.
+        data.running.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self {
+            data: data.clone(),
+            slot: Mutex::new(Slot::Open),
+            scope: PhantomData,
+        })
+    }
+
+    /// That it is dropped is not to be the scope's concern any more.
+    pub(crate) fn forgive(&self) {
+        let mut slot = self.slot.lock().expect("nothing panics under this lock");
+        if matches!(*slot, Slot::Open) {
+            *slot = Slot::Aborted;
+        }
+    }
+
+    /// Puts something else into its slot.
+    pub(crate) fn replace(&self, slot: Slot<T>) -> Slot<T> {
+        mem::replace(&mut *self.slot.lock().expect("nothing panics under this lock"), slot)
+    }
+}
+
+impl<T> Drop for Packet<'_, T> {
+    fn drop(&mut self) {
+        match self.replace(Slot::Taken) {
+            Slot::Taken | Slot::Aborted => {}
+            // Ordering: Relaxed; `ended` publishes it.
+            Slot::Open => self.data.cancelled.store(true, Ordering::Relaxed),
+            Slot::Ended(result) => {
+                match &result {
+                    Ok(_) => {}
+                    // Ordering: Relaxed; as above, for both.
+                    Err(payload) if is_cancelled(&**payload) => self.data.cancelled.store(true, Ordering::Relaxed),
+                    Err(_) => self.data.panicked.store(true, Ordering::Relaxed),
+                }
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
+                    // It has been reported by the panic hook. Its own destructor might panic as well.
+                    mem::forget(payload);
+                }
+            }
+        }
+        self.data.ended();
+    }
+}
+
+/// Runs `f`, and then waits for all who have a packet. What `f` lends them lives outside of `f`, in the frame of the caller: they
+/// use it when `f` has long returned.
+///
+/// # Panics
+/// See [`scope`](super::scope).
+#[track_caller]
+pub(crate) fn enter<T>(words: Words, data: &Data, f: impl FnOnce() -> T) -> T {
+    if suspends() {
+        // Nor could it be suspended later: `f` runs under `catch_unwind`, so the answer then is that of now.
+        assert!(
+            !thread::panicking(),
+            "a user-level thread can't wait for a scope while it panics"
+        );
+    } else {
+        refuse_on_workers();
+    }
+    let result = catch_unwind(AssertUnwindSafe(f));
+    let unwound = AbortOnDrop;
+    data.wait();
+    mem::forget(unwound);
+    let ends = Frame::takes_up_unwinding();
+    let result = result.unwrap_or_else(|payload| resume_unwind(payload));
+    if ends {
+        unwind();
+    }
+    // Ordering: Relaxed; published by `ended`, for both.
+    if data.panicked.load(Ordering::Relaxed) {
+        words.panicked();
+    }
+    if data.cancelled.load(Ordering::Relaxed) {
+        if !suspends() {
+            words.ended();
+        }
+        // The same is about to happen to the calling thread, or should.
+        unwind();
+    }
+    result
+}
+
+/// What those are called who borrow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Words {
+    Threads,
+    Tasks,
+}
+
+impl Words {
+    // Literals, so that a payload is a `&str`, as of most panics.
+    #[cold]
+    #[track_caller]
+    fn panicked(self) -> ! {
+        match self {
+            Self::Threads => panic!("a thread of this scope has panicked"),
+            Self::Tasks => panic!("a task of this scope has panicked"),
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn ended(self) -> ! {
+        match self {
+            Self::Threads => panic!("a thread of this scope was ended by the shutdown of its runtime"),
+            Self::Tasks => panic!("a task of this scope was ended by the shutdown of its runtime"),
+        }
+    }
+}
+
+/// To unwind while threads borrow from the stack would free what they use.
+struct AbortOnDrop;
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        abort("a scope was left while threads borrow from its stack");
+    }
+}

@@ -1,0 +1,491 @@
+//! The clock of a runtime: the system's, or one that a test has paused.
+//!
+//! # The paused clock
+//!
+//! It stands still, until somebody [advances](advance) it, or until everything waits: then it jumps to the first deadline. *Everything waits* when
+//! the runtime's one worker has found nothing to do (parking, steps 1 to 5), and nobody else is *at work*: a closure that may block,
+//! from the moment that it was handed to the pool, and a thread in `block_on`, unless it waits for a wake-up that has not come.
+//!
+//! Who ceases to be at work may be the last: it claims the worker if that is idle, as for a timer from outside (F b): count, fence, look at
+//! the bit; against bit, fence, look at the count.
+//!
+//! So that the same test is the same each time, a thread in `block_on` and the worker take *turns*: the worker has it until it finds nothing to do, the
+//! thread for one poll. (A worker that is never out of work gives it away after 10,000 polls.)
+//!
+//! # What it costs where no clock is paused
+//!
+//! A look at a flag of the process wherever time is read for a timer; two counts for a closure that may block.
+
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant as StdInstant};
+
+use crate::current;
+use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering, StaticUsize};
+use crate::runtime::{self, Handle};
+use crate::sched::{Shared, publish};
+use crate::sys::clock;
+use crate::task::yield_now;
+
+/// Clocks that were ever paused in this process.
+static PAUSED: StaticUsize = StaticUsize::new(0);
+
+/// Whether any clock of the process may be another than the system's.
+#[inline(always)]
+pub(crate) fn any_paused() -> bool {
+    // Ordering: Relaxed; who pauses a clock and who reads it have a happens-before of their own, or none to speak of.
+    PAUSED.load(Ordering::Relaxed) != 0
+}
+
+/// Who may run, while the clock is paused.
+#[derive(Debug, Default)]
+struct Turn {
+    holder: Option<Holder>,
+    /// Threads that wait for it.
+    guests: usize,
+    /// The worker has given it away for one poll of a thread.
+    lent: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Worker,
+    Guest,
+}
+
+/// The clock of one runtime.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// The time at which it stands, by `clock::nanos`; zero: it goes.
+    stands_at: AtomicU64,
+    /// How far it is ahead of the system's while it goes.
+    ahead: AtomicU64,
+    /// Closures and threads outside that are at work.
+    at_work: AtomicUsize,
+    turn: Mutex<Turn>,
+    turn_ends: Condvar,
+}
+
+impl Clock {
+    pub(crate) fn new(paused: bool) -> Self {
+        let clock = Self {
+            stands_at: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
+            at_work: AtomicUsize::new(0),
+            // The worker begins: it has yet to find that there is nothing to do.
+            turn: Mutex::new(Turn::default()),
+            turn_ends: Condvar::new(),
+        };
+        if paused {
+            clock.pause();
+        }
+        clock
+    }
+
+    /// What this clock shows when the system's shows `now`.
+    #[inline]
+    pub(crate) fn at(&self, now: u64) -> u64 {
+        if any_paused() { self.shows(now) } else { now }
+    }
+
+    /// What it shows.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        if any_paused() {
+            self.shows(clock::nanos())
+        } else {
+            clock::nanos()
+        }
+    }
+
+    #[cold]
+    fn shows(&self, now: u64) -> u64 {
+        // Ordering: Relaxed; one word tells, and it only grows while the clock stands.
+        match self.stands_at.load(Ordering::Relaxed) {
+            0 => now.saturating_add(self.ahead.load(Ordering::Relaxed)),
+            time => time,
+        }
+    }
+
+    /// Whether it stands.
+    #[inline]
+    pub(crate) fn is_paused(&self) -> bool {
+        // Ordering: Relaxed; as above.
+        any_paused() && self.stands_at.load(Ordering::Relaxed) != 0
+    }
+
+    /// False if it stood already.
+    fn pause(&self) -> bool {
+        // Ordering: Relaxed; see `any_paused`.
+        PAUSED.fetch_add(1, Ordering::Relaxed);
+        if self.is_paused() {
+            return false;
+        }
+        let time = self.now().max(1);
+        // Ordering: Relaxed; see `shows`.
+        self.stands_at.store(time, Ordering::Relaxed);
+        true
+    }
+
+    /// False if it went already.
+    fn resume(&self) -> bool {
+        if !self.is_paused() {
+            return false;
+        }
+        let time = self.now();
+        // Ordering: Relaxed; see `shows`, here and below.
+        self.ahead.store(time.saturating_sub(clock::nanos()), Ordering::Relaxed);
+        self.stands_at.store(0, Ordering::Relaxed);
+        true
+    }
+
+    fn advance(&self, by: u64) {
+        let time = self.now().saturating_add(by);
+        // Ordering: Relaxed; see `shows`.
+        self.stands_at.store(time, Ordering::Relaxed);
+    }
+
+    /// For the worker, which is idle and has announced it: jumps to `first`, if the clock stands and nobody is at work. True if so.
+    pub(crate) fn jump(&self, first: u64) -> bool {
+        // Ordering: Relaxed; the fence of the announcement (W1 B) has come before, against that of `ceases`.
+        if first == u64::MAX || self.at_work.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        let time = self.now().max(first);
+        // Ordering: Relaxed; see `shows`.
+        self.stands_at.store(time, Ordering::Relaxed);
+        true
+    }
+
+    /// Somebody is at work.
+    fn works(&self) {
+        // Ordering: Relaxed; the worker is told of what follows by a push, or by who is at work before (`block_on`).
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One of them is not any more. `Shared::ceases_to_work` tells the worker.
+    fn ceases(&self) {
+        // Ordering: Release; what was done before comes before the jump.
+        self.at_work.fetch_sub(1, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, turn: MutexGuard<'a, Turn>) -> MutexGuard<'a, Turn> {
+        self.turn_ends.wait(turn).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker waits until no thread has the turn, and takes it, if the clock stands.
+    #[cold]
+    pub(crate) fn take_workers_turn(&self, stops: impl Fn() -> bool) {
+        let mut turn = self.lock();
+        while turn.holder == Some(Holder::Guest) && self.is_paused() && !stops() {
+            turn = self.wait(turn);
+        }
+        turn.holder = Some(Holder::Worker);
+        turn.lent = false;
+    }
+
+    /// The worker sleeps, or will not be the only one any more.
+    #[cold]
+    pub(crate) fn end_workers_turn(&self) {
+        let mut turn = self.lock();
+        if turn.holder == Some(Holder::Worker) {
+            turn.holder = None;
+            self.turn_ends.notify_all();
+        }
+    }
+
+    /// The worker, which may never be out of work, lets a thread poll once that waits for it.
+    #[cold]
+    pub(crate) fn lend_turn(&self, stops: impl Fn() -> bool) {
+        let mut turn = self.lock();
+        if turn.guests == 0 || turn.holder != Some(Holder::Worker) {
+            return;
+        }
+        turn.holder = None;
+        turn.lent = true;
+        self.turn_ends.notify_all();
+        while (turn.lent || turn.holder == Some(Holder::Guest)) && self.is_paused() && !stops() {
+            turn = self.wait(turn);
+        }
+        turn.holder = Some(Holder::Worker);
+        turn.lent = false;
+    }
+
+    /// A thread waits until the worker sleeps, or lends the turn, and takes it, if the clock stands.
+    fn take_guests_turn(&self, worker_sleeps: impl Fn() -> bool) {
+        let mut turn = self.lock();
+        turn.guests += 1;
+        while self.is_paused() && (turn.holder.is_some() || !(turn.lent || worker_sleeps())) {
+            turn = self.wait(turn);
+        }
+        turn.guests -= 1;
+        turn.lent = false;
+        turn.holder = Some(Holder::Guest);
+    }
+
+    fn end_guests_turn(&self) {
+        let mut turn = self.lock();
+        if turn.holder == Some(Holder::Guest) {
+            turn.holder = None;
+            self.turn_ends.notify_all();
+        }
+    }
+
+    /// Whoever waits for a turn shall look again.
+    pub(crate) fn notify_turns(&self) {
+        drop(self.lock());
+        self.turn_ends.notify_all();
+    }
+}
+
+/// While it lives, a closure that may block is at work, or waits to be.
+#[derive(Debug)]
+pub(crate) struct AtWork(Arc<Shared>);
+
+impl AtWork {
+    pub(crate) fn begin(shared: Arc<Shared>) -> Self {
+        shared.clock.works();
+        Self(shared)
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.ceases_to_work();
+    }
+}
+
+impl Shared {
+    /// Somebody is not at work any more; if the clock stands, the worker shall look whether he was the last.
+    fn ceases_to_work(&self) {
+        if !self.clock.is_paused() {
+            return self.clock.ceases();
+        }
+        if publish::to_owner(|| self.clock.ceases(), &self.sleepers, self.sleepers.seat(0)) {
+            self.wake_claimed(self.sleepers.seat(0), None);
+        }
+    }
+
+    /// The clock goes again: who sleeps until it jumps must sleep until its timers now.
+    fn clock_goes(&self) {
+        self.clock.notify_turns();
+        if publish::to_owner(|| (), &self.sleepers, self.sleepers.seat(0)) {
+            self.wake_claimed(self.sleepers.seat(0), None);
+        }
+    }
+}
+
+/// A thread in `block_on`, and the paused clock of its runtime.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    state: AtomicU8,
+    /// The runtime whose clock it saw paused.
+    shared: OnceLock<Weak<Shared>>,
+}
+
+/// It polls, or waits for its turn.
+const POLLS: u8 = 0;
+/// It waits for a wake-up, and is not at work.
+const RESTS: u8 = 1;
+/// It was woken, which its waker has counted if it rested.
+const WOKEN: u8 = 2;
+
+thread_local! {
+    /// Whether the calling thread, which is no worker, has the turn.
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Guest {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicU8::new(POLLS),
+            shared: OnceLock::new(),
+        }
+    }
+
+    /// Before a poll: takes the turn.
+    #[inline]
+    pub(crate) fn polls(&self) {
+        if any_paused() && !HAS_TURN.get() {
+            self.take_turn();
+        }
+    }
+
+    #[cold]
+    fn take_turn(&self) {
+        let Some(shared) = paused_of_current() else { return };
+        let sleepers = &shared.sleepers;
+        shared
+            .clock
+            .take_guests_turn(|| sleepers.is_idle(0) || sleepers.is_stopping());
+        HAS_TURN.set(true);
+        // Ordering: Relaxed; the count decides nothing while we have the turn.
+        if self.state.swap(POLLS, Ordering::Relaxed) == WOKEN && self.shared.get().is_some() {
+            shared.clock.ceases();
+        }
+    }
+
+    /// Before it waits for a wake-up: gives the turn back, and is not at work.
+    #[inline]
+    pub(crate) fn rests(&self) {
+        if any_paused() {
+            self.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(&self) {
+        let Some(shared) = paused_of_current() else {
+            return self.ends(false);
+        };
+        let _ = self.shared.set(Arc::downgrade(&shared));
+        // Ordering: AcqRel; who wakes us has done what he did before.
+        let rests = self
+            .state
+            .compare_exchange(POLLS, RESTS, Ordering::AcqRel, Ordering::Acquire);
+        if rests.is_err() {
+            // Woken meanwhile: nobody has counted it.
+            shared.clock.works();
+        }
+        if HAS_TURN.replace(false) {
+            shared.clock.end_guests_turn();
+        }
+        if publish::to_owner(|| (), &shared.sleepers, shared.sleepers.seat(0)) {
+            shared.wake_claimed(shared.sleepers.seat(0), None);
+        }
+    }
+
+    /// Somebody wakes it. Before the token.
+    #[inline]
+    pub(crate) fn is_woken(&self) {
+        if any_paused()
+            // Ordering: AcqRel; as in `give_back`.
+            && self.state.swap(WOKEN, Ordering::AcqRel) == RESTS
+            && let Some(shared) = self.shared.get().and_then(Weak::upgrade)
+        {
+            shared.clock.works();
+        }
+    }
+
+    /// Its future is ready. `had_turn`: it is inside of another one's poll.
+    #[inline]
+    pub(crate) fn ends(&self, had_turn: bool) {
+        if HAS_TURN.get() != had_turn {
+            self.hand_on(had_turn);
+        }
+    }
+
+    #[cold]
+    fn hand_on(&self, had_turn: bool) {
+        if had_turn {
+            return self.take_turn();
+        }
+        HAS_TURN.set(false);
+        if let Some(handle) = current::current() {
+            handle.shared.clock.end_guests_turn();
+        }
+    }
+}
+
+/// Whether the calling thread has the turn of its runtime's paused clock.
+#[inline]
+pub(crate) fn has_turn() -> bool {
+    HAS_TURN.get()
+}
+
+/// The current runtime, if its clock is paused.
+fn paused_of_current() -> Option<Arc<Shared>> {
+    current::current()
+        .map(|handle| handle.shared)
+        .filter(|shared| shared.clock.is_paused())
+}
+
+/// The current instant by the clock of the current runtime.
+#[inline]
+pub(super) fn now() -> StdInstant {
+    if any_paused() { now_of_current() } else { clock::now() }
+}
+
+#[cold]
+fn now_of_current() -> StdInstant {
+    let time = current::current().map(|handle| handle.shared.clock.now());
+    time.map_or_else(clock::now, |time| {
+        clock::from_nanos(i64::try_from(time).unwrap_or(i64::MAX))
+    })
+}
+
+/// Stops the clock of the current runtime, for tests. From now on timers, [`Instant::now`](super::Instant::now) and all
+/// of this module go by a time that stands still until [`advance`] moves it, or until every task waits and no closure of
+/// [`spawn_blocking`](crate::spawn_blocking) is left: then it jumps to the deadline of the first timer. So a test that sleeps for
+/// an hour takes no time, and takes the same course each time.
+///
+/// ```
+/// # quadrille::Runtime::builder().worker_threads(1).build().unwrap().block_on(async {
+/// use quadrille::time::{self, Duration, Instant};
+///
+/// time::pause();
+/// let start = Instant::now();
+/// time::sleep(Duration::from_secs(3600)).await;
+/// assert_eq!(start.elapsed(), Duration::from_secs(3600));
+/// # });
+/// ```
+///
+/// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from jumping. While the
+/// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
+/// thread waits for ever for a task.
+///
+/// # Panics
+///
+/// Outside of a runtime, in one with more than one worker, and if the clock is paused (reported at the caller).
+#[track_caller]
+pub fn pause() {
+    let paused = runtime::with_current(|shared| {
+        let workers = shared.worker_count();
+        assert!(
+            workers == 1,
+            "the clock of a runtime can be paused if it has 1 worker, this one has {workers}"
+        );
+        shared.clock.pause()
+    });
+    assert!(paused, "the clock is paused already");
+}
+
+/// Lets the clock of the current runtime go again, from where it stands.
+///
+/// # Panics
+///
+/// Outside of a runtime, and if the clock is not paused (reported at the caller).
+#[track_caller]
+pub fn resume() {
+    let resumed = runtime::with_current(|shared| {
+        let resumed = shared.clock.resume();
+        shared.clock_goes();
+        resumed
+    });
+    assert!(resumed, "the clock is not paused");
+}
+
+/// Moves the paused clock of the current runtime by `duration`, and lets the tasks run whose timers expire by that.
+///
+/// They all see the new time: to see each deadline come, sleep. In a task those that are woken have run once when it returns.
+///
+/// # Panics
+///
+/// Outside of a runtime, and if the clock is not paused.
+///
+/// # Cancel safety
+///
+/// Not safe to call again: the clock has been moved when the future was first polled.
+pub async fn advance(duration: Duration) {
+    let shared: Arc<Shared> = Handle::current().shared;
+    assert!(shared.clock.is_paused(), "the clock is not paused");
+    shared
+        .clock
+        .advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    shared.fire_of_all();
+    yield_now().await;
+}

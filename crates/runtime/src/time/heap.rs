@@ -1,0 +1,558 @@
+//! Timers by deadline: a 4-ary heap of times over a slab of what is to be handed out. Pure: time is an argument.
+//!
+//! # What is where
+//!
+//! A *slot* of the slab holds a timer that is set: its deadline and its value. A *node* of the heap says "look at that slot at
+//! this time". The nodes are small and say nothing that the slot does not, so whatever ends or moves a timer leaves its node:
+//!
+//! - *cancelled*: the slot is free, or another's. The node is dropped when it comes to an end of the heap, or with all others of
+//!   its kind once they are the larger part.
+//! - *postponed*: the slot has a later deadline. The node is put back when its time comes.
+//!
+//! So to set a timer that is later than most costs a comparison, to cancel or to postpone one a write; only what comes to its
+//! time, or is set before many others, is sifted. Deadlines are exact: there is no tick to round them to.
+//!
+//! # Invariants
+//!
+//! 1. A slot that is set has exactly one node, whose time is not later than its deadline.
+//! 2. The first node is of a slot that is set. So while nothing is set the heap is empty.
+//! 3. Timers of equal deadlines come in the order in which they were set.
+//!
+//! Rejected: a hierarchical wheel, whose lists need links in each slot and whose ticks are either coarse or many; and a heap
+//! with the position of its node in each slot, which every step of every sift would have to write.
+
+/// Names a timer that was set. Never used twice by one [`Timers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    slot: u32,
+    id: u64,
+}
+
+/// "Look at `slot` at `at`."
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    at: u64,
+    /// The lower half of the timer's id: the node is cancelled if the slot has another one. Two ids 2^32 apart in one slot make a
+    /// cancelled node pass for the other's: an earlier look, or a later one that finds nothing. Decides among equal times.
+    seq: u32,
+    slot: u32,
+}
+
+impl Node {
+    /// What nodes are ordered by.
+    fn key(self) -> u128 {
+        u128::from(self.at) << 32 | u128::from(self.seq)
+    }
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// Of the timer that is set here; zero: the slot is free.
+    id: u64,
+    /// Its deadline. Of a free slot: the next free one.
+    at: u64,
+    value: Option<T>,
+}
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Children of a node.
+const ARITY: usize = 4;
+
+/// Cancelled nodes that are worth keeping at any time.
+const SPARE: usize = 64;
+
+/// Slots and nodes whose memory is kept when nothing is set.
+const KEPT: usize = 1024;
+
+/// Nodes that [`Timers::end_of_batch`] looks at, at most.
+const LOOKS: usize = 32;
+
+/// Timers with values. Deadlines and times are in ns.
+#[derive(Debug)]
+pub(crate) struct Timers<T> {
+    heap: Vec<Node>,
+    slots: Vec<Slot<T>>,
+    free: u32,
+    len: usize,
+    last_id: u64,
+}
+
+impl<T> Default for Timers<T> {
+    fn default() -> Self {
+        Self {
+            heap: Vec::new(),
+            slots: Vec::new(),
+            free: NONE,
+            len: 0,
+            last_id: 0,
+        }
+    }
+}
+
+impl<T> Timers<T> {
+    /// How many are set.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No timer expires before that; `u64::MAX` if none is set.
+    #[inline]
+    pub(crate) fn first(&self) -> u64 {
+        self.heap.first().map_or(u64::MAX, |node| node.at)
+    }
+
+    /// Sets a timer.
+    pub(crate) fn insert(&mut self, deadline: u64, value: T) -> Key {
+        self.last_id += 1;
+        let id = self.last_id;
+        let filled = Slot {
+            id,
+            at: deadline,
+            value: Some(value),
+        };
+        let slot = self.free;
+        let slot = if let Some(free) = self.slots.get_mut(slot as usize) {
+            // A slot's number: it was one when the slot was freed.
+            self.free = u32::try_from(free.at).unwrap_or(NONE);
+            *free = filled;
+            slot
+        } else {
+            self.slots.push(filled);
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 timers are set")
+        };
+        self.len += 1;
+        self.push(Node {
+            at: deadline,
+            seq: low_half(id),
+            slot,
+        });
+        Key { slot, id }
+    }
+
+    /// Unsets a timer. `None` if it has expired, or was unset.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        self.slot(key)?;
+        let value = self.vacate(key.slot);
+        self.tidy();
+        value
+    }
+
+    /// The value of a timer that is set.
+    pub(crate) fn value(&mut self, key: Key) -> Option<&mut T> {
+        self.slot(key)?.value.as_mut()
+    }
+
+    /// Moves the deadline of a timer, if it is set and `deadline` is not before what it was. False if not.
+    pub(crate) fn postpone(&mut self, key: Key, deadline: u64) -> bool {
+        let Some(slot) = self.slot(key) else { return false };
+        if deadline < slot.at {
+            return false;
+        }
+        slot.at = deadline;
+        true
+    }
+
+    /// Unsets the first timer whose deadline is not after `now`. Its value.
+    pub(crate) fn expire(&mut self, now: u64) -> Option<T> {
+        loop {
+            let node = *self.heap.first()?;
+            if node.at > now {
+                return None;
+            }
+            let at = self.slots[node.slot as usize].at;
+            if at > now {
+                // It was postponed.
+                self.heap[0].at = at;
+                self.sift_down(0);
+                self.drop_cancelled_first();
+                continue;
+            }
+            let value = self.vacate(node.slot);
+            self.tidy();
+            return value;
+        }
+    }
+
+    /// Unsets all timers.
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
+        self.heap = Vec::new();
+        self.free = NONE;
+        self.len = 0;
+        let slots = std::mem::take(&mut self.slots);
+        slots.into_iter().filter_map(|slot| slot.value).collect()
+    }
+
+    /// Until when to wait so that all which expire within `slack` of the first do so at once: the last of their times, as far as
+    /// a few looks tell. `u64::MAX` if none is set.
+    pub(crate) fn end_of_batch(&self, slack: u64) -> u64 {
+        let first = self.first();
+        let limit = first.saturating_add(slack);
+        if slack == 0 || first == u64::MAX {
+            return first;
+        }
+        let mut end = first;
+        // Nodes whose children are yet to be looked at.
+        let mut parents = [0_usize; LOOKS];
+        let (mut next, mut found) = (0, 1);
+        while next < found {
+            let children = parents[next] * ARITY + 1;
+            next += 1;
+            for child in children..(children + ARITY).min(self.heap.len()) {
+                let at = self.heap[child].at;
+                if at <= limit && found < LOOKS {
+                    end = end.max(at);
+                    parents[found] = child;
+                    found += 1;
+                }
+            }
+        }
+        end
+    }
+
+    /// The slot of a timer that is set.
+    #[inline]
+    fn slot(&mut self, key: Key) -> Option<&mut Slot<T>> {
+        self.slots.get_mut(key.slot as usize).filter(|slot| slot.id == key.id)
+    }
+
+    /// Frees a slot. Its value.
+    #[inline]
+    fn vacate(&mut self, index: u32) -> Option<T> {
+        let slot = &mut self.slots[index as usize];
+        slot.id = 0;
+        slot.at = u64::from(self.free);
+        self.free = index;
+        self.len -= 1;
+        slot.value.take()
+    }
+
+    #[inline]
+    fn is_cancelled(&self, node: Node) -> bool {
+        let slot = self.slots.get(node.slot as usize);
+        slot.is_none_or(|slot| slot.id == 0 || low_half(slot.id) != node.seq)
+    }
+
+    /// After a slot was freed: restores the second invariant, and drops cancelled nodes where that is cheap.
+    fn tidy(&mut self) {
+        if self.len == 0 {
+            return self.clear();
+        }
+        while let Some(last) = self.heap.last()
+            && self.is_cancelled(*last)
+        {
+            self.heap.pop();
+        }
+        self.drop_cancelled_first();
+        if self.heap.len() > 2 * self.len + SPARE {
+            self.rebuild();
+        }
+    }
+
+    /// Nothing is set: forgets slots and nodes.
+    fn clear(&mut self) {
+        self.free = NONE;
+        self.heap.clear();
+        self.slots.clear();
+        if self.slots.capacity() > KEPT {
+            self.slots = Vec::new();
+        }
+        if self.heap.capacity() > KEPT {
+            self.heap = Vec::new();
+        }
+    }
+
+    fn drop_cancelled_first(&mut self) {
+        while let Some(first) = self.heap.first()
+            && self.is_cancelled(*first)
+        {
+            self.heap.swap_remove(0);
+            self.sift_down(0);
+        }
+    }
+
+    /// Drops all cancelled nodes, and gives the others the times of their slots.
+    #[cold]
+    fn rebuild(&mut self) {
+        let mut heap = std::mem::take(&mut self.heap);
+        heap.retain(|node| !self.is_cancelled(*node));
+        for node in &mut heap {
+            node.at = self.slots[node.slot as usize].at;
+        }
+        if heap.capacity() > KEPT.max(4 * heap.len()) {
+            heap.shrink_to(2 * heap.len());
+        }
+        self.heap = heap;
+        for index in (0..self.heap.len().div_ceil(ARITY)).rev() {
+            self.sift_down(index);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, node: Node) {
+        let mut index = self.heap.len();
+        self.heap.push(node);
+        while index > 0 {
+            let parent = (index - 1) / ARITY;
+            if self.heap[parent].key() <= node.key() {
+                break;
+            }
+            self.heap[index] = self.heap[parent];
+            index = parent;
+        }
+        self.heap[index] = node;
+    }
+
+    /// Moves the node at `index` behind those below it that are earlier.
+    fn sift_down(&mut self, mut index: usize) {
+        let Some(&node) = self.heap.get(index) else { return };
+        loop {
+            let children = index * ARITY + 1;
+            let end = (children + ARITY).min(self.heap.len());
+            let Some(below) = self.heap.get(children..end) else {
+                break;
+            };
+            let Some((offset, &least)) = below.iter().enumerate().min_by_key(|(_, child)| child.key()) else {
+                break;
+            };
+            if node.key() <= least.key() {
+                break;
+            }
+            self.heap[index] = least;
+            index = children + offset;
+        }
+        self.heap[index] = node;
+    }
+}
+
+/// The lower 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is asked for")]
+fn low_half(id: u64) -> u32 {
+    id as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use quadrille_policy::Rng;
+
+    use super::*;
+
+    /// What must be true of every heap, at any time.
+    fn check(timers: &Timers<u64>) {
+        let heap = &timers.heap;
+        for index in 1..heap.len() {
+            assert!(heap[(index - 1) / ARITY].key() <= heap[index].key(), "a heap");
+        }
+        assert!(
+            heap.first().is_none_or(|first| !timers.is_cancelled(*first)),
+            "invariant 2"
+        );
+        let mut nodes = vec![0; timers.slots.len()];
+        for node in heap.iter().filter(|node| !timers.is_cancelled(**node)) {
+            nodes[node.slot as usize] += 1;
+            assert!(node.at <= timers.slots[node.slot as usize].at, "invariant 1");
+        }
+        let set: Vec<usize> = timers.slots.iter().map(|slot| usize::from(slot.id != 0)).collect();
+        assert_eq!(nodes, set, "invariant 1");
+        assert_eq!(timers.len(), set.iter().sum::<usize>());
+        assert!(heap.len() <= 2 * timers.len() + SPARE);
+    }
+
+    /// What expires at `now`.
+    fn expire(timers: &mut Timers<u64>, now: u64) -> Vec<u64> {
+        std::iter::from_fn(|| timers.expire(now)).collect()
+    }
+
+    #[test]
+    fn timers_expire_at_their_deadline_and_not_before() {
+        let mut timers = Timers::default();
+        for deadline in [5, 1, 3, 3, 9] {
+            timers.insert(deadline, deadline);
+        }
+        let fired: Vec<usize> = (0..=10).map(|now| expire(&mut timers, now).len()).collect();
+        assert_eq!(fired, [0, 1, 0, 2, 0, 1, 0, 0, 0, 1, 0]);
+        assert_eq!((timers.len(), timers.first()), (0, u64::MAX));
+    }
+
+    #[test]
+    fn equal_deadlines_come_in_the_order_in_which_they_were_set() {
+        let mut timers = Timers::default();
+        for number in 0..100 {
+            timers.insert(7, number);
+        }
+        assert_eq!(expire(&mut timers, 7), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_key_names_one_timer_for_ever() {
+        let mut timers = Timers::default();
+        let first = timers.insert(1, 10);
+        assert_eq!(timers.remove(first), Some(10));
+        let second = timers.insert(1, 20);
+        assert_eq!(first.slot, second.slot, "the slot is used again");
+        assert_eq!(timers.remove(first), None);
+        assert!(!timers.postpone(first, 5));
+        assert_eq!(timers.value(first), None);
+        assert_eq!(timers.value(second), Some(&mut 20));
+        assert_eq!(expire(&mut timers, 1), [20]);
+        assert_eq!(timers.remove(second), None);
+    }
+
+    #[test]
+    fn a_postponed_timer_expires_late() {
+        let mut timers = Timers::default();
+        let key = timers.insert(5, 1);
+        timers.insert(6, 2);
+        assert!(timers.postpone(key, 8));
+        assert!(!timers.postpone(key, 7), "not back");
+        assert!(timers.first() <= 6);
+        assert_eq!(expire(&mut timers, 7), [2]);
+        assert_eq!(timers.first(), 8, "the node is where it belongs");
+        assert_eq!(expire(&mut timers, 8), [1]);
+    }
+
+    /// Every order of up to seven insertions, with every one of them cancelled in turn.
+    #[test]
+    fn every_order_of_few() {
+        fn orders(left: &mut Vec<u64>, order: &mut Vec<u64>, each: &mut impl FnMut(&[u64])) {
+            if left.is_empty() {
+                return each(order);
+            }
+            for index in 0..left.len() {
+                let number = left.remove(index);
+                order.push(number);
+                orders(left, order, each);
+                order.pop();
+                left.insert(index, number);
+            }
+        }
+        for count in 1..=6 {
+            orders(&mut (0..count).collect(), &mut Vec::new(), &mut |order| {
+                for cancelled in 0..order.len() {
+                    let mut timers = Timers::default();
+                    let keys: Vec<Key> = order.iter().map(|at| timers.insert(*at, *at)).collect();
+                    assert_eq!(timers.remove(keys[cancelled]), Some(order[cancelled]));
+                    check(&timers);
+                    let left: Vec<u64> = (0..count).filter(|at| *at != order[cancelled]).collect();
+                    assert_eq!(expire(&mut timers, count), left);
+                }
+            });
+        }
+    }
+
+    /// The same as a sorted map, whatever is done in whatever order.
+    #[test]
+    fn as_a_sorted_map_would() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let mut timers = Timers::default();
+            // By deadline and number; and the key of each.
+            let mut oracle: BTreeMap<(u64, u64), Key> = BTreeMap::new();
+            let mut now = 0;
+            for number in 0..400 {
+                let any = |rng: &mut Rng, oracle: &BTreeMap<(u64, u64), Key>| {
+                    let index = rng.below(u32::try_from(oracle.len()).unwrap().max(1)) as usize;
+                    oracle.iter().nth(index).map(|(at, key)| (*at, *key))
+                };
+                match rng.below(8) {
+                    0..=3 => {
+                        let deadline = now + u64::from(rng.below(100));
+                        oracle.insert((deadline, number), timers.insert(deadline, number));
+                    }
+                    4 | 5 => {
+                        if let Some((at, key)) = any(&mut rng, &oracle) {
+                            oracle.remove(&at);
+                            assert_eq!(timers.remove(key), Some(at.1), "seed {seed}");
+                        }
+                    }
+                    6 => {
+                        if let Some((at, key)) = any(&mut rng, &oracle) {
+                            let later = at.0 + u64::from(rng.below(50));
+                            oracle.remove(&at);
+                            oracle.insert((later, at.1), key);
+                            assert!(timers.postpone(key, later), "seed {seed}");
+                        }
+                    }
+                    _ => {
+                        now += u64::from(rng.below(30));
+                        let mut due: Vec<u64> = Vec::new();
+                        while let Some(first) = oracle.first_entry()
+                            && first.key().0 <= now
+                        {
+                            due.push(first.remove_entry().0.1);
+                        }
+                        let mut fired = expire(&mut timers, now);
+                        // By deadline and then in the order of setting, which a postponed one may lose to those set later.
+                        due.sort_unstable();
+                        fired.sort_unstable();
+                        assert_eq!(fired, due, "seed {seed}");
+                    }
+                }
+                check(&timers);
+                let first = oracle.first_key_value().map_or(u64::MAX, |(at, _)| at.0);
+                assert!(timers.first() <= first, "seed {seed}");
+            }
+            assert_eq!(timers.take_all().len(), oracle.len());
+        }
+    }
+
+    #[test]
+    fn thousands_set_and_cancelled_leave_no_memory() {
+        let mut timers = Timers::default();
+        let keep = timers.insert(0, 0);
+        let mut last = None;
+        for number in 0..100_000_u64 {
+            // The newest but one is cancelled, so that it is in the middle of the heap.
+            let key = timers.insert(1_000_000 - number % 1000, number);
+            if let Some(before) = last.replace(key) {
+                timers.remove(before);
+            }
+            assert!(timers.heap.len() <= 2 * timers.len() + SPARE);
+        }
+        assert!(timers.slots.len() <= 3);
+        let many: Vec<Key> = (0..100_000).map(|at| timers.insert(at, at)).collect();
+        many.into_iter().for_each(|key| _ = timers.remove(key));
+        assert!(
+            timers.heap.capacity() <= KEPT.max(SPARE * 4),
+            "{}",
+            timers.heap.capacity()
+        );
+        timers.remove(keep);
+        timers.remove(last.unwrap());
+        assert!(timers.slots.capacity() <= KEPT && timers.heap.capacity() <= KEPT);
+    }
+
+    #[test]
+    fn a_batch_ends_with_the_last_that_is_near() {
+        for (deadlines, slack, end) in [
+            (&[][..], 5, u64::MAX),
+            (&[10], 5, 10),
+            (&[10, 12, 15, 16], 5, 15),
+            (&[16, 15, 12, 10], 5, 15),
+            (&[10, 12, 15, 16], 0, 10),
+            (&[10, 16, 17], 5, 10),
+            (&[u64::MAX - 2, u64::MAX - 1], 50, u64::MAX - 1),
+        ] {
+            let mut timers = Timers::default();
+            for deadline in deadlines {
+                timers.insert(*deadline, 0);
+            }
+            assert_eq!(timers.end_of_batch(slack), end, "{deadlines:?} within {slack}");
+        }
+    }
+
+    /// However many there are, the end lies in the window, and the looks are few.
+    #[test]
+    fn the_end_of_a_large_batch_is_near() {
+        let mut timers = Timers::default();
+        for number in 0..10_000 {
+            timers.insert(100 + number % 60, number);
+        }
+        let end = timers.end_of_batch(50);
+        assert!((100..=150).contains(&end));
+    }
+}

@@ -1,0 +1,269 @@
+//! Timers on workers that run, and on threads that are none.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Barrier, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use futures_lite::future::block_on;
+
+use super::{Duration, Instant, Sleep, sleep, sleep_until};
+use crate::Runtime;
+
+/// Late enough never to come within a test.
+const LONG: Duration = Duration::from_secs(1000);
+
+/// So much later than now.
+fn after(duration: Duration) -> Instant {
+    Instant::now() + duration
+}
+
+/// Calls a closure when woken.
+struct Call<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Call<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A waker that calls `f`.
+fn waker(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    Waker::from(Arc::new(Call(f)))
+}
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().worker_threads(workers).build().unwrap()
+}
+
+fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
+    Pin::new(sleep).poll(&mut Context::from_waker(waker))
+}
+
+/// A timer in `duration` that was polled with `waker` here; in longer if this thread could not poll it before.
+fn set(runtime: &Runtime, mut duration: Duration, waker: &Waker) -> Sleep {
+    let _entered = runtime.enter();
+    loop {
+        let mut timer = sleep(duration);
+        if poll(&mut timer, waker).is_pending() {
+            return timer;
+        }
+        duration *= 2;
+    }
+}
+
+/// Polls a timer that is not ready in the calling task.
+async fn wait_for_once(timer: &mut Sleep) {
+    let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *timer).poll(cx))).await;
+    assert!(polled.is_pending());
+}
+
+/// How many timers are set with the workers.
+fn timers_set(runtime: &Runtime) -> usize {
+    let workers = runtime.handle().shared.workers.iter();
+    workers.filter(|worker| worker.timers.first() != u64::MAX).count()
+}
+
+#[test]
+fn dropping_a_timer_unsets_it() {
+    let runtime = runtime(2);
+    let timer = set(&runtime, LONG, Waker::noop());
+    assert_eq!(timers_set(&runtime), 1);
+    drop(timer);
+    assert_eq!(timers_set(&runtime), 0);
+}
+
+/// However far a worker has come on its way to sleep: were it not woken, this would hang.
+#[test]
+fn an_earlier_timer_interrupts_the_sleep_until_a_later_one() {
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        let (sender, receiver) = mpsc::channel();
+        let tell = waker(move || sender.send(()).unwrap());
+        let later = set(&runtime, LONG, Waker::noop());
+        for _ in 0..200 {
+            let timer = set(&runtime, Duration::from_micros(200), &tell);
+            receiver.recv().unwrap();
+            drop(timer);
+        }
+        drop(later);
+    }
+}
+
+#[test]
+fn timers_of_many_threads_all_fire() {
+    const THREADS: u64 = 4;
+    const TIMERS: u64 = 200;
+    let runtime = runtime(2);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let runtime = &runtime;
+            scope.spawn(move || {
+                let _entered = runtime.enter();
+                for number in 0..TIMERS {
+                    let deadline = after(Duration::from_micros((number * 37 + thread * 11) % 400));
+                    block_on(sleep_until(deadline));
+                    assert!(Instant::now() >= deadline);
+                }
+            });
+        }
+    });
+    assert_eq!(timers_set(&runtime), 0);
+}
+
+#[test]
+fn a_waker_that_panics_does_not_end_the_worker() {
+    let runtime = runtime(1);
+    let (sender, receiver) = mpsc::channel();
+    let bomb = waker(move || {
+        sender.send(()).unwrap();
+        panic!("for the test");
+    });
+    let timer = set(&runtime, Duration::from_millis(1), &bomb);
+    receiver.recv().unwrap();
+    drop(timer);
+    runtime.block_on(async { sleep(Duration::from_millis(1)).await });
+}
+
+#[test]
+fn shutdown_drops_timers_without_waking_them() {
+    let runtime = runtime(2);
+    let (sender, receiver) = mpsc::channel();
+    let tell = waker(move || sender.send("called").unwrap());
+    let mut timer = set(&runtime, LONG, &tell);
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    assert!(poll(&mut timer, &tell).is_pending());
+    timer.reset(after(LONG));
+    assert!(poll(&mut timer, &tell).is_pending(), "a timer never expires afterwards");
+    drop(handle);
+    assert!(poll(&mut timer, &tell).is_pending(), "nor when the runtime is gone");
+    timer.reset(after(LONG));
+    drop((timer, tell));
+    assert!(
+        receiver.recv().is_err(),
+        "no waker of the timer is left, and none was called"
+    );
+}
+
+/// A timer that a worker fires may be the end of its runtime.
+#[test]
+fn a_waker_may_stop_its_runtime() {
+    let runtime = runtime(1);
+    let (sender, receiver) = mpsc::channel();
+    let inner = std::sync::Mutex::new(None);
+    let slot = Arc::new(inner);
+    let taken = slot.clone();
+    let stop = waker(move || {
+        let runtime: Option<Runtime> = taken.lock().unwrap().take();
+        drop(runtime);
+        sender.send(()).unwrap();
+    });
+    let mut timer = set(&runtime, LONG, &stop);
+    *slot.lock().unwrap() = Some(runtime);
+    timer.reset(after(Duration::from_millis(2)));
+    receiver.recv().unwrap();
+}
+
+/// Set on one worker, moved to the other, polled with another waker and dropped there.
+#[test]
+fn a_timer_moves_between_workers() {
+    let runtime = runtime(2);
+    let barrier = Arc::new(Barrier::new(2));
+    let (sender, receiver) = mpsc::channel();
+    let there = barrier.clone();
+    let first = runtime.spawn(async move {
+        let mut timers: Vec<Sleep> = (0..3).map(|_| sleep(LONG)).collect();
+        for timer in &mut timers {
+            wait_for_once(timer).await;
+        }
+        sender.send(timers).unwrap();
+        // Holds its worker, so that the other task is on the other one.
+        there.wait();
+    });
+    let second = runtime.spawn(async move {
+        let mut timers = receiver.recv().unwrap();
+        drop(timers.pop());
+        let mut sooner = timers.pop().unwrap();
+        sooner.reset(after(Duration::from_millis(1)));
+        sooner.await;
+        let mut later = timers.pop().unwrap();
+        later.reset(after(2 * LONG));
+        assert!(poll(&mut later, Waker::noop()).is_pending());
+        later.reset(Instant::now());
+        later.await;
+        barrier.wait();
+    });
+    runtime.block_on(async {
+        first.await.unwrap();
+        second.await.unwrap();
+    });
+    assert_eq!(timers_set(&runtime), 0);
+}
+
+/// A timer belongs to the runtime in which it was made, wherever it is awaited.
+#[test]
+fn a_timer_moves_between_runtimes() {
+    let (one, two) = (runtime(1), runtime(1));
+    let (timer,) = one
+        .block_on(one.spawn(async { (sleep(Duration::from_millis(2)),) }))
+        .unwrap();
+    let (mut long,) = one.block_on(one.spawn(async { (sleep(LONG),) })).unwrap();
+    two.block_on(two.spawn(timer)).unwrap();
+    let (mut long,) = two
+        .block_on(two.spawn(async move {
+            wait_for_once(&mut long).await;
+            (long,)
+        }))
+        .unwrap();
+    assert_eq!((timers_set(&one), timers_set(&two)), (1, 0));
+    drop(one);
+    assert!(poll(&mut long, Waker::noop()).is_pending());
+    drop(long);
+}
+
+#[test]
+fn timers_fire_in_the_order_of_their_deadlines() {
+    let runtime = runtime(1);
+    let (sender, receiver) = mpsc::channel();
+    runtime
+        .block_on(runtime.spawn(async move {
+            // Far enough away for all of them to be set before.
+            let start = after(Duration::from_millis(300));
+            for number in [3, 1, 2, 0, 4] {
+                let sender = sender.clone();
+                drop(crate::spawn(async move {
+                    sleep_until(start + Duration::from_millis(number)).await;
+                    sender.send(number).unwrap();
+                }));
+            }
+            sleep_until(start + Duration::from_millis(20)).await;
+        }))
+        .unwrap();
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+/// Those that are due together run one behind the other, the slot has no part in it.
+#[test]
+fn equal_deadlines_fire_in_the_order_in_which_they_were_set() {
+    let runtime = runtime(1);
+    let (sender, receiver) = mpsc::channel();
+    runtime
+        .block_on(runtime.spawn(async move {
+            // As above.
+            let deadline = after(Duration::from_millis(300));
+            for number in 0..40 {
+                let sender = sender.clone();
+                drop(crate::spawn(async move {
+                    sleep_until(deadline).await;
+                    sender.send(number).unwrap();
+                }));
+                crate::task::yield_now().await;
+            }
+            sleep_until(deadline + Duration::from_millis(1)).await;
+        }))
+        .unwrap();
+    let order: Vec<i32> = receiver.try_iter().collect();
+    assert_eq!(order, (0..40).collect::<Vec<_>>());
+}

@@ -1,0 +1,285 @@
+//! Time that stands still, and jumps when everything waits.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quadrille::time::{self, Instant, MissedTickBehavior, advance, interval, sleep, sleep_until, timeout};
+use quadrille::{Runtime, Wait as _, thread};
+
+use crate::gate::Gate;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u64>>>);
+
+impl Log {
+    fn note(&self, number: u64) {
+        self.0.lock().unwrap().push(number);
+    }
+
+    fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+fn paused() -> Runtime {
+    Runtime::builder().start_paused(true).build().unwrap()
+}
+
+#[quadrille::test(start_paused = true)]
+async fn a_year_takes_no_time() {
+    let real = std::time::Instant::now();
+    let start = Instant::now();
+    sleep(HOUR * 24 * 365).await;
+    assert_eq!(start.elapsed(), HOUR * 24 * 365);
+    assert!(real.elapsed() < HOUR);
+}
+
+#[quadrille::test(start_paused = true)]
+async fn tasks_sleep_in_the_order_of_their_deadlines() {
+    let log = Log::default();
+    let start = Instant::now();
+    let tasks: Vec<_> = [5, 2, 9, 2, 7]
+        .into_iter()
+        .map(|hours| {
+            let log = log.clone();
+            quadrille::spawn(async move {
+                sleep(HOUR * hours).await;
+                assert_eq!(start.elapsed(), HOUR * hours, "neither early nor late");
+                log.note(u64::from(hours));
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(log.take(), [2, 2, 5, 7, 9]);
+}
+
+#[quadrille::test(start_paused = true)]
+async fn while_something_is_ready_the_clock_stands() {
+    let start = Instant::now();
+    let sleeper = quadrille::spawn(sleep(HOUR));
+    for _ in 0..1000 {
+        quadrille::task::yield_now().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+    assert!(!sleeper.is_finished());
+    sleeper.await.unwrap();
+    assert_eq!(start.elapsed(), HOUR);
+}
+
+#[quadrille::test(start_paused = true)]
+async fn the_clock_does_not_jump_while_a_closure_blocks() {
+    let start = Instant::now();
+    let gate = Gate::default();
+    let (block, opener) = (gate.clone(), gate.clone());
+    let closure = quadrille::spawn_blocking(move || block.block());
+    let real = std::thread::spawn(move || {
+        std::thread::yield_now();
+        opener.open();
+    });
+    let outcome = timeout(HOUR, closure).await;
+    assert!(outcome.is_ok(), "the closure ends before the hour");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    real.join().unwrap();
+}
+
+/// One that nobody waits for: the worker is told all the same.
+#[quadrille::test(start_paused = true)]
+async fn the_clock_jumps_after_a_closure_that_nobody_awaits() {
+    for _ in 0..50 {
+        let start = Instant::now();
+        drop(quadrille::spawn_blocking(std::thread::yield_now));
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR);
+    }
+}
+
+#[quadrille::test(start_paused = true)]
+async fn advancing_fires_what_is_due() {
+    let log = Log::default();
+    for minutes in [10, 20, 30] {
+        let log = log.clone();
+        drop(quadrille::spawn(async move {
+            sleep(Duration::from_secs(60) * minutes).await;
+            log.note(u64::from(minutes));
+        }));
+    }
+    // They are polled, and set their timers, before this goes on.
+    quadrille::task::yield_now().await;
+    let start = Instant::now();
+    advance(Duration::from_secs(60) * 10).await;
+    assert_eq!((log.take(), start.elapsed()), (vec![10], HOUR / 6));
+    advance(Duration::from_secs(60) * 5).await;
+    assert_eq!(log.take(), []);
+    advance(HOUR).await;
+    assert_eq!(log.take(), [20, 30]);
+}
+
+#[quadrille::test(worker_threads = 1)]
+async fn a_clock_is_paused_and_goes_on() {
+    let before = Instant::now();
+    time::pause();
+    let start = Instant::now();
+    assert!(start >= before);
+    sleep(HOUR).await;
+    assert_eq!(start.elapsed(), HOUR);
+    time::resume();
+    let resumed = Instant::now();
+    assert!(resumed >= start + HOUR, "it does not go back");
+    sleep(Duration::from_millis(2)).await;
+    assert!(resumed.elapsed() >= Duration::from_millis(2));
+    assert!(resumed.elapsed() < HOUR);
+}
+
+#[test]
+fn tasks_pause_the_clock_too() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let task = runtime.spawn(async {
+        time::pause();
+        let start = Instant::now();
+        advance(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR);
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), 2 * HOUR);
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[quadrille::test(start_paused = true)]
+async fn intervals_and_timeouts_go_by_the_clock() {
+    let mut ticks = interval(HOUR);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let first = ticks.tick().await;
+    assert_eq!(ticks.tick().await, first + HOUR);
+    advance(HOUR * 5 / 2).await;
+    assert_eq!(ticks.tick().await, first + 2 * HOUR);
+    assert_eq!(ticks.tick().await, first + 4 * HOUR, "on the grid");
+    assert!(timeout(HOUR, std::future::pending::<()>()).await.is_err());
+    assert_eq!(Instant::now(), first + 5 * HOUR);
+    sleep_until(first).await;
+    assert_eq!(Instant::now(), first + 5 * HOUR);
+}
+
+#[quadrille::test(start_paused = true)]
+async fn user_level_threads_sleep_by_the_clock() {
+    let start = Instant::now();
+    let thread = thread::spawn(move || {
+        thread::sleep(HOUR);
+        start.elapsed()
+    });
+    sleep(2 * HOUR).await;
+    assert_eq!(start.elapsed(), 2 * HOUR);
+    assert_eq!(thread.join().unwrap(), HOUR);
+    assert!(
+        std::future::pending::<()>()
+            .wait_timeout(Duration::from_millis(1))
+            .is_err()
+    );
+}
+
+/// The body of the test and the tasks take turns, so that the course is the same each time.
+#[test]
+fn the_course_is_the_same_each_time() {
+    let course = || {
+        let runtime = paused();
+        let log = Log::default();
+        runtime.block_on(async {
+            let (tx, rx) = quadrille::sync::mpmc::bounded::<u64>(2);
+            for number in 0..5 {
+                let (log, tx) = (log.clone(), tx.clone());
+                drop(quadrille::spawn(async move {
+                    for round in 0..5 {
+                        sleep(Duration::from_millis(number * 7 % 3 + round % 2)).await;
+                        log.note(number);
+                        tx.send(100 + number).await.unwrap();
+                    }
+                }));
+            }
+            drop(tx);
+            while let Ok(number) = rx.recv().await {
+                log.note(number);
+                if number % 2 == 0 {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            }
+        });
+        log.take()
+    };
+    let first = course();
+    assert_eq!(first.len(), 50);
+    for _ in 0..20 {
+        assert_eq!(course(), first);
+    }
+}
+
+/// A task that is never out of work does not keep the thread in `block_on` from its turn.
+#[test]
+fn a_busy_task_does_not_hold_up_the_body() {
+    let runtime = paused();
+    let stop = Gate::default();
+    let busy = stop.clone();
+    let task = runtime.spawn(async move {
+        while !busy.is_open() {
+            quadrille::task::yield_now().await;
+        }
+    });
+    runtime.block_on(async {
+        for _ in 0..10 {
+            quadrille::task::yield_now().await;
+        }
+        stop.open();
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn a_paused_runtime_stops_at_any_time() {
+    for _ in 0..50 {
+        let runtime = paused();
+        drop(runtime.spawn(sleep_forever()));
+        runtime.block_on(async { sleep(HOUR).await });
+        drop(runtime.spawn(sleep_forever()));
+        let handle = runtime.handle().clone();
+        handle.block_on(async move { drop(runtime) });
+    }
+}
+
+async fn sleep_forever() {
+    loop {
+        sleep(HOUR * 24).await;
+        quadrille::task::yield_now().await;
+        std::future::pending::<()>().await;
+    }
+}
+
+#[test]
+fn a_clock_of_several_workers_can_not_be_paused() {
+    let error = Runtime::builder()
+        .start_paused(true)
+        .worker_threads(2)
+        .build()
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the clock is to start paused with 2 workers, expected 1"
+    );
+    let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+    let outcome = runtime.block_on(runtime.spawn(async { time::pause() }));
+    assert!(outcome.unwrap_err().is_panic());
+}
+
+#[quadrille::test(start_paused = true)]
+#[should_panic(expected = "the clock is paused already")]
+async fn a_paused_clock_is_not_paused_again() {
+    time::pause();
+}
+
+#[quadrille::test(worker_threads = 1)]
+#[should_panic(expected = "the clock is not paused")]
+async fn a_clock_that_goes_is_not_advanced() {
+    advance(HOUR).await;
+}

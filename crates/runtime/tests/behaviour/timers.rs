@@ -1,0 +1,180 @@
+//! Timers of workers: never early, and not held up by a worker that is.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use quadrille::Runtime;
+use quadrille::task::yield_now;
+use quadrille::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::count::Count;
+use crate::gate::Gate;
+use crate::shape::{Shape, for_each_shape, for_each_shape_if};
+use crate::wait::eventually;
+
+/// Late enough never to come within a test.
+const LONG: Duration = Duration::from_secs(1000);
+
+/// Tasks that sleep set their timers on some worker, which is held up before they have expired, and until they have.
+fn held_up(shape: &Shape, sleepers: usize, others: impl Fn(&Runtime, &Gate)) -> Runtime {
+    let runtime = shape.runtime();
+    let (gate, set, fired) = (Gate::default(), Count::default(), Count::default());
+    others(&runtime, &gate);
+    let (block, inner) = (gate.clone(), fired.clone());
+    let counted = set.clone();
+    let holder = runtime.spawn(async move {
+        for _ in 0..sleepers {
+            let (set, fired) = (counted.clone(), inner.clone());
+            drop(quadrille::spawn(async move {
+                set.add();
+                sleep(Duration::from_millis(3)).await;
+                fired.add();
+            }));
+        }
+        while counted.get() < sleepers {
+            yield_now().await;
+        }
+        block.block();
+    });
+    eventually("all timers fire beside the one that is stuck", || {
+        fired.get() == sleepers
+    });
+    assert!(!holder.is_finished());
+    gate.open();
+    runtime.block_on(holder).unwrap();
+    runtime
+}
+
+#[test]
+fn a_stuck_worker_does_not_hold_up_its_timers() {
+    for_each_shape_if(
+        |shape| shape.workers > 1,
+        |shape| {
+            for _ in 0..10 {
+                held_up(shape, 5, |_, _| ());
+            }
+        },
+    );
+}
+
+/// The others are busy with short tasks, and so never sleep.
+#[test]
+fn busy_workers_look_after_the_timers_of_a_stuck_one() {
+    for_each_shape_if(
+        |shape| (2..=16).contains(&shape.workers),
+        |shape| {
+            held_up(shape, 20, |runtime, gate| {
+                for _ in 0..2 * runtime.handle().worker_count() {
+                    let gate = gate.clone();
+                    drop(runtime.spawn(async move {
+                        while !gate.is_open() {
+                            yield_now().await;
+                        }
+                    }));
+                }
+            });
+        },
+    );
+}
+
+/// Nobody but those who set timers is there; each of them gets up for its own.
+#[test]
+fn no_timer_is_early() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let tasks: Vec<_> = (0..200_u64)
+            .map(|number| {
+                runtime.spawn(async move {
+                    for round in 0..10 {
+                        let deadline = Instant::now() + Duration::from_micros((number * 31 + round * 101) % 3000);
+                        sleep_until(deadline).await;
+                        assert!(Instant::now() >= deadline);
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        let total = runtime.metrics().total();
+        assert!(total.timers + total.timers_overdue <= 200 * 10);
+    });
+}
+
+/// A timer from outside the runtime, whatever its workers do.
+#[test]
+fn threads_outside_have_timers_too() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        thread::scope(|scope| {
+            for thread in 0..3_u64 {
+                let runtime = &runtime;
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let start = Instant::now();
+                        let duration = Duration::from_micros((thread * 7 + round * 53) % 700);
+                        runtime.block_on(async { sleep(duration).await });
+                        assert!(start.elapsed() >= duration);
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// Set on a worker, polled with another waker and dropped on ordinary threads.
+#[test]
+fn timers_are_dropped_anywhere() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let alive = Arc::new(());
+            for _ in 0..50 {
+                let inner = alive.clone();
+                let task = runtime.spawn(async move {
+                    let mut timer = Box::pin(async move {
+                        sleep(LONG).await;
+                        drop(inner);
+                    });
+                    assert!(timeout(Duration::ZERO, &mut timer).await.is_err());
+                    (timer,)
+                });
+                let (mut timer,) = runtime.block_on(task).unwrap();
+                let outcome = runtime.block_on(async { timeout(Duration::from_micros(10), &mut timer).await });
+                assert!(outcome.is_err());
+                thread::spawn(move || drop(timer)).join().unwrap();
+            }
+            assert_eq!(Arc::strong_count(&alive), 1);
+        },
+    );
+}
+
+#[test]
+fn the_longest_duration_is_waited_for() {
+    let runtime = Shape::flat(1).runtime();
+    let task = runtime.spawn(async {
+        assert!(timeout(Duration::from_millis(1), sleep(Duration::MAX)).await.is_err());
+        assert_eq!(timeout(Duration::MAX, async { 42 }).await, Ok(42));
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// A worker that sleeps gets up once for timers that are near together.
+#[test]
+fn timers_within_the_slack_fire_together() {
+    let sleeps = |slack: Duration| {
+        let runtime = Shape::flat(1).builder().timer_slack(slack).build().unwrap();
+        let task = runtime.spawn(async {
+            let start = Instant::now();
+            let sleeper = |ms: u64| async move { sleep_until(start + Duration::from_millis(10 + ms)).await };
+            let tasks: Vec<_> = (1..=20).map(|ms| quadrille::spawn(sleeper(ms))).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        runtime.block_on(task).unwrap();
+        runtime.metrics().total().parks
+    };
+    // All of them within one sleep, which may be interrupted a few times for other reasons.
+    assert!(sleeps(LONG) < 10);
+}

@@ -1,0 +1,11 @@
+//! HTTP by hyper, server and client, on this runtime alone.
+//!
+//! Nothing here waits by sleeping for a while, and every test runs under a watchdog.
+
+mod http1;
+mod http2;
+mod peers;
+mod rude;
+mod shutdown;
+#[path = "../net/watched.rs"]
+mod watched;

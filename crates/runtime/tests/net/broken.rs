@@ -1,0 +1,171 @@
+//! Connections that end otherwise than agreed.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{self, Shutdown};
+use std::thread;
+use std::time::Duration;
+
+use futures_lite::future::poll_once;
+use quadrille::net::{TcpStream, UnixStream};
+
+use crate::tcp::{connection, listen};
+use crate::watched::on_runtimes;
+
+/// Closes a connection so that the other end sees a reset.
+fn reset(socket: net::TcpStream) {
+    socket2::SockRef::from(&socket)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+    drop(socket);
+}
+
+/// Writes until there is no room.
+fn fill(stream: &TcpStream) {
+    while stream.try_write(&[1; 65536]).is_ok() {}
+}
+
+#[test]
+fn a_reset_ends_a_read_that_waits() {
+    on_runtimes(|| async {
+        let (ours, theirs) = connection().await;
+        let mut buffer = [0; 16];
+        let mut read = Box::pin(ours.read(&mut buffer));
+        assert!(poll_once(&mut read).await.is_none());
+        reset(theirs);
+        assert_eq!(read.await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        // The error was told once; what is left is the end.
+        assert_eq!(ours.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(ours.write(b"a").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(ours.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
+    });
+}
+
+#[test]
+fn a_reset_ends_a_write_that_waits() {
+    on_runtimes(|| async {
+        let (ours, theirs) = connection().await;
+        fill(&ours);
+        let mut write = Box::pin(ours.write_all(b"no room"));
+        assert!(poll_once(&mut write).await.is_none());
+        reset(theirs);
+        let kind = write.await.unwrap_err().kind();
+        assert!(
+            matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+            "{kind:?}"
+        );
+    });
+}
+
+#[test]
+fn a_half_closed_connection_is_read_to_its_end_however_often() {
+    on_runtimes(|| async {
+        for length in [0, 1, 63, 64, 65, 1000] {
+            let (ours, mut theirs) = connection().await;
+            theirs.write_all(&vec![9; length]).unwrap();
+            theirs.shutdown(Shutdown::Write).unwrap();
+            let mut buffer = [0; 64];
+            let mut received = 0;
+            loop {
+                match ours.read(&mut buffer).await.unwrap() {
+                    0 => break,
+                    count => received += count,
+                }
+            }
+            assert_eq!(received, length);
+            for _ in 0..3 {
+                assert_eq!(ours.read(&mut buffer).await.unwrap(), 0);
+            }
+            // The other direction is none the worse.
+            ours.write_all(b"still").await.unwrap();
+            theirs.read_exact(&mut [0; 5]).unwrap();
+        }
+    });
+}
+
+/// A read stops before urgent data, with more behind it: that must not look like the end of what is there.
+#[test]
+fn urgent_data_hides_nothing() {
+    on_runtimes(|| async {
+        for _ in 0..20 {
+            let (listener, address) = listen().await;
+            let mut theirs = net::TcpStream::connect(address).unwrap();
+            theirs.write_all(b"before").unwrap();
+            socket2::SockRef::from(&theirs).send_out_of_band(b"!").unwrap();
+            theirs.write_all(b"after").unwrap();
+            // One event for all that is there.
+            let (ours, _) = listener.accept().await.unwrap();
+            ours.readable().await.unwrap();
+            let mut buffer = [0; 64];
+            let mut all = Vec::new();
+            while all.len() < 11 {
+                let count = ours.read(&mut buffer).await.unwrap();
+                all.extend_from_slice(&buffer[..count]);
+            }
+            assert_eq!(all, b"beforeafter");
+        }
+    });
+}
+
+#[test]
+fn ending_our_own_reading_ends_a_read_that_waits() {
+    on_runtimes(|| async {
+        let (ours, _theirs) = connection().await;
+        let mut buffer = [0; 4];
+        let mut read = Box::pin(ours.read(&mut buffer));
+        assert!(poll_once(&mut read).await.is_none());
+        ours.shutdown(Shutdown::Read).unwrap();
+        assert_eq!(read.await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn writing_to_who_is_gone_is_an_error() {
+    on_runtimes(|| async {
+        let (left, right) = UnixStream::pair().unwrap();
+        drop(right);
+        assert_eq!(left.write(b"a").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(left.read(&mut [0]).await.unwrap(), 0);
+    });
+}
+
+/// Clients that are gone before they are accepted harm nobody else.
+#[test]
+fn a_listener_goes_on_after_clients_that_gave_up() {
+    on_runtimes(|| async {
+        let (listener, address) = listen().await;
+        for _ in 0..20 {
+            reset(net::TcpStream::connect(address).unwrap());
+        }
+        let client = thread::spawn(move || {
+            let mut client = net::TcpStream::connect(address).unwrap();
+            client.write_all(b"here").unwrap();
+            client
+        });
+        // The system may hand out those who are gone; they answer with an error or their end.
+        let mut accepted = 0;
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            accepted += 1;
+            if matches!(stream.read(&mut [0; 4]).await, Ok(4)) {
+                break;
+            }
+            assert!(accepted <= 20);
+        }
+        drop(client.join().unwrap());
+    });
+}
+
+#[test]
+fn a_refused_connection_can_be_tried_again() {
+    on_runtimes(|| async {
+        let (listener, address) = listen().await;
+        drop(listener);
+        for _ in 0..20 {
+            let error = TcpStream::connect(address).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        }
+        let listener = quadrille::net::TcpListener::bind(address).await.unwrap();
+        TcpStream::connect(address).await.unwrap();
+        listener.accept().await.unwrap();
+    });
+}

@@ -1,0 +1,20 @@
+//! Sockets, through the public API alone. The other side of a connection is mostly a socket of std on a thread of its own.
+//!
+//! Nothing here waits by sleeping for a while: both sides meet in what they send, and every test runs under a watchdog, so
+//! that a lost wake-up fails and doesn't hang.
+
+mod broken;
+mod cancelled;
+mod descriptors;
+mod load;
+mod pipe;
+mod runtimes;
+mod shared;
+mod tcp;
+mod tcp_halves;
+mod tcp_socket;
+mod temporary;
+mod udp;
+mod unix_datagram;
+mod unix_stream;
+mod watched;

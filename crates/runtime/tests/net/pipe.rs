@@ -1,0 +1,91 @@
+//! Pipes with a name, and pipes that come from std.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use quadrille::net::{PipeReader, PipeWriter};
+
+use crate::temporary::Folder;
+use crate::watched::on_runtimes;
+
+fn make_fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_named_pipe_connects_with_anybody() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("fifo");
+        make_fifo(&path);
+        assert!(PipeWriter::open(&path).is_err(), "nobody reads");
+        let reader = PipeReader::open(&path).unwrap();
+        let child = thread::spawn(move || {
+            let mut writer = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            writer.write_all(b"from outside").unwrap();
+        });
+        reader.readable().await.unwrap();
+        let mut buffer = [0; 12];
+        reader.read_exact(&mut buffer).await.unwrap();
+        assert_eq!(&buffer, b"from outside");
+        child.join().unwrap();
+        assert_eq!(reader.read(&mut buffer).await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn both_ends_of_a_named_pipe() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("fifo");
+        make_fifo(&path);
+        let reader = PipeReader::open(&path).unwrap();
+        let writer = PipeWriter::open(&path).unwrap();
+        let sent = vec![5; 300_000];
+        let task = quadrille::spawn({
+            let sent = sent.clone();
+            async move { writer.write_all(&sent).await }
+        });
+        let mut received = vec![0; sent.len()];
+        reader.read_exact(&mut received).await.unwrap();
+        assert!(sent == received);
+        task.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn other_files_are_refused_by_name() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("file");
+        std::fs::write(&path, "").unwrap();
+        let error = PipeReader::open(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("file is no named pipe"), "{error}");
+        assert_eq!(
+            PipeWriter::open(folder.join("nothing")).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+    });
+}
+
+#[test]
+fn pipes_of_std_and_back() {
+    on_runtimes(|| async {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let reader = PipeReader::from_std(reader).unwrap();
+        writer.write_all(b"ab").unwrap();
+        assert_eq!(reader.try_read(&mut [0]).unwrap(), 1);
+        let writer = PipeWriter::from_std(writer).unwrap();
+        writer.write_all(b"c").await.unwrap();
+        let mut reader = reader.into_std();
+        let mut buffer = [0; 2];
+        reader.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"bc");
+        drop(reader);
+        assert_eq!(writer.write(b"d").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        drop(writer.into_std());
+    });
+}

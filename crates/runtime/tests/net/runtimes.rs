@@ -1,0 +1,170 @@
+//! Sockets and the runtimes that they belong to: shutdown, and moving from one to another.
+
+use std::io::{Read, Write};
+use std::net;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use quadrille::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixStream};
+use quadrille::{Runtime, Wait};
+
+use crate::watched::watched;
+
+fn runtime() -> Runtime {
+    Runtime::builder().worker_threads(2).build().unwrap()
+}
+
+/// Everything that waits is dropped, and so its sockets are closed.
+#[test]
+fn a_runtime_ends_with_everything_waiting() {
+    watched(|| {
+        let alive = Arc::new(());
+        let runtime = runtime();
+        let (waits, waiting) = channel();
+        let address = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let peer = net::TcpStream::connect(address).unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            waits.send(peer).unwrap();
+            let keep = || Arc::clone(&alive);
+            let (a, b, c, d) = (keep(), keep(), keep(), keep());
+            drop(quadrille::spawn(async move {
+                let _ = (stream.read(&mut [0]).await, a);
+            }));
+            drop(quadrille::spawn(async move {
+                loop {
+                    let _ = (listener.accept().await.unwrap(), &b);
+                }
+            }));
+            let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            drop(quadrille::spawn(async move {
+                let _ = (socket.recv_from(&mut [0]).await, c);
+            }));
+            let (left, right) = UnixDatagram::pair().unwrap();
+            drop(quadrille::spawn(async move {
+                let _ = (left.recv(&mut [0]).await, right, d);
+            }));
+            // All have begun to wait: they were spawned before, and a connection is accepted by one of them.
+            let stream = TcpStream::connect(address).await.unwrap();
+            assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+            address
+        });
+        let thread = runtime.spawn_thread({
+            let alive = Arc::clone(&alive);
+            move || {
+                let (left, right) = UnixStream::pair().unwrap();
+                let _ = left.read(&mut [0]).wait();
+                drop((right, alive));
+            }
+        });
+        drop(runtime);
+        assert!(thread.is_finished());
+        drop(thread);
+        assert_eq!(Arc::strong_count(&alive), 1);
+        let mut peer = waiting.recv().unwrap();
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "its other end is closed");
+        assert!(net::TcpStream::connect(address).is_err(), "nobody listens any more");
+    });
+}
+
+#[test]
+fn sockets_that_outlive_their_runtime_answer_with_an_error() {
+    watched(|| {
+        let runtime = runtime();
+        let (left, right) = runtime.block_on(async { UnixStream::pair().unwrap() });
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        drop(runtime);
+        let other = self::runtime();
+        other.block_on(async {
+            assert!(left.read(&mut [0]).await.is_err());
+            assert!(left.readable().await.is_err());
+            assert!(listener.accept().await.is_err());
+            // Without the runtime, as far as that goes.
+            assert_eq!(right.try_write(b"a").unwrap(), 1);
+            assert_eq!(left.try_read(&mut [0; 2]).unwrap(), 1);
+            // And in another runtime as ever.
+            let left = UnixStream::from_std(left.into_std()).unwrap();
+            right.try_write(b"b").unwrap();
+            assert_eq!(left.read(&mut [0; 2]).await.unwrap(), 1);
+        });
+    });
+}
+
+#[test]
+fn a_connection_moves_from_one_runtime_to_another() {
+    watched(|| {
+        const ROUNDS: usize = 20;
+        let runtimes = [runtime(), runtime()];
+        let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut moving = client;
+        for round in 0..ROUNDS {
+            let runtime = &runtimes[round % 2];
+            let task = runtime.spawn(async move {
+                let stream = TcpStream::from_std(moving).unwrap();
+                stream.write_all(b"ping").await.unwrap();
+                let mut buffer = [0; 4];
+                stream.read_exact(&mut buffer).await.unwrap();
+                assert_eq!(&buffer, b"pong");
+                stream.into_std()
+            });
+            let mut buffer = [0; 4];
+            peer.read_exact(&mut buffer).unwrap();
+            assert_eq!(&buffer, b"ping");
+            peer.write_all(b"pong").unwrap();
+            moving = runtime.block_on(task).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_socket_can_be_used_from_the_tasks_of_another_runtime() {
+    watched(|| {
+        let (one, two) = (runtime(), runtime());
+        let (left, right) = one.block_on(async { UnixStream::pair().unwrap() });
+        let echo = two.spawn(async move {
+            let mut buffer = [0; 16];
+            loop {
+                match right.read(&mut buffer).await.unwrap() {
+                    0 => break,
+                    count => right.write_all(&buffer[..count]).await.unwrap(),
+                }
+            }
+        });
+        one.block_on(async {
+            for round in 0..=255 {
+                left.write_all(&[round]).await.unwrap();
+                let mut byte = [0];
+                left.read_exact(&mut byte).await.unwrap();
+                assert_eq!(byte, [round]);
+            }
+            drop(left);
+        });
+        two.block_on(echo).unwrap();
+    });
+}
+
+#[test]
+fn threads_of_the_system_wait_too() {
+    watched(|| {
+        let runtime = runtime();
+        let _entered = runtime.enter();
+        let listener = TcpListener::bind("127.0.0.1:0").wait().unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = std::thread::spawn({
+            let handle = runtime.handle().clone();
+            move || {
+                let _entered = handle.enter();
+                let stream = TcpStream::connect(address).wait().unwrap();
+                stream.write_all(b"hello").wait().unwrap();
+                stream.read(&mut [0; 16]).wait().unwrap()
+            }
+        });
+        let (stream, _) = listener.accept().wait().unwrap();
+        stream.read_exact(&mut [0; 5]).wait().unwrap();
+        stream.write_all(b"bye").wait().unwrap();
+        assert_eq!(client.join().unwrap(), 3);
+    });
+}

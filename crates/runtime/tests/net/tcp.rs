@@ -1,0 +1,436 @@
+//! Listening, connecting, reading and writing.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{self, Shutdown, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use futures_lite::{AsyncReadExt, AsyncWriteExt, StreamExt};
+use quadrille::io::Interest;
+use quadrille::net::{TcpKeepalive, TcpListener, TcpStream, UnixStream};
+use quadrille::{JoinSet, Wait};
+
+use crate::watched::{on_runtimes, watched};
+
+/// A listener on a port of its own.
+pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A connection: our end, and one of std's.
+pub(crate) async fn connection() -> (TcpStream, net::TcpStream) {
+    let (listener, address) = listen().await;
+    let theirs = net::TcpStream::connect(address).unwrap();
+    let (ours, _) = listener.accept().await.unwrap();
+    (ours, theirs)
+}
+
+/// Sends back what comes, until nothing does.
+async fn echo(stream: TcpStream) -> io::Result<()> {
+    // Answers in several parts shall not wait for each other's acknowledgement.
+    stream.set_nodelay(true)?;
+    let mut buffer = [0; 1024];
+    loop {
+        match stream.read(&mut buffer).await? {
+            0 => return Ok(()),
+            count => stream.write_all(&buffer[..count]).await?,
+        }
+    }
+}
+
+/// Sends messages of `length` bytes, and expects each back.
+fn converse(stream: &mut net::TcpStream, messages: usize, length: usize) {
+    for message in 0..messages {
+        let sent: Vec<u8> = (0..length).map(|index| (message + index).to_le_bytes()[0]).collect();
+        stream.write_all(&sent).unwrap();
+        let mut received = vec![0; length];
+        stream.read_exact(&mut received).unwrap();
+        assert!(sent == received);
+    }
+}
+
+#[test]
+fn a_server_of_tasks_answers_clients_of_std() {
+    on_runtimes(|| async {
+        const CLIENTS: usize = 16;
+        let (listener, address) = listen().await;
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                thread::spawn(move || {
+                    let mut stream = net::TcpStream::connect(address).unwrap();
+                    // Some messages are shorter than the server's buffer, one is as long, some are longer.
+                    converse(&mut stream, 50, 1 << (client % 14));
+                })
+            })
+            .collect();
+        let mut served = JoinSet::new();
+        for _ in 0..CLIENTS {
+            let (stream, _) = listener.accept().await.unwrap();
+            served.spawn(echo(stream));
+        }
+        for outcome in served.join_all().await {
+            outcome.unwrap();
+        }
+        for client in clients {
+            client.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_client_talks_to_a_server_of_std() {
+    on_runtimes(|| async {
+        let listener = net::TcpListener::bind("localhost:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            stream.write_all(&all).unwrap();
+        });
+        let client = TcpStream::connect(("localhost", address.port())).await.unwrap();
+        assert_eq!(client.peer_addr().unwrap(), address);
+        let sent = vec![7; 3_000_000];
+        client.write_all(&sent).await.unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut received = vec![0; sent.len()];
+        client.read_exact(&mut received).await.unwrap();
+        assert!(sent == received);
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn threads_use_the_same_sockets() {
+    watched(|| {
+        let runtime = quadrille::Runtime::new().unwrap();
+        let server = runtime.spawn_thread(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").wait().unwrap();
+            let address = listener.local_addr().unwrap();
+            let clients: Vec<_> = (0..8)
+                .map(|_| thread::spawn(move || converse(&mut net::TcpStream::connect(address).unwrap(), 50, 100)))
+                .collect();
+            let threads: Vec<_> = clients
+                .iter()
+                .map(|_| {
+                    let (stream, _) = listener.accept().wait().unwrap();
+                    quadrille::thread::spawn(move || {
+                        let mut buffer = [0; 64];
+                        loop {
+                            match stream.read(&mut buffer).wait().unwrap() {
+                                0 => break,
+                                count => stream.write_all(&buffer[..count]).wait().unwrap(),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            clients
+        });
+        for client in server.join().unwrap() {
+            client.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_first_address_that_works_is_taken() {
+    on_runtimes(|| async {
+        let (listener, address) = listen().await;
+        let nobody = {
+            // A port that was free a moment ago, and isn't listened at.
+            let socket = net::TcpListener::bind("127.0.0.1:0").unwrap();
+            socket.local_addr().unwrap()
+        };
+        let error = TcpStream::connect(nobody).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        let client = TcpStream::connect(&[nobody, address][..]).await.unwrap();
+        assert_eq!(client.peer_addr().unwrap(), address);
+        let (server, from) = listener.accept().await.unwrap();
+        assert_eq!(from, client.local_addr().unwrap());
+        assert_eq!(server.peer_addr().unwrap(), from);
+
+        let error = TcpListener::bind(address).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        let other = TcpListener::bind(&[address, "127.0.0.1:0".parse().unwrap()][..])
+            .await
+            .unwrap();
+        assert_ne!(other.local_addr().unwrap(), address);
+    });
+}
+
+#[test]
+fn a_name_without_a_port_is_an_error_that_says_so() {
+    on_runtimes(|| async {
+        let error = TcpStream::connect("localhost").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("\"localhost\""), "{error}");
+    });
+}
+
+#[test]
+fn peeking_takes_nothing() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        theirs.write_all(b"abc").unwrap();
+        let mut buffer = [0; 8];
+        for _ in 0..3 {
+            assert_eq!(ours.peek(&mut buffer).await.unwrap(), 3);
+        }
+        assert_eq!(ours.read(&mut buffer).await.unwrap(), 3);
+        assert_eq!(&buffer[..3], b"abc");
+        drop(theirs);
+        assert_eq!(ours.peek(&mut buffer).await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn several_buffers_are_read_and_written_at_once() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        let parts = [IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cde")];
+        assert_eq!(ours.write_vectored(&parts).await.unwrap(), 5);
+        let mut all = [0; 5];
+        theirs.read_exact(&mut all).unwrap();
+        assert_eq!(&all, b"abcde");
+
+        theirs.write_all(b"fghij").unwrap();
+        let (mut first, mut second) = ([0; 2], [0; 9]);
+        let count = ours
+            .read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])
+            .await
+            .unwrap();
+        assert_eq!((count, &first, &second[..3]), (5, b"fg", &b"hij"[..]));
+    });
+}
+
+/// The system takes 1024 at a time, which is less than was offered, though there is room or data for more.
+#[test]
+fn more_buffers_than_the_system_takes() {
+    on_runtimes(|| async {
+        const BUFFERS: usize = 5000;
+        let (ours, mut theirs) = connection().await;
+        let (left, right) = UnixStream::pair().unwrap();
+        let bytes: Vec<u8> = (0..BUFFERS).map(|index| index.to_le_bytes()[0]).collect();
+        let parts: Vec<_> = bytes.chunks(1).map(IoSlice::new).collect();
+        for unix in [false, true] {
+            let mut written = 0;
+            while written < BUFFERS {
+                let parts = &parts[written..];
+                written += if unix {
+                    left.write_vectored(parts).await.unwrap()
+                } else {
+                    ours.write_vectored(parts).await.unwrap()
+                };
+            }
+        }
+        let mut received = vec![0; BUFFERS];
+        theirs.read_exact(&mut received).unwrap();
+        assert!(received == bytes);
+
+        theirs.write_all(&bytes).unwrap();
+        for unix in [false, true] {
+            let mut received = vec![0; BUFFERS];
+            let mut read = 0;
+            while read < BUFFERS {
+                let mut parts: Vec<_> = received[read..].chunks_mut(1).map(IoSliceMut::new).collect();
+                read += if unix {
+                    right.read_vectored(&mut parts).await.unwrap()
+                } else {
+                    ours.read_vectored(&mut parts).await.unwrap()
+                };
+            }
+            assert!(received == bytes);
+        }
+    });
+}
+
+#[test]
+fn operations_of_others_wait_like_ours() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        let receive = || rustix::net::recv(&ours, &mut [0; 8][..], rustix::net::RecvFlags::empty());
+        let nothing = ours.try_io(Interest::READABLE, || Ok(receive()?.1)).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        let reader = thread::spawn(move || {
+            theirs.write_all(b"abc").unwrap();
+            theirs
+        });
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let count = ours.async_io(both, || Ok(receive()?.1)).await.unwrap();
+        assert_eq!(count, 3);
+        let mut theirs = reader.join().unwrap();
+        theirs.write_all(b"de").unwrap();
+        assert_eq!(ours.async_io(Interest::READABLE, || Ok(receive()?.1)).await.unwrap(), 2);
+    });
+}
+
+#[test]
+fn trying_does_not_wait() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        let mut buffer = [0; 4];
+        assert_eq!(ours.try_read(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        theirs.write_all(b"abcdef").unwrap();
+        ours.readable().await.unwrap();
+        assert_eq!(ours.try_read(&mut buffer).unwrap(), 4);
+        assert_eq!(ours.try_read(&mut buffer).unwrap(), 2);
+        assert_eq!(ours.try_read(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+
+        // To the last byte that fits, and on when there is room.
+        let chunk = [1; 65536];
+        let mut written = 0;
+        let full = loop {
+            match ours.try_write(&chunk) {
+                Ok(count) => written += count,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        let reader = thread::spawn(move || {
+            let mut all = vec![0; written];
+            theirs.read_exact(&mut all).unwrap();
+            theirs
+        });
+        ours.writable().await.unwrap();
+        assert!(ours.try_write(b"a").unwrap() > 0);
+        drop(reader.join().unwrap());
+    });
+}
+
+#[test]
+fn waiting_for_either_side_says_which() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        let ready = ours.ready(Interest::READABLE | Interest::WRITABLE).await.unwrap();
+        assert!(ready.is_writable());
+        theirs.write_all(b"a").unwrap();
+        let ready = ours.ready(Interest::READABLE).await.unwrap();
+        assert!(ready.is_readable() && !ready.is_writable());
+        ours.read(&mut [0]).await.unwrap();
+    });
+}
+
+#[test]
+fn a_peer_that_ends_writing_still_reads() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        theirs.write_all(b"last words").unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        // More room than there are bytes: the end has come together with them, and must not be forgotten.
+        let mut buffer = [0; 64];
+        assert_eq!(ours.read(&mut buffer).await.unwrap(), 10);
+        assert_eq!(ours.read(&mut buffer).await.unwrap(), 0);
+        ours.write_all(b"answer").await.unwrap();
+        drop(ours);
+        let mut answer = String::new();
+        theirs.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "answer");
+    });
+}
+
+#[test]
+fn the_traits_of_futures_io_work() {
+    on_runtimes(|| async {
+        let (mut ours, mut theirs) = connection().await;
+        let client = thread::spawn(move || {
+            theirs.write_all(b"one\ntwo\n").unwrap();
+            theirs.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            theirs.read_to_end(&mut answer).unwrap();
+            answer
+        });
+        let mut text = String::new();
+        AsyncReadExt::read_to_string(&mut &ours, &mut text).await.unwrap();
+        assert_eq!(text, "one\ntwo\n");
+        AsyncWriteExt::write_all(&mut ours, &[b'x'; 500_000]).await.unwrap();
+        ours.flush().await.unwrap();
+        ours.close().await.unwrap();
+        ours.close().await.unwrap();
+        assert_eq!(client.join().unwrap().len(), 500_000);
+    });
+}
+
+#[test]
+fn a_listener_is_a_stream_of_connections() {
+    on_runtimes(|| async {
+        let (listener, address) = listen().await;
+        let clients: Vec<_> = (0..3).map(|_| net::TcpStream::connect(address).unwrap()).collect();
+        let mut ports = Vec::new();
+        let mut incoming = listener.incoming();
+        for _ in &clients {
+            let stream = incoming.next().await.unwrap().unwrap();
+            ports.push(stream.peer_addr().unwrap());
+        }
+        let expected: Vec<_> = clients.iter().map(|client| client.local_addr().unwrap()).collect();
+        assert_eq!(ports, expected);
+    });
+}
+
+#[test]
+fn sockets_go_to_std_and_come_back() {
+    on_runtimes(|| async {
+        let (listener, address) = listen().await;
+        let listener = TcpListener::from_std(listener.into_std()).unwrap();
+        let client = TcpStream::connect(address).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let client = TcpStream::from_std(client.into_std()).unwrap();
+        client.write_all(b"a").await.unwrap();
+        let server = TcpStream::from_std(server.into_std()).unwrap();
+        assert_eq!(server.read(&mut [0; 9]).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn options_are_what_they_were_set_to() {
+    on_runtimes(|| async {
+        let (ours, _theirs) = connection().await;
+        for on in [true, false] {
+            ours.set_nodelay(on).unwrap();
+            assert_eq!(ours.nodelay().unwrap(), on);
+            ours.set_keepalive(on).unwrap();
+            assert_eq!(ours.keepalive().unwrap(), on);
+        }
+        let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_retries(3);
+        ours.set_tcp_keepalive(&keepalive).unwrap();
+        assert!(ours.keepalive().unwrap());
+        ours.set_ttl(9).unwrap();
+        assert_eq!(ours.ttl().unwrap(), 9);
+        for linger in [Some(Duration::ZERO), None] {
+            ours.set_linger(linger).unwrap();
+            assert_eq!(ours.linger().unwrap(), linger);
+        }
+        assert!(ours.take_error().unwrap().is_none());
+
+        let (listener, _) = listen().await;
+        listener.set_ttl(8).unwrap();
+        assert_eq!(listener.ttl().unwrap(), 8);
+        assert!(listener.take_error().unwrap().is_none());
+    });
+}
+
+#[test]
+fn zero_linger_resets_the_connection() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        ours.set_zero_linger().unwrap();
+        drop(ours);
+        assert_eq!(theirs.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+
+        let (ours, theirs) = connection().await;
+        socket2::SockRef::from(&theirs)
+            .set_linger(Some(Duration::ZERO))
+            .unwrap();
+        drop(theirs);
+        assert_eq!(
+            ours.read(&mut [0]).await.unwrap_err().kind(),
+            ErrorKind::ConnectionReset
+        );
+    });
+}

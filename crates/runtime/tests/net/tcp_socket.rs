@@ -1,0 +1,126 @@
+//! Sockets that are set up before they listen or connect.
+
+use std::collections::HashSet;
+use std::io::{ErrorKind, Read};
+use std::net;
+use std::time::Duration;
+
+use quadrille::JoinSet;
+use quadrille::net::{TcpListener, TcpSocket};
+
+use crate::watched::on_runtimes;
+
+#[test]
+fn options_last_beyond_connecting() {
+    on_runtimes(|| async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        assert!(socket.reuseaddr().unwrap());
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        let listener = socket.listen(16).unwrap();
+        assert_eq!(listener.local_addr().unwrap(), address);
+
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_keepalive(true).unwrap();
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
+        socket.set_send_buffer_size(20_000).unwrap();
+        socket.set_recv_buffer_size(30_000).unwrap();
+        assert!(socket.send_buffer_size().unwrap() >= 20_000);
+        assert!(socket.recv_buffer_size().unwrap() >= 30_000);
+        let stream = socket.connect(address).await.unwrap();
+        assert!(stream.nodelay().unwrap() && stream.keepalive().unwrap());
+        assert_eq!(stream.linger().unwrap(), Some(Duration::ZERO));
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert!(!accepted.nodelay().unwrap());
+    });
+}
+
+#[test]
+fn a_bound_socket_connects_from_its_address() {
+    on_runtimes(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let from = socket.local_addr().unwrap();
+        assert!(socket.take_error().unwrap().is_none());
+        let stream = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        assert_eq!(stream.local_addr().unwrap(), from);
+        assert_eq!(listener.accept().await.unwrap().1, from);
+    });
+}
+
+#[test]
+fn an_address_is_shared_only_by_those_who_say_so() {
+    on_runtimes(|| async {
+        let listeners = TcpListener::bind_several("127.0.0.1:0", 3).await.unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let error = TcpListener::bind(address).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        let one_more = TcpSocket::new_v4().unwrap();
+        assert!(!one_more.reuseport().unwrap());
+        one_more.set_reuseport(true).unwrap();
+        one_more.bind(address).unwrap();
+    });
+}
+
+/// However the system deals connections out, each arrives at one listener.
+#[test]
+fn several_listeners_get_each_connection_once() {
+    on_runtimes(|| async {
+        const CONNECTIONS: usize = 60;
+        let listeners = TcpListener::bind_several("127.0.0.1:0", 3).await.unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let (sender, accepted) = quadrille::sync::mpmc::unbounded();
+        let mut set = JoinSet::new();
+        for listener in listeners {
+            let sender = sender.clone();
+            set.spawn(async move {
+                loop {
+                    let (stream, from) = listener.accept().await.unwrap();
+                    stream.write_all(b"x").await.unwrap();
+                    let _ = sender.send(from).await;
+                }
+            });
+        }
+        let clients = std::thread::spawn(move || {
+            let clients = (0..CONNECTIONS).map(|_| {
+                let mut client = net::TcpStream::connect(address).unwrap();
+                client.read_exact(&mut [0]).unwrap();
+                client.local_addr().unwrap()
+            });
+            clients.collect::<HashSet<_>>()
+        });
+        let mut seen = Vec::new();
+        while seen.len() < CONNECTIONS {
+            seen.push(accepted.recv().await.unwrap());
+        }
+        set.abort_all();
+        let seen_once: HashSet<_> = seen.iter().copied().collect();
+        assert_eq!(seen_once.len(), CONNECTIONS);
+        assert_eq!(seen_once, clients.join().unwrap());
+    });
+}
+
+#[test]
+fn ipv6_can_be_alone() {
+    on_runtimes(|| async {
+        let socket = TcpSocket::new_v6().unwrap();
+        for only in [false, true] {
+            socket.set_only_v6(only).unwrap();
+            assert_eq!(socket.only_v6().unwrap(), only);
+        }
+    });
+}
+
+#[test]
+fn a_socket_of_std_can_be_connected() {
+    on_runtimes(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let raw = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let socket = TcpSocket::from_std_stream(raw.into()).unwrap();
+        let stream = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
+    });
+}

@@ -1,0 +1,115 @@
+//! Datagrams of the Unix domain.
+
+use std::future::poll_fn;
+use std::io::ErrorKind;
+use std::net::Shutdown;
+use std::os::unix::net;
+use std::thread;
+
+use quadrille::JoinSet;
+use quadrille::io::Interest;
+use quadrille::net::UnixDatagram;
+
+use crate::temporary::Folder;
+use crate::watched::on_runtimes;
+
+#[test]
+fn a_pair_keeps_the_order() {
+    on_runtimes(|| async {
+        const MESSAGES: u32 = 1000;
+        let (left, right) = UnixDatagram::pair().unwrap();
+        let sender = quadrille::spawn(async move {
+            for message in 0..MESSAGES {
+                assert_eq!(left.send(&message.to_le_bytes()).await.unwrap(), 4);
+            }
+        });
+        let mut buffer = [0; 8];
+        for message in 0..MESSAGES {
+            assert_eq!(right.recv(&mut buffer).await.unwrap(), 4);
+            assert_eq!(&buffer[..4], &message.to_le_bytes());
+        }
+        sender.await.unwrap();
+    });
+}
+
+#[test]
+fn names_and_those_who_have_none() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let (path, other) = (folder.join("server"), folder.join("client"));
+        let server = UnixDatagram::bind(&path).unwrap();
+        let client = UnixDatagram::bind(&other).unwrap();
+        let nameless = UnixDatagram::unbound().unwrap();
+        let mut buffer = [0; 16];
+        client.send_to(b"hello", &path).await.unwrap();
+        let (length, from) = server.recv_from(&mut buffer).await.unwrap();
+        assert_eq!((length, from.as_pathname()), (5, Some(other.as_path())));
+        nameless.connect(&path).unwrap();
+        assert_eq!(nameless.peer_addr().unwrap().as_pathname(), Some(path.as_path()));
+        nameless.send(b"anonymous").await.unwrap();
+        let (length, from) = server.recv_from(&mut buffer).await.unwrap();
+        assert!(length == 9 && from.is_unnamed());
+        assert_eq!(server.local_addr().unwrap().as_pathname(), Some(path.as_path()));
+        assert_eq!(
+            client.send_to(b"x", folder.join("nobody")).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        assert_eq!(UnixDatagram::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+    });
+}
+
+/// The receiver's queue is full of what another socket has sent: nothing tells this one when there is room.
+#[test]
+fn sending_waits_for_a_receiver_that_others_have_filled() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("server");
+        let server = net::UnixDatagram::bind(&path).unwrap();
+        let filler = UnixDatagram::unbound().unwrap();
+        let mut filled = 0;
+        while filler.try_send_to(b"full", &path).is_ok() {
+            filled += 1;
+        }
+        let mut senders = JoinSet::new();
+        for _ in 0..4 {
+            let path = path.clone();
+            senders.spawn(async move {
+                let sender = UnixDatagram::unbound().unwrap();
+                sender.send_to(b"at last", &path).await.unwrap();
+            });
+        }
+        let receiver = thread::spawn(move || {
+            let mut buffer = [0; 16];
+            let lengths = (0..filled + 4).map(|_| server.recv(&mut buffer).unwrap());
+            lengths.filter(|length| *length == 7).count()
+        });
+        assert_eq!(senders.join_all().await.len(), 4);
+        assert_eq!(receiver.join().unwrap(), 4);
+    });
+}
+
+#[test]
+fn trying_and_polling() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let (left, right) = UnixDatagram::pair().unwrap();
+        let mut buffer = [0; 4];
+        assert_eq!(right.try_recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        while left.try_send(b"a").is_ok() {}
+        assert!(right.ready(Interest::READABLE).await.unwrap().is_readable());
+        right.readable().await.unwrap();
+        assert_eq!(right.try_recv_from(&mut buffer).unwrap().0, 1);
+        while right.try_recv(&mut buffer).is_ok() {}
+        left.writable().await.unwrap();
+        poll_fn(|cx| left.poll_send(cx, b"bc")).await.unwrap();
+        poll_fn(|cx| left.poll_send(cx, b"def")).await.unwrap();
+        assert_eq!(poll_fn(|cx| right.poll_recv(cx, &mut buffer)).await.unwrap(), 2);
+        assert_eq!(poll_fn(|cx| right.poll_recv_from(cx, &mut buffer)).await.unwrap().0, 3);
+        assert!(left.take_error().unwrap().is_none());
+        let left = UnixDatagram::from_std(left.into_std()).unwrap();
+        left.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(left.recv(&mut buffer).await.unwrap(), 0);
+        assert_eq!(left.send(b"a").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        drop(folder);
+    });
+}

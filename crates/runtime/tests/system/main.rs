@@ -1,0 +1,9 @@
+//! Processes, signals and files, through the public interface.
+
+mod fs;
+mod process;
+mod scratch;
+mod signal;
+#[path = "../behaviour/wait.rs"]
+#[expect(dead_code, reason = "what the other binary needs of it")]
+mod wait;

@@ -1,0 +1,267 @@
+//! Child processes.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::Duration;
+
+use futures_lite::{AsyncReadExt, AsyncWriteExt};
+use quadrille::process::{Child, Command, Stdio};
+use quadrille::time::timeout;
+use quadrille::{JoinSet, Pinning, Runtime, Wait};
+
+use crate::wait::eventually;
+
+fn runtime() -> Runtime {
+    Runtime::builder().worker_threads(2).build().unwrap()
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+/// `cat` with both ends piped: it runs until its input is closed.
+fn cat() -> Command {
+    let mut command = Command::new("cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// Whether there is a process or a zombie by that id.
+fn is_there(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[quadrille::test]
+async fn output_is_all_that_a_child_writes_to_both_streams() {
+    // Each stream alone would fill its pipe (64 KiB).
+    let script = "i=0; while [ $i -lt 3000 ]; do echo out-0123456789012345678901234567890123456789; \
+                  echo err-0123456789012345678901234567890123456789 >&2; i=$((i+1)); done; exit 9";
+    let output = shell(script).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    for (stream, start) in [(output.stdout, b"out"), (output.stderr, b"err")] {
+        assert_eq!(stream.len(), 3000 * 45);
+        assert!(stream.starts_with(start));
+    }
+}
+
+#[quadrille::test]
+async fn settings_reach_the_child() {
+    let output = shell("echo $0 $A $B $C; pwd")
+        .arg("zero")
+        .env("A", "1")
+        .envs([("B", "2"), ("C", "3")])
+        .env_remove("C")
+        .current_dir("/")
+        .stderr(Stdio::null())
+        .process_group(0)
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.stdout, b"zero 1 2\n/\n");
+    let output = Command::new("env")
+        .env_clear()
+        .env("ONLY", "this")
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.stdout, b"ONLY=this\n");
+}
+
+#[quadrille::test]
+async fn a_program_that_is_not_there_is_std_s_error() {
+    let error = Command::new("no-such-program-anywhere").spawn().map(drop).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    let error = Command::new("no-such-program-anywhere")
+        .output()
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[quadrille::test]
+async fn what_fails_before_exec_fails_the_start() {
+    let mut command = Command::new("true");
+    // SAFETY: it does nothing but make an error without allocating.
+    unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(5))) };
+    assert_eq!(command.spawn().map(drop).unwrap_err().raw_os_error(), Some(5));
+}
+
+#[quadrille::test]
+async fn a_child_answers_through_its_pipes() {
+    let mut child = cat().spawn().unwrap();
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let sent: Vec<u8> = (0..500_000_u32).map(|number| number.to_le_bytes()[1]).collect();
+    let expected = sent.clone();
+    let writes = quadrille::spawn(async move { stdin.write_all(&sent).await });
+    let mut received = Vec::new();
+    assert_eq!(stdout.read_to_end(&mut received).await.unwrap(), expected.len());
+    assert!(received == expected);
+    writes.await.unwrap().unwrap();
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[quadrille::test]
+async fn the_pipes_have_the_traits_of_futures_io() {
+    let mut child = cat().spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    AsyncWriteExt::write_all(&mut stdin, b"one two").await.unwrap();
+    stdin.flush().await.unwrap();
+    let mut bytes = [0; 3];
+    AsyncReadExt::read_exact(&mut stdout, &mut bytes).await.unwrap();
+    assert_eq!(&bytes, b"one");
+    stdin.close().await.unwrap();
+    assert_eq!(stdin.write(b"x").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    let mut rest = String::new();
+    AsyncReadExt::read_to_string(&mut stdout, &mut rest).await.unwrap();
+    assert_eq!(rest, " two");
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[quadrille::test]
+async fn one_child_s_output_is_another_s_input() {
+    let mut first = shell("printf 'c\\na\\nb\\n'").stdout(Stdio::piped()).spawn().unwrap();
+    let middle = Stdio::try_from(first.stdout.take().unwrap()).unwrap();
+    let output = Command::new("sort").stdin(middle).output().await.unwrap();
+    assert_eq!(output.stdout, b"a\nb\nc\n");
+    assert!(first.wait().await.unwrap().success());
+}
+
+#[quadrille::test]
+async fn waiting_can_time_out_and_go_on() {
+    let mut child = cat().spawn().unwrap();
+    let stdin = child.stdin.take();
+    for _ in 0..3 {
+        assert!(timeout(Duration::from_millis(1), child.wait()).await.is_err());
+        assert!(child.try_wait().unwrap().is_none());
+    }
+    let pid = child.id().unwrap();
+    assert!(is_there(pid));
+    drop(stdin);
+    assert!(child.wait().await.unwrap().success());
+    assert_eq!(child.id(), None);
+    assert!(child.try_wait().unwrap().unwrap().success());
+    assert!(!is_there(pid), "it was waited for");
+    child.start_kill().unwrap();
+}
+
+#[quadrille::test]
+async fn wait_closes_the_input() {
+    let mut child = cat().spawn().unwrap();
+    assert!(child.wait().await.unwrap().success());
+    assert!(child.stdin.is_none());
+}
+
+#[quadrille::test]
+async fn a_kill_is_seen_in_the_status() {
+    let mut child = cat().spawn().unwrap();
+    child.kill().await.unwrap();
+    assert_eq!(child.wait().await.unwrap().signal(), Some(9));
+}
+
+#[quadrille::test]
+async fn a_child_that_is_dropped_runs_on_and_leaves_no_zombie() {
+    let mut child = cat().spawn().unwrap();
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let pid = child.id().unwrap();
+    drop(child);
+    stdin.write_all(b"still here").await.unwrap();
+    let mut bytes = [0; 10];
+    stdout.read_exact(&mut bytes).await.unwrap();
+    assert_eq!(&bytes, b"still here");
+    drop(stdin);
+    assert_eq!(stdout.read(&mut bytes).await.unwrap(), 0);
+    quadrille::spawn_blocking(move || eventually("it was waited for", || !is_there(pid)))
+        .await
+        .unwrap();
+}
+
+#[quadrille::test]
+async fn kill_on_drop_kills_and_leaves_no_zombie() {
+    let mut child = cat().kill_on_drop(true).spawn().unwrap();
+    let (_stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let pid = child.id().unwrap();
+    drop(child);
+    assert_eq!(stdout.read(&mut [0; 8]).await.unwrap(), 0, "the other end is gone");
+    quadrille::spawn_blocking(move || eventually("it was waited for", || !is_there(pid)))
+        .await
+        .unwrap();
+}
+
+#[test]
+fn a_child_that_outlives_its_runtime_is_waited_for_by_another() {
+    let (first, second) = (runtime(), runtime());
+    // One is dropped before its runtime, the other after.
+    let (mut before, mut after) = first.block_on(async { (cat().spawn().unwrap(), cat().spawn().unwrap()) });
+    let pids = [&before, &after].map(|child| child.id().unwrap());
+    let take_pipes = |child: &mut Child| (child.stdin.take(), child.stdout.take());
+    let pipes = [take_pipes(&mut before), take_pipes(&mut after)];
+    drop(before);
+    drop(first);
+    drop(after);
+    assert!(pids.into_iter().all(is_there));
+    drop(pipes);
+    eventually("they were waited for", || {
+        second.block_on(async { Command::new("true").status().await.unwrap() });
+        !pids.into_iter().any(is_there)
+    });
+}
+
+#[test]
+fn threads_wait_for_children() {
+    let runtime = runtime();
+    let thread = runtime.spawn_thread(|| {
+        let output = shell("echo from a thread").output().wait().unwrap();
+        let mut child = cat().spawn().unwrap();
+        child.stdin.as_ref().unwrap().write_all(b"x").wait().unwrap();
+        let mut byte = [0];
+        child.stdout.as_ref().unwrap().read_exact(&mut byte).wait().unwrap();
+        assert_eq!(&byte, b"x");
+        assert!(child.wait().wait().unwrap().success());
+        output.stdout
+    });
+    assert_eq!(thread.join().unwrap(), b"from a thread\n");
+}
+
+#[quadrille::test]
+async fn many_children_at_a_time() {
+    let mut set = JoinSet::new();
+    for code in 0..40 {
+        set.spawn(async move { shell(&format!("exit {code}")).status().await.unwrap().code() == Some(code) });
+    }
+    assert!(set.join_all().await.into_iter().all(|right| right));
+}
+
+/// The CPUs that a process may use, by what `/proc` says of it.
+fn cpus(status: &str) -> String {
+    let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list"));
+    line.expect("Linux says it").to_owned()
+}
+
+#[test]
+fn a_child_of_a_pinned_worker_is_not_pinned() {
+    let ours = cpus(&std::fs::read_to_string("/proc/thread-self/status").unwrap());
+    let Ok(runtime) = Runtime::builder().pinning(Pinning::Strict).build() else {
+        // More workers are asked for than there are hardware threads: nothing is pinned on this machine.
+        return;
+    };
+    let (child, before, after) = runtime
+        .block_on(runtime.spawn(async {
+            let worker = || cpus(&std::fs::read_to_string("/proc/thread-self/status").unwrap());
+            let before = worker();
+            let command = Command::new("cat").arg("/proc/self/status").output();
+            let after = worker();
+            let output = command.await.unwrap();
+            (cpus(&String::from_utf8(output.stdout).unwrap()), before, after)
+        }))
+        .unwrap();
+    assert_eq!(child, ours);
+    assert!(
+        runtime.handle().worker_count() == 1 || before != ours,
+        "the worker is pinned"
+    );
+    assert_eq!(before, after, "the worker is pinned as before");
+}

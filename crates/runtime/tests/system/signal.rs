@@ -1,0 +1,119 @@
+//! Signals that other processes send.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+
+use quadrille::signal::ctrl_c;
+use quadrille::signal::unix::{SignalKind, signal};
+use quadrille::{Runtime, Wait};
+
+/// Set in a child, which is this test binary with one test.
+const CHILD: &str = "QUADRILLE_TEST_SIGNAL_CHILD";
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Runs the test `name` of this module again in a child, and returns when it says that it listens.
+fn child_that_listens(name: &str) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([&format!("signal::{name}"), "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = BufReader::new(child.stdout.as_mut().unwrap());
+    let listens = stdout.lines().any(|line| line.unwrap().contains("listens"));
+    assert!(listens, "the child ended before");
+    child
+}
+
+fn send(kind: &str, to: &Child) {
+    let script = format!("kill -{kind} {}", to.id());
+    let status = Command::new("sh").args(["-c", &script]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Tells the parent.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn say_listens() {
+    println!("listens");
+}
+
+#[test]
+fn ctrl_c_from_outside_ends_the_wait_and_not_the_process() {
+    if is_child() {
+        Runtime::new().unwrap().block_on(async {
+            let mut interrupt = Box::pin(ctrl_c());
+            assert!(futures_lite::future::poll_once(&mut interrupt).await.is_none());
+            say_listens();
+            interrupt.await.unwrap();
+        });
+        std::process::exit(3);
+    }
+    let mut child = child_that_listens("ctrl_c_from_outside_ends_the_wait_and_not_the_process");
+    send("INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn a_thread_waits_for_the_request_to_end() {
+    if is_child() {
+        let runtime = Runtime::new().unwrap();
+        let thread = runtime.spawn_thread(|| {
+            let mut terminate = signal(SignalKind::terminate()).unwrap();
+            say_listens();
+            terminate.recv().wait().unwrap();
+        });
+        thread.join().unwrap();
+        std::process::exit(4);
+    }
+    let mut child = child_that_listens("a_thread_waits_for_the_request_to_end");
+    send("TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+/// A user-level thread computes on the smallest stack there is while signals arrive: no handler runs on that stack.
+#[test]
+fn a_handler_needs_no_room_on_a_small_stack() {
+    const ARRIVALS: usize = 200;
+    if is_child() {
+        // One worker is busy for good, the other sees to readiness.
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        let mut listener = {
+            let _entered = runtime.enter();
+            signal(SignalKind::user_defined1()).unwrap()
+        };
+        let busy = quadrille::thread::Builder::new().stack_size(16 * 1024);
+        let handle = runtime.handle().clone();
+        let told = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let until = told.clone();
+        let _entered = handle.enter();
+        let thread = busy
+            .spawn(move || {
+                while !until.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+            .unwrap();
+        say_listens();
+        runtime.block_on(async {
+            for _ in 0..ARRIVALS {
+                if listener.recv().await.is_none() {
+                    break;
+                }
+            }
+        });
+        told.store(true, std::sync::atomic::Ordering::Relaxed);
+        thread.join().unwrap();
+        std::process::exit(5);
+    }
+    let mut child = child_that_listens("a_handler_needs_no_room_on_a_small_stack");
+    // Arrivals that come together are told once, so it takes as many as it takes.
+    let script = format!("while kill -USR1 {} 2>/dev/null; do :; done", child.id());
+    let mut sender = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let status = child.wait().unwrap();
+    assert!(sender.wait().is_ok());
+    assert_eq!(status.code(), Some(5), "{:?}", status.signal());
+}
