@@ -3,6 +3,9 @@
 //! For whole workloads and the other peers see `quadrille compare`; these are for a quick look at one path while working
 //! on it. All of them run inside a task and time themselves, so the way into the runtime is not part of them.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
@@ -66,6 +69,37 @@ fn ping_pong<R: Runtime, C: Channel>(runtime: R, count: u64) -> Result<Duration,
     })
 }
 
+fn detach<R: Runtime>(runtime: R, count: u64) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let (sender, receiver) = async_channel::bounded(1);
+        let start = Instant::now();
+        for index in 0..count {
+            let sender = sender.clone();
+            runtime.spawn_detached(async move {
+                // An error would mean that nobody waits for it.
+                let _ = sender.send(index).await;
+            });
+            if receiver.recv().await != Ok(index) {
+                return Err(Stop::failed("a task sent something else"));
+            }
+        }
+        Ok(start.elapsed())
+    })
+}
+
+fn arm_and_drop<R: Runtime>(runtime: R, count: u64) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let start = Instant::now();
+        for _ in 0..count {
+            let mut timer = pin!(R::sleep(Duration::from_secs(10)));
+            if poll_fn(|cx| Poll::Ready(timer.as_mut().poll(cx).is_ready())).await {
+                return Err(Stop::failed("a timer fired ten seconds early"));
+            }
+        }
+        Ok(start.elapsed())
+    })
+}
+
 fn send_and_receive<R: Runtime, C: Channel>(runtime: R, count: u64) -> Result<Duration, Stop> {
     runtime.run(async move {
         let (sender, mut receiver) = C::bounded::<[u8; 100]>(1);
@@ -89,6 +123,18 @@ fn tasks(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     let mut group = criterion.benchmark_group("yield");
     bench(&mut group, "quadrille", |count| yield_now(quadrille, count));
     bench(&mut group, "tokio", |count| yield_now(tokio, count));
+    group.finish();
+}
+
+fn detached_and_timers(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
+    let mut group = criterion.benchmark_group("spawn_detached");
+    bench(&mut group, "quadrille", |count| detach(quadrille, count));
+    bench(&mut group, "tokio", |count| detach(tokio, count));
+    group.finish();
+
+    let mut group = criterion.benchmark_group("timer_set_and_cancel");
+    bench(&mut group, "quadrille", |count| arm_and_drop(quadrille, count));
+    bench(&mut group, "tokio", |count| arm_and_drop(tokio, count));
     group.finish();
 }
 
@@ -123,6 +169,7 @@ fn single_ops(criterion: &mut Criterion) {
     let quadrille = Quadrille::start(WORKERS, RuntimeName::Quadrille).expect("quadrille starts");
     let tokio = Tokio::start(WORKERS).expect("tokio starts");
     tasks(criterion, quadrille, tokio);
+    detached_and_timers(criterion, quadrille, tokio);
     channels(criterion, quadrille, tokio);
 }
 

@@ -21,27 +21,46 @@ type spec struct {
 
 // params holds the fields of every workload; a workload reads its own.
 type params struct {
-	Name       string `json:"name"`
-	Groups     int    `json:"groups"`
-	Fds        int    `json:"fds"`
-	Loops      int    `json:"loops"`
-	Size       int    `json:"size"`
-	Capacity   int    `json:"capacity"`
-	Transport  string `json:"transport"`
-	Tasks      int    `json:"tasks"`
-	Batch      int    `json:"batch"`
-	Yields     int    `json:"yields"`
-	Rounds     int    `json:"rounds"`
-	Pairs      int    `json:"pairs"`
-	RoundTrips int    `json:"round_trips"`
-	Leaves     int    `json:"leaves"`
-	Threads    int    `json:"threads"`
-	SpinUs     int    `json:"spin_us"`
-	Woken      int    `json:"woken"`
-	Yielders   int    `json:"yielders"`
-	WorkUs     int    `json:"work_us"`
-	Turns      int    `json:"turns"`
-	ViaChannel bool   `json:"via_channel"`
+	Name        string `json:"name"`
+	Groups      int    `json:"groups"`
+	Fds         int    `json:"fds"`
+	Loops       int    `json:"loops"`
+	Size        int    `json:"size"`
+	Capacity    int    `json:"capacity"`
+	Transport   string `json:"transport"`
+	Tasks       int    `json:"tasks"`
+	Batch       int    `json:"batch"`
+	Yields      int    `json:"yields"`
+	Rounds      int    `json:"rounds"`
+	Connections int    `json:"connections"`
+	Pairs       int    `json:"pairs"`
+	RoundTrips  int    `json:"round_trips"`
+	Leaves      int    `json:"leaves"`
+	Threads     int    `json:"threads"`
+	SpinUs      int    `json:"spin_us"`
+	Woken       int    `json:"woken"`
+	Yielders    int    `json:"yielders"`
+	WorkUs      int    `json:"work_us"`
+	Service     string `json:"service"`
+	Rate        int    `json:"rate"`
+	Spinner     bool   `json:"spinner"`
+	Turns       int    `json:"turns"`
+	ViaChannel  bool   `json:"via_channel"`
+	Depth       int    `json:"depth"`
+	Number      int    `json:"number"`
+	Sleeps      int    `json:"sleeps"`
+	FromUs      int    `json:"from_us"`
+	ToUs        int    `json:"to_us"`
+	Timers      int    `json:"timers"`
+	Messengers  int    `json:"messengers"`
+	Workers     int    `json:"workers"`
+	TickUs      int    `json:"tick_us"`
+	Heavy       int    `json:"heavy"`
+	PieceUs     int    `json:"piece_us"`
+	Percent     int    `json:"percent"`
+	Millis      int    `json:"millis"`
+	Elements    int    `json:"elements"`
+	Passes      int    `json:"passes"`
 }
 
 // measured is the answer; see crates/bench/src/outcome.rs.
@@ -109,6 +128,28 @@ func run(p params, progress bool) (measured, error) {
 		return spin(p)
 	case "closed":
 		return closed(p)
+	case "chain":
+		return chain(p)
+	case "fib":
+		return fib(p)
+	case "timers":
+		return timers(p)
+	case "timeout_drop":
+		return timeoutDrop(p)
+	case "schbench":
+		return schbench(p)
+	case "mixed":
+		return mixed(p)
+	case "load":
+		return load(p)
+	case "pipe":
+		return pipe(p)
+	case "stream":
+		return stream(p)
+	case "numa":
+		return numa(p)
+	case "serve":
+		return serve(p)
 	}
 	return measured{}, fmt.Errorf("no workload %q", p.Name)
 }
@@ -127,6 +168,17 @@ func shortened(p params) params {
 	p.Leaves = max(p.Leaves/children, 1)
 	p.SpinUs = part(p.SpinUs)
 	p.Turns = part(p.Turns)
+	p.Sleeps, p.Timers, p.Millis, p.Passes = part(p.Sleeps), part(p.Timers), part(p.Millis), part(p.Passes)
+	switch p.Name {
+	case "chain", "schbench":
+		p.Rounds = part(p.Rounds)
+	case "fib":
+		// As in spec/workload.rs: fewer rounds, and then a smaller number; five steps are about an eighth.
+		if p.Rounds < 8 {
+			p.Number = max(p.Number-5, 1)
+		}
+		p.Rounds = part(p.Rounds)
+	}
 	return p
 }
 
@@ -141,8 +193,8 @@ func main() {
 		os.Exit(2)
 	}
 	var err error
-	// What the first threads cost is the question of sleepers.
-	if s.Workload.Name != "sleepers" {
+	// What the first threads cost is the question of sleepers; servers are warmed up by the load generator.
+	if s.Workload.Name != "sleepers" && s.Workload.Name != "serve" {
 		_, err = run(shortened(s.Workload), false)
 	}
 	var result measured

@@ -34,6 +34,62 @@ func spawnJoin(p params) (measured, error) {
 	return result, nil
 }
 
+func chain(p params) (measured, error) {
+	done := make(chan int, 1)
+	m := startMeter()
+	links := 0
+	for r := 0; r < p.Rounds; r++ {
+		go link(1, p.Depth, done)
+		links += <-done
+	}
+	result := m.stop(p.Depth * p.Rounds)
+	if links != p.Depth*p.Rounds {
+		return measured{}, fmt.Errorf("%d links ran, %d were asked for", links, p.Depth*p.Rounds)
+	}
+	return result, nil
+}
+
+// link is the goroutine number index of a chain; each starts the next and ends.
+func link(index, depth int, done chan<- int) {
+	if index == depth {
+		done <- index
+	} else {
+		go link(index+1, depth, done)
+	}
+}
+
+func fib(p params) (measured, error) {
+	m := startMeter()
+	sum := 0
+	for r := 0; r < p.Rounds; r++ {
+		sum += fork(p.Number)
+	}
+	result := m.stop(max(fibonacci(p.Number+1)-1, 1) * p.Rounds)
+	if expected := fibonacci(p.Number) * p.Rounds; sum != expected {
+		return measured{}, fmt.Errorf("the numbers sum up to %d, not %d", sum, expected)
+	}
+	return result, nil
+}
+
+// fork starts a goroutine for one of its two calls and does the other; Go has no join, so the result comes through a channel.
+func fork(number int) int {
+	if number < 2 {
+		return number
+	}
+	started := make(chan int, 1)
+	go func() { started <- fork(number - 1) }()
+	own := fork(number - 2)
+	return own + <-started
+}
+
+func fibonacci(number int) int {
+	a, b := 0, 1
+	for i := 0; i < number; i++ {
+		a, b = b, a+b
+	}
+	return a
+}
+
 func yields(p params) (measured, error) {
 	var total measured
 	total.Counters = map[string]int64{}

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::spec::{Body, ChannelKind, Family, Hackbench, RuntimeName, Spec, Transport, Workload};
+use crate::spec::{Body, ChannelKind, Family, Hackbench, RuntimeName, Serve, Service, Spec, Transport, Workload};
 
 /// The workloads of `compare`, by the name that is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,8 +18,38 @@ pub enum WorkloadName {
     PingPong,
     /// Tasks spawned from outside, 1000 a batch and one at a time.
     SpawnRemote,
-    /// A tree of tasks with a million leaves; not part of the default set.
+    /// A tree of tasks with a million leaves; not part of the default set, nor is what follows.
     Skynet,
+    /// Chains of 1000 tasks, each spawned by the one before.
+    Chain,
+    /// The 25th Fibonacci number, by fork and join.
+    Fib,
+    /// hackbench over pipes, 1, 4, 10 and 20 groups.
+    HackbenchPipe,
+    /// hackbench over AF_UNIX sockets, as perf bench sched messaging.
+    HackbenchSocket,
+    /// A number there and back through two pipes, as perf bench sched pipe.
+    Pipe,
+    /// By how much sleeps of 1 to 10 ms are late, of 1000 and of 10 tasks.
+    Timers,
+    /// A timeout that is armed and dropped.
+    TimeoutDrop,
+    /// Messengers that wake workers: by a tick, 4 and 16 each, and in a closed loop.
+    Schbench,
+    /// Pairs that exchange messages beside tasks that compute.
+    Mixed,
+    /// Requests that come at 10 to 100 % of what the workers could do.
+    Load,
+    /// Arrays that no cache holds.
+    Stream,
+    /// Four tasks on one cache line.
+    Numa,
+    /// A TCP echo server: 1, 64 and 512 connections, beside a task that spins, and at 30 % load.
+    RrTcp,
+    /// A UDP echo server: 1 and 64 peers.
+    RrUdp,
+    /// An HTTP server: 64 and 256 connections, beside a task that spins, and at 30 % load.
+    Http,
     /// 1000 threads that yield 1000 times.
     ThreadYield,
     /// Threads spawned from a thread and joined, 1000 a batch.
@@ -56,6 +86,21 @@ impl WorkloadName {
             | Self::PingPong
             | Self::SpawnRemote
             | Self::Skynet
+            | Self::Chain
+            | Self::Fib
+            | Self::HackbenchPipe
+            | Self::HackbenchSocket
+            | Self::Pipe
+            | Self::Timers
+            | Self::TimeoutDrop
+            | Self::Schbench
+            | Self::Mixed
+            | Self::Load
+            | Self::Stream
+            | Self::Numa
+            | Self::RrTcp
+            | Self::RrUdp
+            | Self::Http
             | Self::Fairness => Body::Tasks,
             Self::ThreadYield
             | Self::ThreadSpawnJoin
@@ -71,6 +116,8 @@ impl WorkloadName {
     pub fn workloads(self) -> Vec<Workload> {
         match self {
             Self::Hackbench => [655, 64].into_iter().flat_map(hackbench_rows).collect(),
+            Self::HackbenchPipe => hackbench_by_stream(Transport::Pipe),
+            Self::HackbenchSocket => hackbench_by_stream(Transport::Socket),
             Self::ThreadHackbench => [655, 64]
                 .into_iter()
                 .map(|bound| hackbench_row(10, 1400, bound))
@@ -107,6 +154,45 @@ impl WorkloadName {
             Self::Skynet => vec![Workload::Skynet { leaves: 1_000_000 }],
             Self::ThreadSkynet => vec![Workload::Skynet { leaves: 100_000 }],
             Self::ThreadSleepers => vec![Workload::Sleepers { threads: 100_000 }],
+            Self::Chain => vec![Workload::Chain {
+                depth: 1000,
+                rounds: 800,
+            }],
+            Self::Fib => vec![Workload::Fib { number: 25, rounds: 6 }],
+            Self::Pipe => vec![Workload::Pipe { round_trips: 60_000 }],
+            Self::Numa => vec![Workload::Numa { turns: 20_000_000 }],
+            Self::Stream => vec![Workload::Stream {
+                elements: 4_000_000,
+                passes: 15,
+            }],
+            Self::RrTcp => servers(Service::TcpEcho, &[1, 64, 512]),
+            Self::RrUdp => servers(Service::UdpEcho, &[1, 64]),
+            Self::Http => servers(Service::Http, &[64, 256]),
+            Self::Timers | Self::TimeoutDrop | Self::Schbench | Self::Mixed | Self::Load | Self::Fairness => {
+                self.waits()
+            }
+        }
+    }
+
+    /// The workloads whose figures are waits.
+    fn waits(self) -> Vec<Workload> {
+        match self {
+            Self::Timers => [1000, 10].map(timers).to_vec(),
+            Self::TimeoutDrop => vec![Workload::TimeoutDrop { timers: 2_000_000 }],
+            Self::Schbench => vec![schbench(4, 1000, 1000), schbench(16, 1000, 1000), schbench(16, 0, 2000)],
+            Self::Mixed => vec![Workload::Mixed {
+                pairs: 16,
+                round_trips: 500,
+                heavy: 4,
+                piece_us: 200,
+            }],
+            Self::Load => LOADS
+                .map(|percent| Workload::Load {
+                    percent,
+                    work_us: 200,
+                    millis: 2000,
+                })
+                .to_vec(),
             Self::Fairness => vec![
                 Workload::Spin {
                     spin_us: 50_000,
@@ -131,8 +217,79 @@ impl WorkloadName {
                     via_channel: true,
                 },
             ],
+            _ => Vec::new(),
         }
     }
+}
+
+/// The points of the load curve, in hundredths.
+const LOADS: [u32; 8] = [10, 30, 50, 60, 70, 80, 90, 100];
+
+/// Requests a second in the rows with an open loop: about 30 % of what two workers of tokio answered in a closed one.
+const RATE: u32 = 30_000;
+
+/// A closed loop for each number of connections; beside a spinner, and open loops without and with one, for 64.
+fn servers(service: Service, connections: &[usize]) -> Vec<Workload> {
+    let row = |connections, rate, spinner| {
+        Workload::Serve(Serve {
+            service,
+            connections,
+            size: 64,
+            rate,
+            spinner,
+            millis: 1000,
+        })
+    };
+    let closed = connections.iter().map(|&connections| row(connections, 0, false));
+    let others = [row(64, 0, true), row(64, RATE, false), row(64, RATE, true)];
+    closed.chain(others).collect()
+}
+
+fn timers(tasks: usize) -> Workload {
+    Workload::Timers {
+        tasks,
+        sleeps: 100,
+        from_us: 1000,
+        to_us: 10_000,
+    }
+}
+
+fn schbench(workers: usize, tick_us: u64, rounds: usize) -> Workload {
+    Workload::Schbench {
+        messengers: 2,
+        workers,
+        work_us: 20,
+        tick_us,
+        rounds,
+    }
+}
+
+/// hackbench over what the kernel carries.
+fn hackbench_by_stream(transport: Transport) -> Vec<Workload> {
+    [(1, 2000), (4, 500), (10, 200), (20, 100)]
+        .into_iter()
+        .map(|(groups, loops)| match hackbench_row(groups, loops, 655) {
+            Workload::Hackbench(h) => Workload::Hackbench(Hackbench { transport, ..h }),
+            other => other,
+        })
+        .collect()
+}
+
+/// Who is compared unless told otherwise: everybody who has something to say, and tokio with mimalloc where the allocator is half
+/// of the result.
+#[must_use]
+pub fn runtimes(workload: &Workload, body: Body) -> Vec<RuntimeName> {
+    let mut runtimes = Vec::new();
+    for &runtime in body.runtimes() {
+        if runtime == RuntimeName::None && !workload.has_floor() {
+            continue;
+        }
+        runtimes.push(runtime);
+        if runtime == RuntimeName::Tokio && workload.allocates() {
+            runtimes.push(RuntimeName::TokioMimalloc);
+        }
+    }
+    runtimes
 }
 
 fn hackbench_rows(capacity: usize) -> impl Iterator<Item = Workload> {
@@ -160,7 +317,8 @@ fn hackbench_row(groups: usize, loops: usize, capacity: usize) -> Workload {
 fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
     match (runtime.family(), workload) {
         (Family::Threads, Workload::Hackbench(_)) => 8,
-        (Family::Threads, Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. }) => 40,
+        (Family::Threads, Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } | Workload::Chain { .. }) => 40,
+        (Family::Threads, Workload::Fib { .. }) => 100,
         (Family::Threads, Workload::Yield { .. } | Workload::PingPong { .. }) => 10,
         (Family::Threads, Workload::Skynet { .. }) => 100,
         (Family::Threads, Workload::Sleepers { .. }) => 50,
@@ -179,7 +337,7 @@ pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<Ch
         return vec![ChannelKind::None];
     }
     match (body, runtime.family()) {
-        (Body::Threads, _) | (_, Family::Go | Family::Threads | Family::May) => vec![ChannelKind::Own],
+        (Body::Threads, _) | (_, Family::Go | Family::Threads | Family::May | Family::None) => vec![ChannelKind::Own],
         (Body::Tasks, Family::Quadrille | Family::Tokio) => vec![ChannelKind::Shared, ChannelKind::Own],
         (Body::Tasks, Family::Smol) => vec![ChannelKind::Shared],
     }
@@ -212,6 +370,17 @@ pub fn rows(workload: Workload, body: Body, runtimes: &[RuntimeName], workers: u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_floor_and_a_second_base_stand_where_they_say_something() {
+        let named = |name: WorkloadName| runtimes(&name.workloads()[0], name.body());
+        let has = |name, runtime| named(name).contains(&runtime);
+        assert!(has(WorkloadName::SpawnJoin, RuntimeName::TokioMimalloc));
+        assert!(has(WorkloadName::SpawnJoin, RuntimeName::None));
+        assert!(!has(WorkloadName::Timers, RuntimeName::TokioMimalloc));
+        assert!(!has(WorkloadName::Timers, RuntimeName::None));
+        assert_eq!(named(WorkloadName::ThreadYield), Body::Threads.runtimes());
+    }
 
     #[test]
     fn each_rust_runtime_has_the_shared_channel_and_its_own() {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::adapters::go;
 use crate::outcome::Outcome;
 use crate::spec::{Family, Spec};
+use crate::workloads::serve::GENERATOR;
 
 /// Starts the runs.
 #[derive(Debug)]
@@ -54,7 +55,9 @@ impl Launcher {
         let mut command = if spec.runtime.family() == Family::Go {
             let program = self.go.get_or_init(|| go::program(directory)).clone()?;
             let mut command = Command::new(program);
-            command.env("GOMAXPROCS", spec.workers.to_string());
+            command
+                .env("GOMAXPROCS", spec.workers.to_string())
+                .env(GENERATOR, &self.executable);
             command
         } else {
             let mut command = Command::new(if spec.runtime.uses_mimalloc() {

@@ -42,6 +42,12 @@ pub enum Command {
     Sim(Box<SimArgs>),
     /// Measure what things cost on this machine, in the form that the simulator's costs have.
     Calibrate(CalibrateArgs),
+    /// Load a server, as told by its process; what the runs of servers start.
+    #[command(hide = true)]
+    Generate {
+        /// What to send where, as JSON.
+        order: String,
+    },
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {
@@ -100,8 +106,8 @@ pub struct CompareArgs {
     /// What to run [default: hackbench spawn_join yield ping_pong spawn_remote]
     #[arg(value_enum)]
     pub workloads: Vec<WorkloadName>,
-    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads; of thread workloads
-    /// quadrille,go,may,threads]
+    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where there is work without waiting, and
+    /// tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub runtimes: Vec<RuntimeName>,
     /// Repetitions of each row [default: 7, of fairness 10]
@@ -119,6 +125,9 @@ pub struct CompareArgs {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Also write the results to this file, as a page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Flags of `topology`.

@@ -5,7 +5,8 @@
 //! which cannot be linked in, is a separate program that reads the same description and prints the same answer. A
 //! **run** is one workload on one runtime with one kind of channel ([`spec::Spec`]); it happens in a fresh child process
 //! ([`child`]), so that processor time, context switches and the allocator's state belong to it alone. The **commands**
-//! ([`commands`]) interleave runs, reduce them ([`stats`]) and print tables or JSON ([`report`]).
+//! ([`commands`]) interleave runs, reduce them ([`stats`]) and print tables, JSON or a page ([`report`]), beside what a reader must know of the
+//! machine and the build ([`environment`]).
 //!
 //! ```text
 //!  commands::compare ──► catalogue (rows)              child process
@@ -25,6 +26,8 @@ pub mod catalogue;
 pub mod child;
 pub mod cli;
 pub mod commands;
+pub mod environment;
+pub mod generate;
 pub mod meter;
 pub mod outcome;
 pub mod report;

@@ -7,16 +7,21 @@ use std::time::Duration;
 
 use crate::adapters::async_channel::AsyncChannel;
 use crate::adapters::quadrille::{Mpmc, Quadrille};
+use crate::adapters::servers::Servers;
 use crate::adapters::smol::Smol;
 use crate::adapters::threads::{SyncChannel, Threads};
 use crate::adapters::tokio::{Tokio, TokioMpsc};
-use crate::adapters::{Channel, Streams};
+use crate::adapters::{Channel, Runtime, Streams};
 use crate::outcome::{Measured, Outcome, Stop};
 use crate::run_threads;
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
+use crate::workloads::schbench::Schbench;
 use crate::workloads::wire::{ChannelWire, StreamWire};
-use crate::workloads::{fairness, hackbench, ping_pong, skynet, spawn_join, spawn_remote, yields};
+use crate::workloads::{
+    bare, chain, fairness, fib, hackbench, load, mixed, numa, ping_pong, pipe, schbench, serve, skynet, spawn_join,
+    spawn_remote, stream, timers, yields,
+};
 
 /// Runs `spec` in this process.
 #[must_use]
@@ -31,34 +36,50 @@ pub fn run(spec: &Spec) -> Outcome {
 fn run_family(spec: &Spec) -> Result<Measured, Stop> {
     match spec.runtime.family() {
         Family::Tokio => on::<_, TokioMpsc>(Tokio::start(spec.workers)?, spec),
-        Family::Smol if uses_streams(spec) => on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec),
+        Family::Smol if uses_reactor(spec) => on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec),
         Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
+        Family::Threads if matches!(spec.workload, Workload::TimeoutDrop { .. }) => {
+            Err(Stop::unsupported("a thread that sleeps cannot think better of it"))
+        }
         Family::Threads => on::<_, SyncChannel>(Threads, spec),
+        Family::None => bare::run(spec.workload),
         Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
         Family::May => Err(Stop::unsupported("may has coroutines only, no tasks")),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),
     }
 }
 
-fn uses_streams(spec: &Spec) -> bool {
-    matches!(spec.workload, Workload::Hackbench(h) if h.transport != Transport::Channel)
+/// Whether there are pipes, sockets or timers.
+fn uses_reactor(spec: &Spec) -> bool {
+    match spec.workload {
+        Workload::Hackbench(h) => h.transport != Transport::Channel,
+        Workload::Timers { .. } | Workload::TimeoutDrop { .. } | Workload::Schbench { .. } | Workload::Pipe { .. } => {
+            true
+        }
+        _ => false,
+    }
 }
 
-fn on<R: Streams, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+fn on<R: Streams + Servers, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     match spec.channel {
         ChannelKind::None | ChannelKind::Shared => warm_and_measure::<R, AsyncChannel>(runtime, spec),
         ChannelKind::Own => warm_and_measure::<R, Own>(runtime, spec),
     }
 }
 
-fn warm_and_measure<R: Streams, C: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+fn warm_and_measure<R: Streams + Servers, C: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     if let Some(warm_up) = spec.workload.warm_up() {
-        workload::<R, C>(runtime, warm_up, false)?;
+        workload::<R, C>(runtime, warm_up, spec.workers, false)?;
     }
-    workload::<R, C>(runtime, spec.workload, spec.progress)
+    workload::<R, C>(runtime, spec.workload, spec.workers, spec.progress)
 }
 
-fn workload<R: Streams, C: Channel>(runtime: R, workload: Workload, progress: bool) -> Result<Measured, Stop> {
+fn workload<R: Streams + Servers, C: Channel>(
+    runtime: R,
+    workload: Workload,
+    workers: usize,
+    progress: bool,
+) -> Result<Measured, Stop> {
     match workload {
         Workload::Hackbench(params) if params.transport == Transport::Channel => {
             hackbench_by_channel::<R, C>(runtime, params, progress)
@@ -74,7 +95,59 @@ fn workload<R: Streams, C: Channel>(runtime: R, workload: Workload, progress: bo
         Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, tasks, yields, rounds)),
         Workload::PingPong { pairs, round_trips } => runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips)),
         Workload::Skynet { leaves } => runtime.run(skynet::run(runtime, leaves)),
-        Workload::Sleepers { .. } => Err(Stop::failed("this workload is about threads; it has no tasks")),
+        Workload::Chain { depth, rounds } => runtime.run(chain::run(runtime, depth, rounds)),
+        Workload::Fib { number, rounds } => runtime.run(fib::run(runtime, number, rounds)),
+        Workload::Pipe { round_trips } => runtime.run(pipe::run(runtime, round_trips)),
+        Workload::Stream { elements, passes } => runtime.run(stream::run(runtime, workers, elements, passes)),
+        Workload::Numa { turns } => runtime.run(numa::run(runtime, turns)),
+        Workload::Serve(params) => serve::run(runtime, workers, params),
+        other => waiting::<R, C>(runtime, other, workers),
+    }
+}
+
+/// The workloads whose figures are waits.
+fn waiting<R: Runtime, C: Channel>(runtime: R, workload: Workload, workers: usize) -> Result<Measured, Stop> {
+    match workload {
+        Workload::Timers {
+            tasks,
+            sleeps,
+            from_us,
+            to_us,
+        } => runtime.run(timers::run(runtime, tasks, sleeps, (from_us, to_us))),
+        Workload::TimeoutDrop { timers } => runtime.run(timers::arm_and_drop(runtime, timers)),
+        Workload::Schbench {
+            messengers,
+            workers,
+            work_us,
+            tick_us,
+            rounds,
+        } => {
+            let params = Schbench {
+                messengers,
+                workers,
+                work: Duration::from_micros(work_us),
+                tick: Duration::from_micros(tick_us),
+                rounds,
+            };
+            runtime.run(schbench::run::<R, C>(runtime, params))
+        }
+        Workload::Mixed {
+            pairs,
+            round_trips,
+            heavy,
+            piece_us,
+        } => {
+            let piece = Duration::from_micros(piece_us);
+            runtime.run(mixed::run::<R, C>(runtime, (pairs, round_trips), (heavy, piece)))
+        }
+        Workload::Load {
+            percent,
+            work_us,
+            millis,
+        } => {
+            let times = (Duration::from_micros(work_us), Duration::from_millis(millis));
+            load::run(runtime, workers, percent, times)
+        }
         Workload::Spin {
             spin_us,
             woken,
@@ -101,6 +174,7 @@ fn workload<R: Streams, C: Channel>(runtime: R, workload: Workload, progress: bo
             let work = Duration::from_micros(work_us);
             runtime.run(fairness::closed_by_channel::<R, C>(runtime, tasks, work, turns))
         }
+        _ => Err(Stop::failed("this workload is about threads; it has no tasks")),
     }
 }
 

@@ -25,6 +25,9 @@ pub fn run(spec: &Spec) -> Result<Measured, Stop> {
             "{} has tasks only, no user-level threads",
             spec.runtime.name()
         ))),
+        Family::None => Err(Stop::unsupported(
+            "what is done without a runtime is the same for tasks and threads",
+        )),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),
     }
 }
@@ -56,9 +59,7 @@ fn workload<R: ThreadStreams, C: ThreadChannel>(
         }
         Workload::Skynet { leaves } => runtime.run(move || skynet::run(runtime, leaves)),
         Workload::Sleepers { threads } => runtime.run(move || sleepers::run(runtime, threads)),
-        Workload::SpawnRemote { .. } | Workload::Spin { .. } | Workload::Closed { .. } => {
-            Err(Stop::failed("this workload is about tasks; it has no threads"))
-        }
+        _ => Err(Stop::failed("this workload is about tasks; it has no threads")),
     }
 }
 

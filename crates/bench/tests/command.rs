@@ -31,6 +31,10 @@ fn wrong_usage_ends_with_status_2() {
         &["compare", "--json", "/nonexistent/results.json"],
         "/nonexistent/results.json",
     );
+    check_usage_error(
+        &["compare", "--html", "/nonexistent/report.html"],
+        "/nonexistent/report.html",
+    );
     check_usage_error(&["hackbench", "-g", "0"], "at least 1");
     check_usage_error(&["hackbench", "-s", "99"], "not 99");
     check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
@@ -117,22 +121,35 @@ fn compare_writes_what_it_prints() {
         "--quick",
         "--json",
     ];
-    let (status, stdout, stderr) = output(quadrille(&args).arg(&file));
+    let html = file.with_extension("html");
+    let (status, stdout, stderr) = output(quadrille(&args).arg(&file).arg("--html").arg(&html));
     let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
-    std::fs::remove_file(&file).unwrap();
+    let page = std::fs::read_to_string(&html).unwrap();
+    for file in [file, html] {
+        std::fs::remove_file(file).unwrap();
+    }
     assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert!(stdout.contains("ratio to tokio"), "{stdout}");
-    let runtimes: Vec<_> = json
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["runtime"].clone())
-        .collect();
+    let rows = json["sections"][0]["rows"].as_array().unwrap();
+    let runtimes: Vec<_> = rows.iter().map(|row| row["runtime"].clone()).collect();
     assert_eq!(runtimes, ["quadrille", "tokio"]);
-    assert_eq!(json[1]["ratio_to_tokio"], 1.0);
-    assert_eq!(json[1]["ratio_to_go"], Value::Null);
-    assert_eq!(json[0]["repetitions"], 2);
-    assert!(json[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
+    assert_eq!(rows[1]["ratios"]["tokio"], 1.0);
+    assert_eq!(rows[0]["samples"].as_array().map(Vec::len), Some(2));
+    assert!(rows[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
+    assert_eq!(json["complete"], true);
+    let command = json["environment"]["command"].as_str().unwrap();
+    assert!(
+        command.starts_with("quadrille compare yield --runtimes quadrille,tokio"),
+        "{command}"
+    );
+    for expected in [
+        "yield: 1000 tasks",
+        "<td>1.00</td>",
+        "class=\"bar quadrille\"",
+        "compare yield",
+    ] {
+        assert!(page.contains(expected), "{expected} is missing in\n{page}");
+    }
 }
 
 #[test]
@@ -156,17 +173,22 @@ fn compare_of_threads_has_a_table_a_figure_and_says_who_had_fewer() {
         "100,000 threads sleep; ns to create each",
         "resident bytes each",
         "ns to wake and join each",
-        "median ratio to go",
+        "median ratio to threads",
         "threads (333 threads)",
         "not run: tokio has tasks only",
     ] {
         assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
     }
-    let metrics: Vec<_> = [0, 2, 4].map(|row| json[row]["metric"].clone()).to_vec();
+    let sections = &json["sections"];
+    let metrics: Vec<_> = [0, 1, 2].map(|index| sections[index]["metric"].clone()).to_vec();
     assert_eq!(metrics, ["create_ns", "rss_bytes", "wake_join_ns"]);
-    assert_eq!(json[0]["workload"], "thread_sleepers");
-    assert_eq!(json[0]["scale"], "333 threads");
-    assert_eq!(json[0]["params"]["threads"], 333);
+    assert_eq!(sections[0]["workload"], "thread_sleepers");
+    let row = &sections[0]["rows"][0];
+    assert_eq!(
+        (row["scale"].as_str(), &row["params"]["threads"]),
+        (Some("333 threads"), &Value::from(333))
+    );
+    assert_eq!(sections[0]["rows"][1]["ratios"], serde_json::json!({}));
 }
 
 #[test]
@@ -350,4 +372,45 @@ fn calibrate_prints_costs_that_the_simulator_reads() {
     assert!(text.contains("pipe_write="), "{text}");
     let cost: quadrille_sim::Cost = text.parse().unwrap();
     assert_ne!(cost, quadrille_sim::Cost::default());
+}
+
+/// One tiny run of a server, in a process of its own, with a generator in another.
+fn serve(runtime: &str, service: &str, rate: u32, spinner: bool) -> Value {
+    let spec = serde_json::json!({
+        "workload": {
+            "name": "serve", "service": service, "connections": 4, "size": 64, "rate": rate, "spinner": spinner, "millis": 60,
+        },
+        "runtime": runtime, "channel": "none", "workers": 2,
+    });
+    let (status, stdout, stderr) = output(&mut quadrille(&["run-one", &spec.to_string()]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn servers_answer_a_generator_in_another_process() {
+    for service in ["tcp_echo", "udp_echo", "http"] {
+        for runtime in ["quadrille", "tokio", "smol", "threads"] {
+            for (rate, spinner) in [(0, false), (1000, true)] {
+                let outcome = serve(runtime, service, rate, spinner);
+                if let Some(reason) = outcome["unsupported"].as_str() {
+                    assert!(
+                        service == "http" && matches!(runtime, "smol" | "threads"),
+                        "{service} on {runtime}: {reason}"
+                    );
+                    continue;
+                }
+                let measured = &outcome["measured"];
+                assert!(measured["ops"].as_u64() > Some(3), "{service} on {runtime}: {outcome}");
+                assert!(
+                    measured["counters"]["p99_ns"].as_u64() > Some(0),
+                    "{service} on {runtime}: {outcome}"
+                );
+                assert!(
+                    measured["wall_ns"].as_u64() >= Some(50_000_000),
+                    "{service} on {runtime}: {outcome}"
+                );
+            }
+        }
+    }
 }

@@ -162,6 +162,155 @@ fn skynet() {
 }
 
 #[test]
+fn chains_and_fork_join() {
+    check(Workload::Chain { depth: 10, rounds: 5 }, 50);
+    check(Workload::Fib { number: 8, rounds: 2 }, 66);
+}
+
+#[test]
+fn a_number_goes_through_two_pipes() {
+    check(Workload::Pipe { round_trips: 50 }, 50);
+}
+
+#[test]
+fn memory_is_moved_and_shared() {
+    check(
+        Workload::Stream {
+            elements: 1000,
+            passes: 3,
+        },
+        2 * 1000 * 3 * 80 / 64,
+    );
+    check(Workload::Numa { turns: 25_000 }, 100_000);
+}
+
+#[test]
+fn sleeps_are_late_but_never_early() {
+    let workload = Workload::Timers {
+        tasks: 5,
+        sleeps: 4,
+        from_us: 100,
+        to_us: 1000,
+    };
+    check_latencies(workload, 20);
+    for runtime in RUNTIMES {
+        match (
+            runtime,
+            run(Workload::TimeoutDrop { timers: 100 }, runtime, ChannelKind::None),
+        ) {
+            (RuntimeName::Threads, Outcome::Unsupported(reason)) => assert!(reason.contains("thread"), "{reason}"),
+            (_, Outcome::Measured(measured)) => assert_eq!(measured.ops, 100),
+            (_, other) => panic!("{}: {other:?}", runtime.name()),
+        }
+    }
+}
+
+#[test]
+fn wake_ups_and_round_trips_have_latencies() {
+    for tick_us in [0, 300] {
+        let workload = Workload::Schbench {
+            messengers: 2,
+            workers: 3,
+            work_us: 5,
+            tick_us,
+            rounds: 10,
+        };
+        check_latencies(workload, 60);
+    }
+    let workload = Workload::Mixed {
+        pairs: 2,
+        round_trips: 10,
+        heavy: 2,
+        piece_us: 20,
+    };
+    check_latencies(workload, 20);
+}
+
+#[test]
+fn a_load_is_the_same_for_all() {
+    let workload = Workload::Load {
+        percent: 50,
+        work_us: 100,
+        millis: 50,
+    };
+    let requests = RUNTIMES.map(|runtime| match run(workload, runtime, ChannelKind::None) {
+        Outcome::Measured(measured) => {
+            assert!(
+                measured.counters["p50_ns"] >= 100_000,
+                "no request is faster than its work: {measured:?}"
+            );
+            measured.ops
+        }
+        other => panic!("{}: {other:?}", runtime.name()),
+    });
+    assert!(
+        requests[0] > 300 && requests.iter().all(|&count| count == requests[0]),
+        "{requests:?}"
+    );
+}
+
+/// Quantiles are there and in order, on each runtime.
+fn check_latencies(workload: Workload, ops: u64) {
+    for runtime in RUNTIMES {
+        match run(workload, runtime, ChannelKind::Own) {
+            Outcome::Measured(measured) => {
+                let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|name| measured.counters[name]);
+                assert_eq!(measured.ops, ops, "{workload:?} on {}", runtime.name());
+                assert!(p50 > 0 && p50 <= p99 && p99 <= p999, "{measured:?}");
+                assert_eq!(measured.longest_wait_ns, Some(p999), "{measured:?}");
+            }
+            other => panic!("{workload:?} on {}: {other:?}", runtime.name()),
+        }
+    }
+}
+
+#[test]
+fn the_bare_work_gives_the_same_results() {
+    for (workload, ops) in [
+        (Workload::SpawnJoin { tasks: 100, batch: 10 }, 100),
+        (Workload::SpawnRemote { tasks: 100, batch: 10 }, 100),
+        (Workload::Chain { depth: 10, rounds: 5 }, 50),
+        (Workload::Fib { number: 8, rounds: 2 }, 66),
+        (Workload::Skynet { leaves: 100 }, 111),
+        (
+            Workload::Yield {
+                tasks: 10,
+                yields: 20,
+                rounds: 2,
+            },
+            400,
+        ),
+        (
+            Workload::PingPong {
+                pairs: 20,
+                round_trips: 10,
+            },
+            200,
+        ),
+        (Workload::Hackbench(hackbench(Transport::Channel, 655, 100)), 720),
+        (
+            Workload::Stream {
+                elements: 1000,
+                passes: 3,
+            },
+            1000 * 3 * 80 / 64,
+        ),
+    ] {
+        assert!(workload.has_floor(), "{workload:?}");
+        match run(workload, RuntimeName::None, ChannelKind::Own) {
+            Outcome::Measured(measured) => assert_eq!(measured.ops, ops, "{workload:?}"),
+            other => panic!("{workload:?}: {other:?}"),
+        }
+    }
+    let waiting = Workload::Numa { turns: 1 };
+    assert!(!waiting.has_floor());
+    assert!(matches!(
+        run(waiting, RuntimeName::None, ChannelKind::None),
+        Outcome::Unsupported(_)
+    ));
+}
+
+#[test]
 fn threads_yield() {
     let workload = Workload::Yield {
         tasks: 10,

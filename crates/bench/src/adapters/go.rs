@@ -12,13 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The files of the Go program.
-const SOURCE: [(&str, &str); 6] = [
+const SOURCE: [(&str, &str); 10] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),
     ("hackbench.go", include_str!("../../go/hackbench.go")),
     ("tasks.go", include_str!("../../go/tasks.go")),
     ("threads.go", include_str!("../../go/threads.go")),
     ("fairness.go", include_str!("../../go/fairness.go")),
+    ("latency.go", include_str!("../../go/latency.go")),
+    ("memory.go", include_str!("../../go/memory.go")),
+    ("serve.go", include_str!("../../go/serve.go")),
+    ("waits.go", include_str!("../../go/waits.go")),
 ];
 
 /// Returns the path of the Go program, built below `directory` if it is not there.

@@ -14,6 +14,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::outcome::{Counters, Stop};
 use crate::spec::Transport;
@@ -23,6 +24,7 @@ pub mod blocking;
 pub mod go;
 pub mod may;
 pub mod quadrille;
+pub mod servers;
 pub mod smol;
 pub mod threads;
 pub mod tokio;
@@ -46,6 +48,11 @@ pub trait Runtime: Counts + Copy + Send + Sync + 'static {
         F: Future + Send + 'static,
         F::Output: Send + 'static;
 
+    /// Spawns from inside a task, and lets the new one run on its own.
+    fn spawn_detached<F>(self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static;
+
     /// Spawns from a thread that is no worker, and lets the task run on its own.
     fn spawn_outside<F>(self, future: F)
     where
@@ -53,6 +60,9 @@ pub trait Runtime: Counts + Copy + Send + Sync + 'static {
 
     /// Lets the other ready tasks run first.
     fn yield_now() -> impl Future<Output = ()> + Send;
+
+    /// Waits for at least this long; to be made and awaited inside a task.
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
 
     /// Runs `future` as a task and blocks the calling thread, which is no worker, until it is done.
     ///
@@ -148,6 +158,6 @@ pub trait Streams: Runtime {
 }
 
 /// The failure of opening or using a stream.
-fn stream_failed(error: &io::Error) -> Stop {
+pub(crate) fn stream_failed(error: &io::Error) -> Stop {
     Stop::failed(format!("cannot open a pipe or socket: {error}"))
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use quadrille::net::{PipeReader, PipeWriter, UnixStream, pipe};
 use quadrille::policy::Config;
@@ -42,6 +43,13 @@ impl Quadrille {
             .build()
             .map(|runtime| Self(Box::leak(Box::new(runtime))))
             .map_err(|error| Stop::failed(format!("quadrille does not start: {error}")))
+    }
+}
+
+impl Quadrille {
+    /// For what is made outside of a task, but belongs to the runtime.
+    pub(super) fn inside(self) -> quadrille::EnterGuard {
+        self.0.enter()
     }
 }
 
@@ -84,11 +92,22 @@ impl Runtime for Quadrille {
         Join(quadrille::spawn(future))
     }
 
+    fn spawn_detached<F>(self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(quadrille::spawn(future));
+    }
+
     fn spawn_outside<F>(self, future: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         drop(self.0.spawn(future));
+    }
+
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        quadrille::time::sleep(duration)
     }
 
     #[inline]

@@ -4,10 +4,13 @@
 use std::future::{self, Future};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::thread;
+use std::time::Duration;
 
 use async_executor::{Executor, StaticExecutor, Task};
-use async_io::Async;
+use async_io::{Async, Timer};
 
 use super::{Counts, Runtime, Streams, stream_failed};
 use crate::outcome::Stop;
@@ -28,7 +31,7 @@ impl Smol {
         })
     }
 
-    /// The same for runs with pipes or sockets: idle threads wait in the reactor, as those of the smol crate do.
+    /// The same for runs with pipes, sockets or timers: idle threads wait in the reactor, as those of the smol crate do.
     ///
     /// # Errors
     /// As [`Smol::start`].
@@ -61,6 +64,13 @@ impl Runtime for Smol {
         self.0.spawn(future)
     }
 
+    fn spawn_detached<F>(self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.0.spawn(future).detach();
+    }
+
     fn spawn_outside<F>(self, future: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -68,9 +78,26 @@ impl Runtime for Smol {
         self.0.spawn(future).detach();
     }
 
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        Sleep(Timer::after(duration))
+    }
+
     #[inline]
     fn yield_now() -> impl Future<Output = ()> + Send {
         futures_lite::future::yield_now()
+    }
+}
+
+/// A timer of the reactor, whose instant nobody needs.
+#[derive(Debug)]
+struct Sleep(Timer);
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(Pin::new(&mut self.0).poll(cx));
+        Poll::Ready(())
     }
 }
 

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
 
 use futures_lite::future::block_on;
 
@@ -49,11 +50,23 @@ impl Runtime for Threads {
         Join(Some(thread::spawn(move || block_on(future))))
     }
 
+    fn spawn_detached<F>(self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(thread::spawn(move || block_on(future)));
+    }
+
     fn spawn_outside<F>(self, future: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         drop(thread::spawn(move || block_on(future)));
+    }
+
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        thread::sleep(duration);
+        future::ready(())
     }
 
     #[inline]

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -34,6 +35,13 @@ impl Tokio {
     }
 }
 
+impl Tokio {
+    /// For what is made outside of a task, but belongs to the runtime.
+    pub(super) fn inside(self) -> tokio::runtime::EnterGuard<'static> {
+        self.0.enter()
+    }
+}
+
 /// A task of tokio; a panic of the task goes on in the one that joins it.
 #[derive(Debug)]
 pub struct Join<T>(JoinHandle<T>);
@@ -61,11 +69,22 @@ impl Runtime for Tokio {
         Join(tokio::spawn(future))
     }
 
+    fn spawn_detached<F>(self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(tokio::spawn(future));
+    }
+
     fn spawn_outside<F>(self, future: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         drop(self.0.spawn(future));
+    }
+
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration)
     }
 
     #[inline]

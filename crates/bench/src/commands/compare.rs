@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::Path;
+use std::slice;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Error;
-use crate::catalogue::{WorkloadName, rows};
+use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
+use crate::environment::{Environment, conditions};
 use crate::outcome::Outcome;
-use crate::report::{Row, Summary, channel_name, conditions, summaries, table, title};
+use crate::report::{Report, Row, Section, channel_name, curve_tables, page, table};
 use crate::spec::{Body, Metric, Workload};
 
 /// Repetitions unless told otherwise, of figures that are medians.
@@ -36,11 +38,11 @@ impl Block {
             _ => REPS,
         });
         let runtimes = if args.runtimes.is_empty() {
-            body.runtimes()
+            catalogue::runtimes(&workload, body)
         } else {
-            &args.runtimes
+            args.runtimes.clone()
         };
-        let rows = rows(workload, body, runtimes, workers, args.quick)
+        let rows = rows(workload, body, &runtimes, workers, args.quick)
             .into_iter()
             .map(|spec| Row {
                 spec,
@@ -59,11 +61,10 @@ impl Block {
 /// Runs the comparison and prints each table as soon as it is complete.
 ///
 /// # Errors
-/// [`Error::Failed`] if a run failed; [`Error::Usage`] or [`Error::Output`] if the JSON file cannot be written.
+/// [`Error::Failed`] if a run failed; [`Error::Usage`] or [`Error::Output`] if a file cannot be written.
 pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
-    // Opened first: an hour of runs is a high price for a path that cannot be written.
-    let mut json = args.json.as_deref().map(create).transpose()?;
     let workers = args.workers.unwrap_or_else(default_workers);
+    let mut files = Files::create(args)?;
     let time_limit = Duration::from_secs(args.time_limit as u64);
     let launcher = Launcher::new(std::env::current_exe()?, Some(time_limit));
     let names = if args.workloads.is_empty() {
@@ -80,29 +81,50 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
     let bar = progress_bar(runs as u64);
-    let mut all: Vec<Summary> = Vec::new();
+    let mut report = Report {
+        environment: Environment::of_this_run(workers),
+        complete: false,
+        sections: Vec::new(),
+    };
+    let mut printed = 0;
     for block in &mut blocks {
         repeat(&mut block.rows, block.reps, &launcher, &bar);
         for &metric in block.workload.metrics() {
-            let reduced = summaries(&block.workload, &block.rows, metric);
-            let title = title(&block.workload, block.body, metric);
-            let table = table(&reduced, block.body);
-            bar.suspend(|| {
-                write!(out, "\n{title} ({} runs each, interleaved)\n{table}", block.reps).and_then(|()| out.flush())
-            })?;
-            all.extend(reduced);
+            let section = Section::new(&block.workload, block.body, &block.rows, metric);
+            // A load curve is printed when it is complete.
+            if section.load_percent.is_none() {
+                bar.suspend(|| {
+                    print(out, &report.sections[printed..]).and_then(|()| print(out, slice::from_ref(&section)))
+                })?;
+                printed = report.sections.len() + 1;
+            }
+            report.sections.push(section);
         }
         // Rewritten after each block, so that an interrupted comparison leaves what it has.
-        if let Some(file) = &mut json {
-            write_json(file, &all)?;
-        }
+        files.write(&report)?;
     }
     bar.finish_and_clear();
+    print(out, &report.sections[printed..])?;
+    report.complete = true;
+    files.write(&report)?;
     if blocks.iter().flat_map(|block| &block.rows).any(Row::has_failed) {
         Err(Error::Failed)
     } else {
         Ok(())
     }
+}
+
+/// Prints a section, or all of a load curve.
+fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
+    let tables = match sections {
+        [section] if section.load_percent.is_none() => vec![(section.title.clone(), table(section))],
+        curve => curve_tables(curve),
+    };
+    for (title, table) in tables {
+        let repetitions = sections.iter().map(|section| section.repetitions).max().unwrap_or(0);
+        write!(out, "\n{title} ({repetitions} runs each, interleaved)\n{table}")?;
+    }
+    out.flush()
 }
 
 fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar) {
@@ -136,13 +158,39 @@ fn progress_bar(runs: u64) -> ProgressBar {
     }
 }
 
+/// The files that a report is written to.
+struct Files {
+    json: Option<File>,
+    html: Option<File>,
+}
+
+impl Files {
+    /// Opened before the first run: an hour of runs is a high price for a path that cannot be written.
+    fn create(args: &CompareArgs) -> Result<Self, Error> {
+        Ok(Self {
+            json: args.json.as_deref().map(create).transpose()?,
+            html: args.html.as_deref().map(create).transpose()?,
+        })
+    }
+
+    fn write(&mut self, report: &Report) -> io::Result<()> {
+        if let Some(file) = &mut self.json {
+            let json = serde_json::to_string_pretty(report)?;
+            rewrite(file, &format!("{json}\n"))?;
+        }
+        if let Some(file) = &mut self.html {
+            rewrite(file, &page::render(report))?;
+        }
+        Ok(())
+    }
+}
+
 fn create(path: &Path) -> Result<File, Error> {
     File::create(path).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
 }
 
-fn write_json(file: &mut File, all: &[Summary]) -> io::Result<()> {
-    file.set_len(0)?;
+fn rewrite(file: &mut File, text: &str) -> io::Result<()> {
     file.rewind()?;
-    serde_json::to_writer_pretty(&mut *file, all)?;
-    writeln!(file)
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())
 }

@@ -7,8 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::Error;
 use crate::child::Launcher;
 use crate::cli::{HackbenchArgs, default_workers};
+use crate::environment::conditions;
 use crate::outcome::{Measured, Outcome};
-use crate::report::{channel_name, conditions, title};
+use crate::report::{channel_name, title};
 use crate::spec::{Body, ChannelKind, Family, Metric, RuntimeName, Spec, Transport, Workload};
 use crate::table::{Table, figure, thousands};
 

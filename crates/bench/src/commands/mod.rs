@@ -9,6 +9,7 @@ use crate::cli::{Cli, Command, SimCommand};
 
 pub mod calibrate;
 pub mod compare;
+pub mod generate;
 pub mod hackbench;
 pub mod run_one;
 pub mod sim;
@@ -62,6 +63,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
             None => sim::run(args, out),
         },
         Command::Calibrate(args) => calibrate::run(args, out),
+        Command::Generate { order } => generate::run(order, out),
         Command::RunOne { spec } => run_one::run(spec, out),
     }
 }

@@ -30,13 +30,18 @@ pub fn run(json: &str, out: &mut dyn Write) -> Result<(), Error> {
 
 /// Raises the soft limit on open files if the workload needs it.
 fn allow_descriptors(spec: &Spec) -> Result<(), String> {
-    let Workload::Hackbench(params) = spec.workload else {
-        return Ok(());
+    let own = match spec.workload {
+        Workload::Hackbench(params) if params.transport != Transport::Channel => {
+            2 * (params.groups * params.fds) as u64
+        }
+        Workload::Serve(serve) => serve.connections as u64,
+        _ => return Ok(()),
     };
-    if params.transport == Transport::Channel {
-        return Ok(());
-    }
-    let needed = 2 * (params.groups * params.fds) as u64 + OTHER_FDS;
+    allow_files(own + OTHER_FDS)
+}
+
+/// Raises the soft limit on open files to `needed`.
+pub(super) fn allow_files(needed: u64) -> Result<(), String> {
     let (soft, hard) =
         getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| format!("cannot read the limit on open files: {error}"))?;
     if needed <= soft {

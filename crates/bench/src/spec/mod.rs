@@ -4,11 +4,13 @@
 //! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
 
 mod runtime;
+mod serve;
 mod workload;
 
 use serde::{Deserialize, Serialize};
 
 pub use runtime::{Family, RuntimeName};
+pub use serve::{Serve, Service};
 pub use workload::{Hackbench, Metric, Transport, Workload};
 
 /// What a workload is written with.
@@ -37,7 +39,7 @@ impl Body {
     pub fn runtimes(self) -> &'static [RuntimeName] {
         use RuntimeName as R;
         match self {
-            Self::Tasks => &[R::Quadrille, R::Tokio, R::Smol, R::Go, R::Threads],
+            Self::Tasks => &[R::Quadrille, R::Tokio, R::Smol, R::Go, R::Threads, R::None],
             Self::Threads => &[R::Quadrille, R::Go, R::May, R::Threads],
         }
     }
@@ -69,7 +71,7 @@ impl ChannelKind {
     #[must_use]
     pub fn name(self, family: Family) -> &'static str {
         match (self, family) {
-            (Self::None, _) => "-",
+            (Self::None, _) | (_, Family::None) => "-",
             (Self::Shared, _) | (Self::Own, Family::Smol) => "async-channel",
             (Self::Own, Family::Quadrille) => "quadrille::sync::mpmc",
             (Self::Own, Family::Tokio) => "tokio::sync::mpsc",

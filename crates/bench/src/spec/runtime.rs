@@ -41,6 +41,8 @@ pub enum RuntimeName {
     May,
     /// One operating-system thread a task.
     Threads,
+    /// The bare work in one thread, without a runtime: the floor.
+    None,
 }
 
 /// The program behind a [`RuntimeName`].
@@ -58,6 +60,8 @@ pub enum Family {
     May,
     /// `std::thread`.
     Threads,
+    /// No runtime.
+    None,
 }
 
 impl RuntimeName {
@@ -73,6 +77,7 @@ impl RuntimeName {
             Self::Go | Self::Go1w => Family::Go,
             Self::May => Family::May,
             Self::Threads => Family::Threads,
+            Self::None => Family::None,
         }
     }
 
@@ -80,7 +85,7 @@ impl RuntimeName {
     #[must_use]
     pub fn workers(self, workers: usize) -> usize {
         match self {
-            Self::Quadrille1w | Self::Tokio1w | Self::Smol1w | Self::Go1w => 1,
+            Self::Quadrille1w | Self::Tokio1w | Self::Smol1w | Self::Go1w | Self::None => 1,
             _ => workers,
         }
     }
@@ -108,6 +113,7 @@ impl RuntimeName {
             Self::Go1w => "go-1w",
             Self::May => "may",
             Self::Threads => "threads",
+            Self::None => "none",
         }
     }
 }

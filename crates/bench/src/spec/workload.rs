@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Body;
+use super::{Body, Serve};
 
 /// How much of the work is done once before the measurement: one part in this many.
 const WARM_UP_DIVISOR: usize = 8;
@@ -116,15 +116,105 @@ pub enum Workload {
         /// Queue through a messenger and channels instead of a yield.
         via_channel: bool,
     },
+    /// Tasks of which each spawns the next and ends; an operation is a task.
+    Chain {
+        /// Tasks in a chain.
+        depth: usize,
+        /// Chains, one after the other.
+        rounds: usize,
+    },
+    /// Fibonacci numbers by fork and join; an operation is a task.
+    Fib {
+        /// Which number.
+        number: usize,
+        /// How often.
+        rounds: usize,
+    },
+    /// Tasks that sleep random times; the results are by how much they oversleep.
+    Timers {
+        /// Tasks.
+        tasks: usize,
+        /// Sleeps a task.
+        sleeps: usize,
+        /// The shortest sleep, in microseconds.
+        from_us: u64,
+        /// The longest.
+        to_us: u64,
+    },
+    /// A timer of ten seconds that is armed and dropped; an operation is a timer.
+    TimeoutDrop {
+        /// Timers, one after the other.
+        timers: usize,
+    },
+    /// Messengers that wake workers; the results are how long it takes until a worker runs.
+    Schbench {
+        /// Messengers.
+        messengers: usize,
+        /// Workers of each.
+        workers: usize,
+        /// Work for each wake-up, in microseconds.
+        work_us: u64,
+        /// Time between two wake-ups of all, in microseconds; 0 is the closed loop.
+        tick_us: u64,
+        /// Wake-ups a worker.
+        rounds: usize,
+    },
+    /// Pairs that exchange messages beside tasks that compute; the result is how long a round trip takes.
+    Mixed {
+        /// Pairs.
+        pairs: usize,
+        /// Round trips a pair.
+        round_trips: usize,
+        /// Tasks that compute.
+        heavy: usize,
+        /// Work between two yields of theirs, in microseconds.
+        piece_us: u64,
+    },
+    /// Requests at a given rate; the result is how long one takes from when it was due.
+    Load {
+        /// The rate, in hundredths of what the workers could do.
+        percent: u32,
+        /// Work for each request, in microseconds.
+        work_us: u64,
+        /// How long requests come, in milliseconds.
+        millis: u64,
+    },
+    /// A number there and back between two tasks through two pipes; an operation is a round trip.
+    Pipe {
+        /// Round trips.
+        round_trips: usize,
+    },
+    /// A task a worker, with arrays of its own that no cache holds; an operation is a cache line moved.
+    Stream {
+        /// Elements of 8 bytes in each of a task's three arrays.
+        elements: usize,
+        /// Passes of four loops through them.
+        passes: usize,
+    },
+    /// A server and its load, from another process; an operation is a request.
+    Serve(Serve),
+    /// Four tasks that read and write one cache line; an operation is a turn of one of them.
+    Numa {
+        /// Turns a task.
+        turns: usize,
+    },
 }
 
-/// What a figure of a workload is.
+/// What a figure of a workload is; the smaller, the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Nanoseconds an operation.
     PerOperation,
     /// The longest wait, in nanoseconds.
     LongestWait,
+    /// The median latency, in nanoseconds.
+    P50,
+    /// The latency that one in a hundred exceeds.
+    P99,
+    /// The latency that one in a thousand exceeds.
+    P999,
+    /// Processor nanoseconds an operation, of all threads.
+    Cpu,
     /// Nanoseconds from the first spawn until all have begun, for each thread.
     CreateEach,
     /// Bytes by which the process has grown in memory when all sleep, for each thread.
@@ -140,9 +230,24 @@ impl Metric {
         match self {
             Self::PerOperation => "ns_per_op",
             Self::LongestWait => "longest_wait_ns",
+            Self::P50 => "p50_ns",
+            Self::P99 => "p99_ns",
+            Self::P999 => "p999_ns",
+            Self::Cpu => "cpu_ns_per_op",
             Self::CreateEach => "create_ns",
             Self::MemoryEach => "rss_bytes",
             Self::WakeJoinEach => "wake_join_ns",
+        }
+    }
+
+    /// Which quantile it is, in thousandths; `None` if it is none.
+    #[must_use]
+    pub fn permille(self) -> Option<usize> {
+        match self {
+            Self::P50 => Some(500),
+            Self::P99 => Some(990),
+            Self::P999 => Some(999),
+            _ => None,
         }
     }
 }
@@ -154,6 +259,12 @@ impl Workload {
         match self {
             Self::Spin { .. } | Self::Closed { .. } => &[Metric::LongestWait],
             Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
+            Self::Timers { .. } => &[Metric::P50, Metric::P99, Metric::Cpu],
+            Self::Schbench { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
+            Self::Mixed { .. } => &[Metric::P50, Metric::P99, Metric::PerOperation],
+            Self::Serve(Serve { rate: 0, .. }) => &[Metric::Cpu, Metric::PerOperation, Metric::P50, Metric::P99],
+            Self::Serve(_) => &[Metric::Cpu, Metric::P50, Metric::P99, Metric::P999],
+            Self::Load { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::Cpu],
             _ => &[Metric::PerOperation],
         }
     }
@@ -162,7 +273,8 @@ impl Workload {
     #[must_use]
     pub fn warm_up(self) -> Option<Self> {
         match self {
-            Self::Sleepers { .. } => None,
+            // The generator warms a server up.
+            Self::Sleepers { .. } | Self::Serve(_) => None,
             _ => Some(self.shortened(WARM_UP_DIVISOR)),
         }
     }
@@ -173,7 +285,31 @@ impl Workload {
         match *self {
             Self::Skynet { leaves } => Some((leaves, "leaves")),
             Self::Sleepers { threads } => Some((threads, "threads")),
+            Self::Fib { number, .. } => Some((number, "for n")),
             _ => None,
+        }
+    }
+
+    /// Whether it allocates so much that the allocator is half of the result.
+    #[must_use]
+    pub fn allocates(&self) -> bool {
+        matches!(
+            self,
+            Self::SpawnJoin { .. }
+                | Self::SpawnRemote { .. }
+                | Self::Chain { .. }
+                | Self::Fib { .. }
+                | Self::Skynet { .. }
+        )
+    }
+
+    /// Whether its work can be done in one thread that never waits.
+    #[must_use]
+    pub fn has_floor(&self) -> bool {
+        match self {
+            Self::Hackbench(h) => h.transport == Transport::Channel,
+            Self::Yield { .. } | Self::PingPong { .. } | Self::Stream { .. } => true,
+            other => other.allocates(),
         }
     }
 
@@ -182,7 +318,7 @@ impl Workload {
     pub fn has_channel(&self) -> bool {
         match self {
             Self::Hackbench(h) => h.transport == Transport::Channel,
-            Self::PingPong { .. } | Self::Spin { .. } => true,
+            Self::PingPong { .. } | Self::Spin { .. } | Self::Schbench { .. } | Self::Mixed { .. } => true,
             Self::Closed { via_channel, .. } => *via_channel,
             _ => false,
         }
@@ -223,6 +359,18 @@ impl Workload {
                 leaves: fewer_leaves(leaves, divisor),
             },
             Self::Sleepers { threads } => Self::Sleepers { threads: part(threads) },
+            Self::Chain { depth, rounds } => Self::Chain {
+                depth,
+                rounds: part(rounds),
+            },
+            Self::Fib { number, rounds } if rounds >= divisor => Self::Fib {
+                number,
+                rounds: part(rounds),
+            },
+            Self::Fib { number, .. } => Self::Fib {
+                number: number.saturating_sub(steps_of_fibonacci(divisor)).max(1),
+                rounds: 1,
+            },
             Self::Spin {
                 spin_us,
                 woken,
@@ -243,6 +391,72 @@ impl Workload {
                 turns: part(turns),
                 via_channel,
             },
+            other => other.shortened_waits(divisor),
+        }
+    }
+
+    /// [`Workload::shortened`] for those that wait, or move memory.
+    fn shortened_waits(self, divisor: usize) -> Self {
+        let part = |count: usize| (count / divisor).max(1);
+        match self {
+            Self::Timers {
+                tasks,
+                sleeps,
+                from_us,
+                to_us,
+            } => Self::Timers {
+                tasks,
+                sleeps: part(sleeps),
+                from_us,
+                to_us,
+            },
+            Self::TimeoutDrop { timers } => Self::TimeoutDrop { timers: part(timers) },
+            Self::Schbench {
+                messengers,
+                workers,
+                work_us,
+                tick_us,
+                rounds,
+            } => Self::Schbench {
+                messengers,
+                workers,
+                work_us,
+                tick_us,
+                rounds: part(rounds),
+            },
+            Self::Mixed {
+                pairs,
+                round_trips,
+                heavy,
+                piece_us,
+            } => Self::Mixed {
+                pairs,
+                round_trips: part(round_trips),
+                heavy,
+                piece_us,
+            },
+            Self::Load {
+                percent,
+                work_us,
+                millis,
+            } => Self::Load {
+                percent,
+                work_us,
+                millis: (millis / divisor as u64).max(1),
+            },
+            Self::Pipe { round_trips } => Self::Pipe {
+                round_trips: part(round_trips),
+            },
+            Self::Stream { elements, passes } => Self::Stream {
+                elements,
+                passes: part(passes),
+            },
+            Self::Numa { turns } => Self::Numa { turns: part(turns) },
+            Self::Serve(serve) => Self::Serve(Serve {
+                millis: (serve.millis / divisor as u64).max(1),
+                ..serve
+            }),
+            other => other,
         }
     }
 
@@ -250,7 +464,11 @@ impl Workload {
     #[must_use]
     pub fn name(&self, body: Body) -> &'static str {
         match (self, body) {
-            (Self::Hackbench(_), Body::Tasks) => "hackbench",
+            (Self::Hackbench(h), Body::Tasks) => match h.transport {
+                Transport::Channel => "hackbench",
+                Transport::Pipe => "hackbench_pipe",
+                Transport::Socket => "hackbench_socket",
+            },
             (Self::Hackbench(_), Body::Threads) => "thread_hackbench",
             (Self::SpawnJoin { .. }, Body::Tasks) => "spawn_join",
             (Self::SpawnJoin { .. }, Body::Threads) => "thread_spawn_join",
@@ -265,6 +483,18 @@ impl Workload {
             (Self::Sleepers { .. }, _) => "thread_sleepers",
             (Self::Spin { .. }, _) => "fairness_spin",
             (Self::Closed { .. }, _) => "fairness_closed",
+            (Self::Chain { .. }, _) => "chain",
+            (Self::Fib { .. }, _) => "fib",
+            (Self::Timers { .. }, _) => "timers",
+            (Self::TimeoutDrop { .. }, _) => "timeout_drop",
+            (Self::Schbench { tick_us: 0, .. }, _) => "schbench_closed",
+            (Self::Schbench { .. }, _) => "schbench_tick",
+            (Self::Mixed { .. }, _) => "mixed",
+            (Self::Load { .. }, _) => "load",
+            (Self::Pipe { .. }, _) => "pipe",
+            (Self::Stream { .. }, _) => "stream",
+            (Self::Numa { .. }, _) => "numa",
+            (Self::Serve(serve), _) => serve.name(),
         }
     }
 
@@ -280,6 +510,13 @@ impl Workload {
         }
         value
     }
+}
+
+/// By how many a Fibonacci number's index must fall for about `1/divisor` of the calls: each step is a factor of 1.6.
+fn steps_of_fibonacci(divisor: usize) -> usize {
+    (0..)
+        .take_while(|&steps| 1.618_f64.powi(steps) < divisor as f64)
+        .count()
 }
 
 /// The power of ten that is about `leaves / divisor`: a tenth for each power of ten that the divisor has begun.
@@ -359,6 +596,14 @@ mod tests {
                 round_trips: 1
             }
         );
+    }
+
+    #[test]
+    fn fibonacci_is_shortened_by_rounds_and_then_by_steps() {
+        let fib = |number, rounds| Workload::Fib { number, rounds };
+        assert_eq!(fib(25, 8).shortened(8), fib(25, 1));
+        assert_eq!(fib(25, 1).shortened(8), fib(20, 1));
+        assert_eq!(fib(3, 1).shortened(1000), fib(1, 1));
     }
 
     #[test]

@@ -40,7 +40,8 @@ impl Waits {
     }
 }
 
-fn work(duration: Duration) {
+/// Spins for so long.
+pub(super) fn work(duration: Duration) {
     let start = Instant::now();
     while start.elapsed() < duration {
         hint::spin_loop();

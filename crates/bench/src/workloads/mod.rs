@@ -4,14 +4,27 @@
 //! [`Meter`](crate::meter::Meter) and returns the figures, or a [`Stop`](crate::outcome::Stop) that says what was wrong.
 //! Workloads of threads ([`threads`]) do the same in blocking style. All follow the programs they are named after, so that their results compare.
 
+pub mod bare;
+pub mod chain;
 pub mod fairness;
+pub mod fib;
 pub mod gate;
 pub mod hackbench;
+pub mod load;
+pub mod mixed;
+pub mod numa;
 pub mod ping_pong;
+pub mod pipe;
 pub mod progress;
+pub mod random;
+pub mod samples;
+pub mod schbench;
+pub mod serve;
 pub mod skynet;
 pub mod spawn_join;
 pub mod spawn_remote;
+pub mod stream;
 pub mod threads;
+pub mod timers;
 pub mod wire;
 pub mod yields;

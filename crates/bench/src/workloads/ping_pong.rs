@@ -49,7 +49,8 @@ async fn ping<C: Channel>(
     Ok(())
 }
 
-async fn pong<C: Channel>(
+/// Answers `round_trips` numbers, each with the next.
+pub(super) async fn pong<C: Channel>(
     mut there: C::Receiver<u64>,
     back: C::Sender<u64>,
     round_trips: u64,

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// samples are latencies in nanoseconds, every one kept.
+type samples []int64
+
+func (s *samples) add(latency time.Duration) { *s = append(*s, latency.Nanoseconds()) }
+
+// into writes the quantiles and the longest into the figures of a run.
+func (s samples) into(m measured) measured {
+	slices.Sort(s)
+	for name, permille := range map[string]int{"p50_ns": 500, "p99_ns": 990, "p999_ns": 999} {
+		m.Counters[name] = s.quantile(permille)
+	}
+	if len(s) > 0 {
+		m.LongestWaitNs = &s[len(s)-1]
+	}
+	return m
+}
+
+func (s samples) quantile(permille int) int64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[max((len(s)*permille+999)/1000, 1)-1]
+}
+
+// random is SplitMix64, as in crates/bench/src/workloads/random.rs.
+type random uint64
+
+func (r *random) next() uint64 {
+	*r += 0x9e3779b97f4a7c15
+	mixed := uint64(*r)
+	mixed = (mixed ^ mixed>>30) * 0xbf58476d1ce4e5b9
+	mixed = (mixed ^ mixed>>27) * 0x94d049bb133111eb
+	return mixed ^ mixed>>31
+}
+
+func (r *random) between(from, to uint64) uint64 { return from + r.next()%(to-from+1) }
+
+func (r *random) untilNext(mean time.Duration) time.Duration {
+	fraction := float64(r.next()>>11+1) / (1 << 53)
+	return time.Duration(float64(mean) * -math.Log(fraction))
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+func pipe(p params) (measured, error) {
+	thereEnd, there, err := os.Pipe()
+	if err != nil {
+		return measured{}, err
+	}
+	backEnd, back, err := os.Pipe()
+	if err != nil {
+		return measured{}, err
+	}
+	for _, file := range []*os.File{thereEnd, there, backEnd, back} {
+		defer file.Close()
+	}
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	failures := make(chan error, 2)
+	task := func(body func() error) {
+		ready.Add(1)
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			ready.Done()
+			<-start
+			if err := body(); err != nil {
+				failures <- err
+			}
+		}()
+	}
+	task(func() error {
+		bytes := make([]byte, 4)
+		for trip := 0; trip < p.RoundTrips; trip++ {
+			binary.NativeEndian.PutUint32(bytes, uint32(trip))
+			if _, err := there.Write(bytes); err != nil {
+				return err
+			}
+			if _, err := io.ReadFull(backEnd, bytes); err != nil {
+				return err
+			}
+			if answer := binary.NativeEndian.Uint32(bytes); answer != uint32(trip)+1 {
+				return fmt.Errorf("round trip %d answered %d", trip, answer)
+			}
+		}
+		return nil
+	})
+	task(func() error {
+		bytes := make([]byte, 4)
+		for trip := 0; trip < p.RoundTrips; trip++ {
+			if _, err := io.ReadFull(thereEnd, bytes); err != nil {
+				return err
+			}
+			binary.NativeEndian.PutUint32(bytes, binary.NativeEndian.Uint32(bytes)+1)
+			if _, err := back.Write(bytes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	ready.Wait()
+	m := startMeter()
+	close(start)
+	done.Wait()
+	result := m.stop(p.RoundTrips)
+	select {
+	case err := <-failures:
+		return measured{}, err
+	default:
+		return result, nil
+	}
+}
+
+// streamScalar and streamBytes are those of crates/bench/src/workloads/stream.rs.
+const (
+	streamScalar = 3.0
+	streamBytes  = 16 + 16 + 24 + 24
+)
+
+func stream(p params) (measured, error) {
+	tasks := runtime.GOMAXPROCS(0)
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	wrong := new(atomic.Int64)
+	ready.Add(tasks)
+	done.Add(tasks)
+	for t := 0; t < tasks; t++ {
+		go func() {
+			defer done.Done()
+			a, b, c := make([]float64, p.Elements), make([]float64, p.Elements), make([]float64, p.Elements)
+			for i := range a {
+				a[i], b[i], c[i] = 0.5, 0.25, 0
+			}
+			expected := 0.5
+			ready.Done()
+			<-start
+			for pass := 0; pass < p.Passes; pass++ {
+				copy(c, a)
+				for i := range b {
+					b[i] = streamScalar * c[i]
+				}
+				for i := range c {
+					c[i] = a[i] + b[i]
+				}
+				for i := range a {
+					a[i] = b[i] + streamScalar*c[i]
+				}
+				scaled := streamScalar * expected
+				expected = scaled + streamScalar*(expected+scaled)
+				runtime.Gosched()
+			}
+			if a[0] != expected || a[len(a)-1] != expected {
+				wrong.Add(1)
+			}
+		}()
+	}
+	ready.Wait()
+	m := startMeter()
+	close(start)
+	done.Wait()
+	result := m.stop(max(tasks*p.Elements*p.Passes*streamBytes/64, 1))
+	if wrong.Load() != 0 {
+		return measured{}, fmt.Errorf("an array holds a value that the passes do not give")
+	}
+	return result, nil
+}
+
+// numa mirrors workloads/numa.rs. Go's atomics are sequentially consistent: a store there is a locked exchange, which relaxed ones of Rust are
+// not, so a writer's turn costs more; there is no cheaper one that its compiler leaves alone.
+func numa(p params) (measured, error) {
+	const each, stretch = 2, 10_000
+	type cacheLine struct {
+		_    [64]byte
+		x, y atomic.Uint32
+		_    [56]byte
+	}
+	line := new(cacheLine)
+	line.x.Store(1)
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	// A line each: the sums are no part of the question.
+	type paddedSum struct {
+		sum uint64
+		_   [56]byte
+	}
+	sums := make([]paddedSum, each)
+	ready.Add(2 * each)
+	done.Add(2 * each)
+	task := func(body func()) {
+		go func() {
+			defer done.Done()
+			ready.Done()
+			<-start
+			for turn := 0; turn < p.Turns; turn += stretch {
+				for i := 0; i < min(stretch, p.Turns-turn); i++ {
+					body()
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	for i := 0; i < each; i++ {
+		own := &sums[i]
+		task(func() { own.sum += uint64(line.x.Load()) })
+		task(func() { line.y.Store(max(line.y.Load()+1, 1)) })
+	}
+	ready.Wait()
+	m := startMeter()
+	close(start)
+	done.Wait()
+	result := m.stop(2 * each * p.Turns)
+	if sum := sums[0].sum + sums[1].sum; sum != uint64(each*p.Turns) || line.y.Load() == 0 {
+		return measured{}, fmt.Errorf("the readers' sum is %d", sum)
+	}
+	return result, nil
+}

@@ -1,0 +1,488 @@
+//! From outcomes to what is printed and written: summaries, tables, the JSON of a comparison, its page.
+//!
+//! Every form shows the same [`Section`]s: one for each workload and figure, with a [`Summary`] a row.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::environment::Environment;
+use crate::outcome::{Counters, Measured, Outcome};
+use crate::spec::{Body, Family, Metric, RuntimeName, Spec, Workload};
+use crate::stats::{Spread, median_ratio, spread};
+use crate::table::{Table, figure, thousands};
+
+mod chart;
+mod curve;
+pub mod page;
+mod title;
+
+pub use curve::curve_tables;
+pub use title::title;
+
+/// A row and how each of its repetitions ended.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was run.
+    pub spec: Spec,
+    /// One outcome a repetition, in order.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Row {
+    /// The figures of each repetition; `None` where there are none.
+    fn figures(&self, metric: Metric) -> Vec<Option<f64>> {
+        self.outcomes.iter().map(|outcome| figure_of(outcome, metric)).collect()
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &Measured> {
+        self.outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Measured(measured) => Some(measured),
+            _ => None,
+        })
+    }
+
+    /// The median over the repetitions of something measured.
+    fn median(&self, of: fn(&Measured) -> f64) -> Option<f64> {
+        let values: Vec<f64> = self.measured().map(of).collect();
+        spread(&values).map(|spread| spread.median)
+    }
+
+    /// Why there are no figures, or why they are not to be trusted.
+    fn remark(&self) -> Option<String> {
+        self.outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Unsupported(reason) => Some(format!("not run: {reason}")),
+            Outcome::Failed(message) => Some(format!("FAILED: {message}")),
+        })
+    }
+
+    /// Whether a repetition failed; a row that the runtime does not support has not.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Outcome::Failed(_)))
+    }
+
+    /// The counters of the repetition with the median figure, of all repetitions the most typical.
+    fn counters(&self, metric: Metric) -> Counters {
+        let mut by_figure: Vec<(f64, &Measured)> = self
+            .outcomes
+            .iter()
+            .filter_map(|outcome| match outcome {
+                Outcome::Measured(measured) => figure_of(outcome, metric).map(|figure| (figure, measured)),
+                _ => None,
+            })
+            .collect();
+        by_figure.sort_by(|a, b| a.0.total_cmp(&b.0));
+        by_figure
+            .get(by_figure.len() / 2)
+            .map(|(_, measured)| measured.counters.clone())
+            .unwrap_or_default()
+    }
+}
+
+fn figure_of(outcome: &Outcome, metric: Metric) -> Option<f64> {
+    let Outcome::Measured(measured) = outcome else {
+        return None;
+    };
+    match metric {
+        Metric::PerOperation => Some(measured.ns_per_op()),
+        Metric::Cpu => Some(measured.cpu_ns_per_op()),
+        #[expect(clippy::cast_precision_loss, reason = "waits stay far below 2^53 ns")]
+        Metric::LongestWait => measured.longest_wait_ns.map(|wait| wait as f64),
+        #[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^53 ns")]
+        Metric::P50 | Metric::P99 | Metric::P999 => measured.counters.get(metric.name()).map(|&latency| latency as f64),
+        Metric::CreateEach | Metric::MemoryEach | Metric::WakeJoinEach => measured.counter_per_op(metric.name()),
+    }
+}
+
+/// What a comparison has found: what `--json` writes and the page shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where, when and by which command.
+    pub environment: Environment,
+    /// Whether every run has been made; a report is written after each workload.
+    pub complete: bool,
+    /// The tables, in the order in which they are printed.
+    pub sections: Vec<Section>,
+}
+
+/// One figure of one workload, on all runtimes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// The workload.
+    pub workload: &'static str,
+    /// What the workload is written with.
+    pub body: Body,
+    /// What the figures are: `ns_per_op`, `longest_wait_ns`, `p99_ns`, ...
+    pub metric: &'static str,
+    /// The point of a load curve that it is, in hundredths of full load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_percent: Option<u32>,
+    /// Repetitions of each row, interleaved.
+    pub repetitions: usize,
+    /// A row for each runtime and channel.
+    pub rows: Vec<Summary>,
+}
+
+/// A row of a [`Section`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// What was run; `quadrille run-one '<spec>'` repeats it.
+    pub spec: Spec,
+    /// The runtime.
+    pub runtime: &'static str,
+    /// The channel.
+    pub channel: &'static str,
+    /// Its parameters, as this row ran it.
+    pub params: Value,
+    /// The figure over the repetitions; null without a right result.
+    pub figure: Option<Spread>,
+    /// The figure of each repetition.
+    pub samples: Vec<Option<f64>>,
+    /// Processor nanoseconds an operation, user and kernel of all threads, median.
+    pub cpu_ns_per_op: Option<f64>,
+    /// Voluntary context switches an operation, median.
+    pub vcsw_per_op: Option<f64>,
+    /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of threads: Go),
+    /// or if that was not run the first runtime, and tokio with mimalloc if that was run.
+    pub ratios: BTreeMap<&'static str, f64>,
+    /// Counters of the repetition with the median figure.
+    pub counters: Counters,
+    /// How many there were of what the workload is about, if not as many as its name promises.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<String>,
+    /// Why there are no figures, or what failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+impl Summary {
+    /// Repetitions with a right result.
+    #[must_use]
+    pub fn repetitions(&self) -> usize {
+        self.samples.iter().flatten().count()
+    }
+
+    /// The runtime, and how much less it had to do.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.scale {
+            Some(scale) => format!("{} ({scale})", self.runtime),
+            None => self.runtime.to_owned(),
+        }
+    }
+}
+
+impl Section {
+    /// Reduces the rows of `workload` to one of its figures.
+    #[must_use]
+    pub fn new(workload: &Workload, body: Body, rows: &[Row], metric: Metric) -> Self {
+        let bases: Vec<Base> = bases(rows, body)
+            .into_iter()
+            .filter_map(|runtime| Base::find(rows, runtime, metric))
+            .collect();
+        Self {
+            title: title(workload, body, metric),
+            workload: workload.name(body),
+            body,
+            metric: metric.name(),
+            load_percent: match *workload {
+                Workload::Load { percent, .. } => Some(percent),
+                _ => None,
+            },
+            repetitions: rows.iter().map(|row| row.outcomes.len()).max().unwrap_or(0),
+            rows: rows
+                .iter()
+                .map(|row| Summary {
+                    scale: other_scale(&row.spec.workload, workload),
+                    ..summary(row, metric, &bases)
+                })
+                .collect(),
+        }
+    }
+
+    /// The names of the runtimes that ratios are to; the first is that of the plots.
+    #[must_use]
+    pub fn bases(&self) -> Vec<&'static str> {
+        let first = bases_of(self.rows.iter().map(|row| row.spec.runtime), self.body);
+        first.into_iter().map(RuntimeName::name).collect()
+    }
+}
+
+fn bases(rows: &[Row], body: Body) -> Vec<RuntimeName> {
+    bases_of(rows.iter().map(|row| row.spec.runtime), body)
+}
+
+/// Whom ratios are to: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
+fn bases_of(runtimes: impl Iterator<Item = RuntimeName>, body: Body) -> Vec<RuntimeName> {
+    let runtimes: Vec<RuntimeName> = runtimes.collect();
+    let first = if runtimes.contains(&body.base()) {
+        Some(body.base())
+    } else {
+        runtimes.first().copied()
+    };
+    let second = RuntimeName::TokioMimalloc;
+    let second = (runtimes.contains(&second) && first != Some(second)).then_some(second);
+    first.into_iter().chain(second).collect()
+}
+
+/// Whom ratios are to, with the figure of each repetition.
+struct Base {
+    runtime: RuntimeName,
+    figures: Vec<Option<f64>>,
+}
+
+impl Base {
+    /// The first row of `runtime`.
+    fn find(rows: &[Row], runtime: RuntimeName, metric: Metric) -> Option<Self> {
+        let row = rows.iter().find(|row| row.spec.runtime == runtime)?;
+        Some(Self {
+            runtime,
+            figures: row.figures(metric),
+        })
+    }
+}
+
+fn other_scale(row: &Workload, workload: &Workload) -> Option<String> {
+    let (count, what) = row.scale().filter(|scale| Some(*scale) != workload.scale())?;
+    Some(format!("{} {what}", thousands(&count.to_string())))
+}
+
+fn summary(row: &Row, metric: Metric, bases: &[Base]) -> Summary {
+    let spec = row.spec;
+    let samples = row.figures(metric);
+    let present: Vec<f64> = samples.iter().copied().flatten().collect();
+    let ratios = bases
+        .iter()
+        .filter_map(|base| Some((base.runtime.name(), median_ratio(&samples, &base.figures)?)))
+        .collect();
+    Summary {
+        spec,
+        runtime: spec.runtime.name(),
+        channel: spec.channel.name(spec.runtime.family()),
+        params: spec.workload.params(),
+        figure: spread(&present),
+        samples,
+        cpu_ns_per_op: row.median(Measured::cpu_ns_per_op),
+        vcsw_per_op: row.median(Measured::vcsw_per_op),
+        ratios,
+        counters: row.counters(metric),
+        scale: None,
+        remark: row.remark(),
+    }
+}
+
+/// The table of one workload and figure.
+#[must_use]
+pub fn table(section: &Section) -> Table {
+    let bases = section.bases();
+    let ratios = bases.iter().map(|base| format!("median ratio to {base}"));
+    let header: Vec<String> = ["runtime", "channel", "median", "min", "max"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(ratios)
+        .chain(["cpu ns/op", "vol. switches/op"].map(str::to_owned))
+        .collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = Table::new(&header, 2);
+    for row in &section.rows {
+        let names = vec![row.label(), row.channel.to_owned()];
+        match (&row.remark, row.figure) {
+            (None, Some(spread)) => {
+                let rest = [Some(spread.median), Some(spread.min), Some(spread.max)];
+                let mut cells = names;
+                cells.extend(rest.map(cell));
+                cells.extend(bases.iter().map(|base| ratio(row, base)));
+                cells.push(cell(row.cpu_ns_per_op));
+                cells.push(switches(row));
+                table.push(cells);
+            }
+            (remark, _) => table.push_remark(names, remark.clone().unwrap_or_else(|| "no figures".to_owned())),
+        }
+    }
+    table
+}
+
+fn ratio(row: &Summary, base: &str) -> String {
+    row.ratios
+        .get(base)
+        .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+fn switches(row: &Summary) -> String {
+    row.vcsw_per_op
+        .map_or_else(|| "-".to_owned(), |count| format!("{count:.4}"))
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), figure)
+}
+
+/// The name of a channel in a line of its own, empty if there is none to name.
+#[must_use]
+pub fn channel_name(spec: &Spec) -> &'static str {
+    let family: Family = spec.runtime.family();
+    spec.channel.name(family)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+    use crate::spec::ChannelKind;
+
+    fn row(runtime: RuntimeName, ns_per_op: &[u64]) -> Row {
+        let workload = Workload::SpawnJoin { tasks: 10, batch: 10 };
+        let spec = Spec {
+            workload,
+            body: Body::Tasks,
+            runtime,
+            channel: ChannelKind::None,
+            workers: 2,
+            progress: false,
+        };
+        let outcomes = ns_per_op
+            .iter()
+            .map(|&ns| {
+                let counters = Counters::from([("polls".to_owned(), ns)]);
+                Outcome::Measured(Measured {
+                    ops: 10,
+                    wall_ns: ns * 10,
+                    user_ns: 20,
+                    vcsw: 5,
+                    counters,
+                    ..Measured::default()
+                })
+            })
+            .collect();
+        Row { spec, outcomes }
+    }
+
+    fn section(rows: &[Row]) -> Section {
+        Section::new(&rows[0].spec.workload, rows[0].spec.body, rows, Metric::PerOperation)
+    }
+
+    #[test]
+    fn ratios_are_to_tokio_of_the_same_repetition() {
+        let section = section(&[
+            row(RuntimeName::Quadrille, &[50, 150, 160]),
+            row(RuntimeName::Tokio, &[100, 300, 100]),
+        ]);
+        let [ours, tokio] = &section.rows[..] else {
+            panic!("{section:?}")
+        };
+        assert_eq!(ours.ratios, BTreeMap::from([("tokio", 0.5)]));
+        assert_eq!(tokio.ratios, BTreeMap::from([("tokio", 1.0)]));
+        assert_eq!(ours.counters["polls"], 150);
+        assert_eq!(ours.vcsw_per_op, Some(0.5));
+        assert_eq!(ours.samples, [Some(50.0), Some(150.0), Some(160.0)]);
+    }
+
+    #[test]
+    fn without_tokio_ratios_are_to_the_first() {
+        let section = section(&[row(RuntimeName::Smol, &[10]), row(RuntimeName::Quadrille, &[5])]);
+        assert_eq!(section.bases(), ["smol"]);
+        assert_eq!(section.rows[1].ratios, BTreeMap::from([("smol", 0.5)]));
+    }
+
+    #[test]
+    fn tokio_with_mimalloc_is_a_second_base() {
+        let section = section(&[
+            row(RuntimeName::Quadrille, &[10]),
+            row(RuntimeName::Tokio, &[40]),
+            row(RuntimeName::TokioMimalloc, &[20]),
+        ]);
+        assert_eq!(section.bases(), ["tokio", "tokio-mimalloc"]);
+        assert_eq!(
+            section.rows[0].ratios,
+            BTreeMap::from([("tokio", 0.25), ("tokio-mimalloc", 0.5)])
+        );
+        let text = table(&section).to_string();
+        assert!(text.contains("median ratio to tokio-mimalloc"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_promised_fields() {
+        let json = serde_json::to_value(section(&[row(RuntimeName::Tokio, &[3, 1, 2])])).unwrap();
+        let expected = serde_json::json!({
+            "title": "spawn_join: batches of 10 from inside a task; ns a task",
+            "workload": "spawn_join",
+            "body": "tasks",
+            "metric": "ns_per_op",
+            "repetitions": 3,
+            "rows": [{
+                "spec": {
+                    "workload": {"name": "spawn_join", "tasks": 10, "batch": 10},
+                    "body": "tasks",
+                    "runtime": "tokio",
+                    "channel": "none",
+                    "workers": 2,
+                    "progress": false,
+                },
+                "runtime": "tokio",
+                "channel": "-",
+                "params": {"tasks": 10, "batch": 10},
+                "figure": {"median": 2.0, "min": 1.0, "max": 3.0},
+                "samples": [3.0, 1.0, 2.0],
+                "cpu_ns_per_op": 2.0,
+                "vcsw_per_op": 0.5,
+                "ratios": {"tokio": 1.0},
+                "counters": {"polls": 2},
+            }],
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_row_that_failed_shows_why_instead_of_figures() {
+        let mut failed = row(RuntimeName::Tokio, &[1, 2]);
+        failed
+            .outcomes
+            .push(Outcome::Failed("3 messages received, 4 sent".to_owned()));
+        assert!(failed.has_failed());
+        let text = table(&section(slice::from_ref(&failed))).to_string();
+        assert!(text.contains("FAILED: 3 messages received, 4 sent"), "{text}");
+    }
+
+    fn sleepers(runtime: RuntimeName, threads: usize, figures: [u64; 3]) -> Row {
+        let names = ["create_ns", "rss_bytes", "wake_join_ns"].map(str::to_owned);
+        let mut row = row(runtime, &[]);
+        row.spec.workload = Workload::Sleepers { threads };
+        row.spec.body = Body::Threads;
+        row.outcomes.push(Outcome::Measured(Measured {
+            ops: threads as u64,
+            counters: names.into_iter().zip(figures).collect(),
+            ..Measured::default()
+        }));
+        row
+    }
+
+    #[test]
+    fn sleepers_have_three_figures_each_with_its_ratio_to_go() {
+        let rows = [
+            sleepers(RuntimeName::Quadrille, 100, [1000, 400_000, 700]),
+            sleepers(RuntimeName::Go, 100, [4000, 200_000, 1000]),
+            sleepers(RuntimeName::Threads, 10, [90, 80, 70]),
+        ];
+        let expected = [(10.0, 0.25, 9.0), (4000.0, 2.0, 8.0), (7.0, 0.7, 7.0)];
+        let metrics = rows[0].spec.workload.metrics();
+        assert_eq!(metrics.len(), expected.len());
+        for (&metric, (ours, ratio, threads)) in metrics.iter().zip(expected) {
+            let section = Section::new(&Workload::Sleepers { threads: 100 }, Body::Threads, &rows, metric);
+            let medians: Vec<f64> = section.rows.iter().map(|row| row.figure.unwrap().median).collect();
+            assert_eq!((medians[0], medians[2]), (ours, threads), "{metric:?}");
+            assert_eq!(section.rows[0].ratios["go"], ratio, "{metric:?}");
+            let text = table(&section).to_string();
+            assert!(text.contains("median ratio to go"), "{text}");
+            assert!(text.contains("threads (10 threads)"), "{text}");
+            assert!(!text.contains("go ("), "{text}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What the table of a workload is called.
+
+use crate::spec::{Body, Hackbench, Metric, Serve, Transport, Workload};
+use crate::table::thousands;
+
+/// The heading of a workload's table of one figure.
+#[must_use]
+pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
+    let (name, bodies) = (workload.name(body), body.name());
+    let one = bodies.trim_end_matches('s');
+    match *workload {
+        Workload::Hackbench(h) => hackbench_title(&h, body),
+        Workload::SpawnJoin { batch, .. } => {
+            format!("{name}: batches of {batch} from inside a {one}; ns a {one}")
+        }
+        Workload::SpawnRemote { batch: 1, .. } => {
+            "spawn_remote1: one task at a time from outside, then wait for it; ns a task".to_owned()
+        }
+        Workload::SpawnRemote { batch, .. } => {
+            format!("spawn_remote: batches of {batch} from outside; ns a task")
+        }
+        Workload::Yield { tasks, yields, .. } => {
+            format!("{name}: {tasks} {bodies}, {yields} yields each; ns a yield")
+        }
+        Workload::PingPong { pairs, .. } => {
+            format!("{name}: pairs {pairs}, capacity 1; ns a round trip")
+        }
+        Workload::Skynet { leaves } => format!(
+            "{name}: a tree of {bodies} with {} leaves, 10 children each; ns a {one}",
+            thousands(&leaves.to_string())
+        ),
+        Workload::Sleepers { threads } => format!(
+            "{name}: {} threads sleep; {}",
+            thousands(&threads.to_string()),
+            match metric {
+                Metric::MemoryEach => "resident bytes each",
+                Metric::WakeJoinEach => "ns to wake and join each",
+                _ => "ns to create each",
+            }
+        ),
+        Workload::Chain { depth, .. } => format!("chain: {depth} tasks, each spawns the next; ns a task"),
+        Workload::Fib { number, .. } => format!("fib: fork and join, n = {number}; ns a task"),
+        Workload::Pipe { .. } => "pipe: a number there and back through two pipes; ns a round trip".to_owned(),
+        Workload::Stream { elements, .. } => format!(
+            "stream: copy, scale, add, triad, 3 arrays of {} elements a worker; ns a cache line",
+            thousands(&elements.to_string())
+        ),
+        Workload::Numa { .. } => "numa: two readers and two writers of one cache line; ns a turn".to_owned(),
+        ref other => title_of_waits(other, metric),
+    }
+}
+
+/// The heading of a workload whose figures are waits.
+fn title_of_waits(workload: &Workload, metric: Metric) -> String {
+    let figure = match metric {
+        Metric::P50 => "the median, in ns",
+        Metric::P99 => "what 1 in 100 exceeds, in ns",
+        Metric::P999 => "what 1 in 1000 exceeds, in ns",
+        Metric::LongestWait => "the longest, in ns",
+        Metric::Cpu => "CPU ns an operation",
+        _ => "ns an operation",
+    };
+    match *workload {
+        Workload::Timers {
+            tasks, from_us, to_us, ..
+        } => format!(
+            "timers: {tasks} tasks sleep {} to {} ms; how late: {figure}",
+            from_us / 1000,
+            to_us / 1000
+        ),
+        Workload::TimeoutDrop { .. } => "timeout_drop: a timeout of 10 s is armed and dropped; ns a timeout".to_owned(),
+        Workload::Schbench {
+            messengers,
+            workers,
+            work_us,
+            tick_us,
+            ..
+        } => {
+            let (name, when) = match tick_us {
+                0 => ("schbench_closed", "that ask again at once".to_owned()),
+                tick_us => ("schbench_tick", format!("every {} ms", tick_us / 1000)),
+            };
+            format!(
+                "{name}: {messengers} messengers wake {workers} workers each {when}, {work_us} us of work; wake-up latency: {figure}"
+            )
+        }
+        Workload::Mixed {
+            pairs, heavy, piece_us, ..
+        } => format!(
+            "mixed: {pairs} pairs beside {heavy} tasks that compute {piece_us} us at a time; a round trip: {figure}"
+        ),
+        Workload::Serve(serve) => title_of_server(&serve, metric),
+        Workload::Load { percent, work_us, .. } => {
+            format!("load: {percent} % of full load, {work_us} us of work a request; from when it was due: {figure}")
+        }
+        Workload::Spin {
+            spin_us,
+            woken,
+            yielders,
+        } => format!(
+            "fairness, spin: a task spins {} ms; the longest wait of {woken} it woke and {yielders} that yield, in ns",
+            spin_us / 1000
+        ),
+        Workload::Closed {
+            tasks,
+            work_us,
+            via_channel,
+            ..
+        } => format!(
+            "fairness, closed: {tasks} tasks, {work_us} us of work, then {}; the longest wait, in ns",
+            if via_channel { "ask a messenger" } else { "yield" }
+        ),
+        _ => format!("{figure} of {workload:?}"),
+    }
+}
+
+fn title_of_server(serve: &Serve, metric: Metric) -> String {
+    let load = match serve.rate {
+        0 => "each asks again at once".to_owned(),
+        rate => format!("{} requests/s are due", thousands(&rate.to_string())),
+    };
+    let spinner = if serve.spinner {
+        ", beside a task that spins 20 ms every 100 ms"
+    } else {
+        ""
+    };
+    let figure = match metric {
+        Metric::Cpu => "CPU ns of the server a request",
+        Metric::PerOperation => "ns a request",
+        Metric::P50 => "half take more than, in ns",
+        Metric::P99 => "1 in 100 takes more than, in ns",
+        _ => "1 in 1000 takes more than, in ns",
+    };
+    format!(
+        "{}: {} connections, {load}{spinner}; {figure}",
+        serve.name(),
+        serve.connections
+    )
+}
+
+fn hackbench_title(h: &Hackbench, body: Body) -> String {
+    let Hackbench {
+        groups,
+        fds,
+        size,
+        capacity,
+        ..
+    } = h;
+    let wire = match h.transport {
+        Transport::Channel => format!("channels of {capacity}"),
+        Transport::Pipe => "pipes".to_owned(),
+        Transport::Socket => "AF_UNIX sockets".to_owned(),
+    };
+    let (command, bodies) = match body {
+        Body::Tasks => ("hackbench", "tasks"),
+        Body::Threads => ("hackbench --threads", "threads"),
+    };
+    format!("{command}: groups {groups}, {fds} x {fds} {bodies} each, {size} bytes, {wire}; ns a message")
+}

@@ -1,0 +1,44 @@
+//! What a server row asks: which service, from how many, how fast.
+
+use serde::{Deserialize, Serialize};
+
+/// What the server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// Sends back what comes over TCP.
+    TcpEcho,
+    /// Sends back datagrams.
+    UdpEcho,
+    /// Greets over HTTP/1.1.
+    Http,
+}
+
+/// The parameters of a server and its load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serve {
+    /// What the server does.
+    pub service: Service,
+    /// Connections, each with at most one request on its way.
+    pub connections: usize,
+    /// Bytes of an echo; no more than 4096.
+    pub size: usize,
+    /// Requests a second that are due, whatever the server does; 0 is the closed loop, which sends as soon as it is answered.
+    pub rate: u32,
+    /// Whether a task of the server spins 20 ms every 100 ms.
+    pub spinner: bool,
+    /// For how long requests are sent, in milliseconds.
+    pub millis: u64,
+}
+
+impl Serve {
+    /// The name of its rows.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.service {
+            Service::TcpEcho => "rr_tcp",
+            Service::UdpEcho => "rr_udp",
+            Service::Http => "http",
+        }
+    }
+}
