@@ -1,33 +1,37 @@
-//! An echo server with a thread for each connection, over a Unix socket; its clients are threads of the standard library.
+//! An echo server with a thread for each connection, over TCP; its clients are threads of the standard library.
 //!
-//! The server is the textbook's: accept, spawn, and in each thread read and write until the other side has had enough. What
-//! waits is suspended, so a connection costs a stack and no thread of the operating system. When the runtime ends, the thread
-//! that accepts is unwound out of its wait.
+//! Watch that the server is the textbook's: accept, spawn, and in each thread read and write until the other side has had
+//! enough. What waits is suspended, so a connection costs a stack and no thread of the operating system. When the runtime ends,
+//! the thread that accepts is unwound out of its wait.
+//!
+//! With an address as argument it serves there until it is killed: `cargo run --example echo_server -- 127.0.0.1:7007`.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::io::{self, Read, Write};
-use std::os::unix::net;
-use std::path::{Path, PathBuf};
+use std::net::{self, SocketAddr};
+use std::time::Duration;
 
-use quadrille::io::AsyncFd;
-use quadrille::net::UnixStream;
-use quadrille::{Wait, thread};
+use quadrille::net::{TcpListener, TcpStream};
+use quadrille::{Runtime, Wait, thread};
 
 const CLIENTS: usize = 4;
 const CONNECTIONS: usize = 25;
 const LINES: usize = 20;
 
 /// Serves until the runtime ends.
-fn serve(listener: &AsyncFd<net::UnixListener>) -> io::Result<()> {
+fn serve(listener: &TcpListener) -> io::Result<()> {
     loop {
-        let (connection, _) = listener.read_with(net::UnixListener::accept).wait()?;
-        let connection = UnixStream::from_std(connection)?;
-        thread::Builder::new().spawn(move || echo(&connection))?;
+        match listener.accept().wait() {
+            Ok((connection, _)) => drop(thread::Builder::new().spawn(move || echo(&connection))?),
+            // Mostly that no descriptor is left: connections that end give some back.
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
     }
 }
 
-fn echo(connection: &UnixStream) -> io::Result<()> {
+fn echo(connection: &TcpStream) -> io::Result<()> {
+    connection.set_nodelay(true)?;
     let mut buffer = [0; 1024];
     loop {
         let count = connection.read(&mut buffer).wait()?;
@@ -39,8 +43,8 @@ fn echo(connection: &UnixStream) -> io::Result<()> {
 }
 
 /// Talks over all its connections in turn, so that all are open at once. How many bytes have come back.
-fn client(number: usize, path: &Path) -> io::Result<usize> {
-    let connections: io::Result<Vec<_>> = (0..CONNECTIONS).map(|_| net::UnixStream::connect(path)).collect();
+fn client(number: usize, address: SocketAddr) -> io::Result<usize> {
+    let connections: io::Result<Vec<_>> = (0..CONNECTIONS).map(|_| net::TcpStream::connect(address)).collect();
     let mut connections = connections?;
     let mut bytes = 0;
     for line in 0..LINES {
@@ -56,29 +60,20 @@ fn client(number: usize, path: &Path) -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// A socket's name in the file system, which goes when this does.
-struct Name(PathBuf);
-
-impl Drop for Name {
-    fn drop(&mut self) {
-        // It is a temporary file: to leave one is no reason to fail.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = quadrille::Runtime::new()?;
-    let name = Name(std::env::temp_dir().join(format!("quadrille-echo-{}.sock", std::process::id())));
-    let listener = {
-        let _inside = runtime.enter();
-        AsyncFd::new(net::UnixListener::bind(&name.0)?)?
-    };
+    let argument = std::env::args().nth(1);
+    let runtime = Runtime::new()?;
+    let listener = runtime.block_on(TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")))?;
+    let address = listener.local_addr()?;
     let server = runtime.spawn_thread(move || serve(&listener));
+    if argument.is_some() {
+        println!("serves at {address}");
+        return Ok(server.join().expect("the server doesn't panic")?);
+    }
 
     let bytes: io::Result<usize> = std::thread::scope(|scope| {
-        let path = name.0.as_path();
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| scope.spawn(move || client(number, path)))
+            .map(|number| scope.spawn(move || client(number, address)))
             .collect();
         let results = clients
             .into_iter()

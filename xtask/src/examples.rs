@@ -13,16 +13,21 @@ use crate::workspace;
 /// An example that runs longer than this in a debug build is no example.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the programs that `examples/Cargo.toml` declares, in the order in which it does.
+/// What declares examples.
+const MANIFESTS: [&str; 2] = ["examples/Cargo.toml", "examples/beside_tokio/Cargo.toml"];
+
+/// Runs the programs that the manifests declare, in the order in which they do.
 ///
 /// The whole workspace's examples are built, with the flags of `cargo test --workspace`, so that the two share what they
 /// compile.
 pub(crate) fn run(options: &Options) -> Outcome {
     options.finish()?;
-    let root = workspace::root();
-    let manifest = fs::read_to_string(root.join("examples/Cargo.toml"))
-        .map_err(|error| Failure::new(format!("cannot read examples/Cargo.toml: {error}")))?;
-    let names = declared(&manifest);
+    let mut names = Vec::new();
+    for manifest in MANIFESTS {
+        let text = fs::read_to_string(workspace::root().join(manifest))
+            .map_err(|error| Failure::new(format!("cannot read {manifest}: {error}")))?;
+        names.extend(declared(&text));
+    }
     let status = process::cargo(["build", "--workspace", "--examples"]).status();
     if !status.is_ok_and(|status| status.success()) {
         return Err(Failure::new("the examples do not build"));
@@ -81,7 +86,9 @@ mod tests {
 
     #[test]
     fn this_workspace_declares_some() {
-        let manifest = fs::read_to_string(workspace::root().join("examples/Cargo.toml")).expect("there is one");
-        assert!(!declared(&manifest).is_empty());
+        for manifest in MANIFESTS {
+            let text = fs::read_to_string(workspace::root().join(manifest)).expect("there is one");
+            assert!(!declared(&text).is_empty(), "{manifest}");
+        }
     }
 }

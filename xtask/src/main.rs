@@ -10,6 +10,7 @@
     reason = "a command-line program reports by printing"
 )]
 
+mod counts;
 mod emulate;
 mod examples;
 mod failure;
@@ -41,6 +42,9 @@ usage: cargo xtask <command> [options]
   stress [--seconds N]      soak test with shrunk queues, random delays and timed parks (default 10 seconds)
   tsan [--seconds N]        the stress tests under ThreadSanitizer (nightly toolchain)
   asan [--seconds N]        the stress tests under AddressSanitizer (nightly toolchain)
+  counts [--renew] [--only ROW] [--program FILE]
+                            instructions an operation, by callgrind (valgrind); fails if one is 3 % above
+                            crates/bench/counts.txt, which --renew writes
   examples                  build and run every program of examples/
   emulate --machine NAME [--seconds N] [--release] [--add FILE]... -- COMMAND [ARGUMENT]...
                             run a command on an emulated machine (qemu): `quadrille`, `lstopo-no-graphics`, a command of
@@ -71,6 +75,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Outcome {
         "stress" => stress::run(&options),
         "tsan" => sanitize::run(sanitize::Sanitizer::Thread, &options),
         "asan" => sanitize::run(sanitize::Sanitizer::Address, &options),
+        "counts" => counts::run(&options),
         "emulate" => emulate::run(&options),
         "examples" => examples::run(&options),
         "help" | "--help" | "-h" => {
@@ -104,12 +109,13 @@ mod tests {
         assert_eq!(status(&["emulate", "--machine", "none", "--", "true"]), 2);
         assert_eq!(status(&["emulate", "--machine", "up"]), 2);
         assert_eq!(status(&["emulate", "--list"]), 0);
+        assert_eq!(status(&["counts", "--only", "nothing"]), 2);
     }
 
     #[test]
     fn help_names_every_command() {
         for command in [
-            "tidy", "loom", "mutate", "stress", "tsan", "asan", "emulate", "examples",
+            "tidy", "loom", "mutate", "stress", "tsan", "asan", "emulate", "examples", "counts",
         ] {
             assert!(
                 HELP.lines().any(|line| line.trim_start().starts_with(command)),

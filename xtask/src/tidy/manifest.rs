@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["quadrille-topology", "quadrille-policy", "quadrille", "quadrille-sim"],
     ),
     ("quadrille-examples", &["quadrille"]),
+    ("quadrille-beside-tokio", &["quadrille"]),
     ("xtask", &[]),
 ];
 

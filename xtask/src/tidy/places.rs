@@ -80,6 +80,12 @@ const RULES: &[Rule] = &[
         why: "system calls of the runtime live in its sys/",
     },
     Rule {
+        name: "signal_hook_registry",
+        holds_in: RUNTIME,
+        may_use: &["crates/runtime/src/sys/"],
+        why: "what runs in a signal handler lives in sys/",
+    },
+    Rule {
         name: "async_task",
         holds_in: RUNTIME,
         may_use: &["crates/runtime/src/task/"],

@@ -1,0 +1,1 @@
+//! Nothing of its own: the example beside this file is what the package is for.

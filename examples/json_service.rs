@@ -1,0 +1,162 @@
+//! A service of notes in JSON: axum's router, served by hyper, with metrics for Prometheus and a gentle end.
+//!
+//! ```text
+//! POST /notes {"text":"..."}   201, the note with its number
+//! GET /notes/{number}          200 and the note, or 404
+//! GET /metrics                 what the runtime and this service count
+//! ```
+//!
+//! `cargo run --example json_service -- 127.0.0.1:8080` serves until Ctrl-C. Then nobody is let in any
+//! more, every request that has begun is answered, and the program ends. Without an address it asks itself, and ends the same way.
+
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use quadrille::Handle;
+use quadrille::hyper::Timer;
+use quadrille::metrics::PROMETHEUS_CONTENT_TYPE;
+use quadrille::net::{TcpListener, TcpStream};
+use quadrille::signal::unix::{SignalKind, signal};
+use quadrille::sync::CancellationToken;
+use quadrille::task::TaskTracker;
+use serde::{Deserialize, Serialize};
+use tower_service::Service;
+
+type Failure = Box<dyn Error + Send + Sync>;
+type Notes = Arc<Mutex<Vec<String>>>;
+
+#[derive(Deserialize)]
+struct Draft {
+    text: String,
+}
+
+#[derive(Deserialize, Serialize, PartialEq, Debug)]
+struct Note {
+    number: usize,
+    text: String,
+}
+
+async fn write(State(notes): State<Notes>, Json(Draft { text }): Json<Draft>) -> (StatusCode, Json<Note>) {
+    let mut notes = notes.lock().expect("nobody panics in between");
+    notes.push(text.clone());
+    let number = notes.len() - 1;
+    (StatusCode::CREATED, Json(Note { number, text }))
+}
+
+async fn read(State(notes): State<Notes>, Path(number): Path<usize>) -> Result<Json<Note>, StatusCode> {
+    let notes = notes.lock().expect("nobody panics in between");
+    let text = notes.get(number).ok_or(StatusCode::NOT_FOUND)?.clone();
+    Ok(Json(Note { number, text }))
+}
+
+async fn metrics(State(notes): State<Notes>) -> impl IntoResponse {
+    let count = notes.lock().expect("nobody panics in between").len();
+    let page = format!(
+        "{}# HELP notes Notes that are kept.\n# TYPE notes gauge\nnotes {count}\n",
+        Handle::current().metrics().prometheus()
+    );
+    ([(header::CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE)], page)
+}
+
+fn router() -> Router {
+    Router::new()
+        .route("/notes", post(write))
+        .route("/notes/{number}", get(read))
+        .route("/metrics", get(metrics))
+        .with_state(Notes::default())
+}
+
+/// Serves one connection until the client ends it, or until `stop`, then to the end of the request that it is at.
+async fn converse(stream: TcpStream, router: Router, stop: CancellationToken) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| router.clone().call(request));
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(Timer)
+        .serve_connection(stream, service);
+    let mut connection = pin!(connection);
+    if let Some(outcome) = stop.run_until_cancelled(connection.as_mut()).await {
+        return outcome;
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await
+}
+
+/// Serves until `stop`, and ends with the last connection. How many there were.
+async fn serve(listener: TcpListener, stop: CancellationToken) -> io::Result<usize> {
+    let router = router();
+    let connections = TaskTracker::new();
+    let mut count = 0;
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+        let (stream, _) = accepted?;
+        stream.set_nodelay(true)?;
+        // A client's bad manners are no failure of the server: how a connection ended is nobody's business.
+        connections.spawn(converse(stream, router.clone(), stop.clone()));
+        count += 1;
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+    Ok(count)
+}
+
+/// Writes a note, reads it, and looks at the metrics, over one connection.
+async fn try_out(address: SocketAddr) -> Result<(), Failure> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut client, connection) = hyper::client::conn::http1::handshake(stream).await?;
+    quadrille::spawn(connection);
+    let mut ask = async |method: &str, path: &str, body: &'static str| {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("content-type", "application/json");
+        // It may still be at the end of the last answer.
+        client.ready().await?;
+        let response = client.send_request(request.body(Full::<Bytes>::from(body))?).await?;
+        let status = response.status();
+        Ok::<_, Failure>((status, response.into_body().collect().await?.to_bytes()))
+    };
+
+    let (status, body) = ask("POST", "/notes", r#"{"text":"seventeen"}"#).await?;
+    assert_eq!(status, StatusCode::CREATED);
+    let written: Note = serde_json::from_slice(&body)?;
+    let (_, body) = ask("GET", &format!("/notes/{}", written.number), "").await?;
+    assert_eq!(serde_json::from_slice::<Note>(&body)?, written);
+    assert_eq!(ask("GET", "/notes/1", "").await?.0, StatusCode::NOT_FOUND);
+    let (_, page) = ask("GET", "/metrics", "").await?;
+    let page = str::from_utf8(&page)?;
+    assert!(page.contains("\nquadrille_polls_total ") && page.ends_with("\nnotes 1\n"));
+    println!("wrote and read {written:?}; {} lines of metrics", page.lines().count());
+    Ok(())
+}
+
+#[quadrille::main]
+async fn main() -> Result<(), Failure> {
+    let argument = std::env::args().nth(1);
+    // From here on Ctrl-C is an event, and no more the end of the process.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
+    let address = listener.local_addr()?;
+    println!("listening on {address}");
+    let stop = CancellationToken::new();
+    let server = quadrille::spawn(serve(listener, stop.clone()));
+    if argument.is_some() {
+        interrupt.recv().await;
+    } else {
+        try_out(address).await?;
+    }
+    stop.cancel();
+    println!("served {} connections", server.await??);
+    Ok(())
+}

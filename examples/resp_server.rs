@@ -1,0 +1,167 @@
+//! A server that speaks the protocol of Redis: PING, GET, SET, INCR.
+//!
+//! Watch that all requests that have arrived together are answered by one write: a client that sends many at once (a
+//! pipeline) costs two system calls for all of them.
+//!
+//! With an address as argument it serves there until it is killed, so that real clients can load it:
+//! `cargo run --release --example resp_server -- 127.0.0.1:7007` and
+//! `redis-benchmark -p 7007 -t ping,set,get,incr -P 16 -q`.
+
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io::{self, Read, Write};
+use std::net::{self, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use quadrille::net::{TcpListener, TcpStream};
+use quadrille::time::sleep;
+
+#[path = "resp/protocol.rs"]
+mod protocol;
+
+type Part = HashMap<Vec<u8>, Vec<u8>>;
+
+/// Keys and values, in parts that have a lock each, which nobody holds while it waits.
+#[derive(Default)]
+struct Store {
+    parts: [Mutex<Part>; 16],
+    hasher: RandomState,
+}
+
+impl Store {
+    fn part(&self, key: &[u8]) -> MutexGuard<'_, Part> {
+        let index = self.hasher.hash_one(key) % 16;
+        let index = usize::try_from(index).expect("it is below 16");
+        self.parts[index].lock().expect("nobody panics under the lock")
+    }
+
+    /// Adds one to the number that is the value of `key`; `None` if it is none.
+    fn increment(&self, key: &[u8]) -> Option<i64> {
+        let mut part = self.part(key);
+        let number = match part.get(key) {
+            None => 0,
+            Some(value) => str::from_utf8(value).ok()?.parse::<i64>().ok()?,
+        };
+        let number = number.checked_add(1)?;
+        part.insert(key.to_vec(), number.to_string().into_bytes());
+        Some(number)
+    }
+}
+
+async fn serve(listener: TcpListener) {
+    let store = Arc::new(Store::default());
+    loop {
+        match listener.accept().await {
+            Ok((connection, _)) => drop(quadrille::spawn(attend(connection, Arc::clone(&store)))),
+            // Mostly that no descriptor is left: connections that end give some back.
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
+    connection.set_nodelay(true)?;
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        match connection.read(&mut buffer).await? {
+            0 => return Ok(()),
+            count => input.extend_from_slice(&buffer[..count]),
+        }
+        let mut done = 0;
+        let malformed = loop {
+            match protocol::parse(&input[done..]) {
+                Ok(Some((words, length))) => {
+                    answer(&words, &store, &mut output);
+                    done += length;
+                }
+                Ok(None) => break None,
+                Err(malformed) => break Some(malformed),
+            }
+        };
+        input.drain(..done);
+        if let Some(malformed) = &malformed {
+            protocol::error(&mut output, malformed.0);
+        }
+        connection.write_all(&output).await?;
+        output.clear();
+        if malformed.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn answer(words: &[&[u8]], store: &Store, out: &mut Vec<u8>) {
+    let Some((command, arguments)) = words.split_first() else {
+        return;
+    };
+    match (command.to_ascii_uppercase().as_slice(), arguments) {
+        (b"PING", []) => protocol::simple(out, "PONG"),
+        (b"PING", [text]) => protocol::bulk(out, Some(text)),
+        (b"GET", [key]) => protocol::bulk(out, store.part(key).get(*key).map(Vec::as_slice)),
+        (b"SET", [key, value]) => {
+            store.part(key).insert(key.to_vec(), value.to_vec());
+            protocol::simple(out, "OK");
+        }
+        (b"INCR", [key]) => match store.increment(key) {
+            Some(number) => protocol::integer(out, number),
+            None => protocol::error(out, "value is not an integer or out of range"),
+        },
+        _ => protocol::error(out, "unknown command, or not this number of arguments"),
+    }
+}
+
+/// Sends `requests` at once, and expects `replies`.
+fn converse(connection: &mut net::TcpStream, requests: &[u8], replies: &[u8]) -> io::Result<()> {
+    connection.write_all(requests)?;
+    let mut received = vec![0; replies.len()];
+    connection.read_exact(&mut received)?;
+    assert_eq!(String::from_utf8_lossy(&received), String::from_utf8_lossy(replies));
+    Ok(())
+}
+
+fn client(address: SocketAddr, number: usize) -> io::Result<()> {
+    let mut connection = net::TcpStream::connect(address)?;
+    converse(&mut connection, b"PING\r\nping hello\r\n", b"+PONG\r\n$5\r\nhello\r\n")?;
+    let set = format!("*3\r\n$3\r\nSET\r\n$2\r\nk{number}\r\n$3\r\na\r\n\r\n");
+    let get = format!("*2\r\n$3\r\nGET\r\n$2\r\nk{number}\r\n");
+    converse(
+        &mut connection,
+        (get.clone() + &set + &get).as_bytes(),
+        b"$-1\r\n+OK\r\n$3\r\na\r\n\r\n",
+    )?;
+    let incr = format!("*2\r\n$4\r\nINCR\r\n$2\r\nn{number}\r\n");
+    let replies: String = (1..=1000).map(|reply| format!(":{reply}\r\n")).collect();
+    converse(&mut connection, incr.repeat(1000).as_bytes(), replies.as_bytes())?;
+    let wrong = format!("INCR k{number}\r\nNONSENSE\r\n*1\r\n:\r\n");
+    connection.write_all(wrong.as_bytes())?;
+    let mut text = String::new();
+    connection.read_to_string(&mut text)?;
+    assert_eq!(text.matches("-ERR").count(), 3, "{text}");
+    Ok(())
+}
+
+#[quadrille::main]
+async fn main() -> io::Result<()> {
+    let argument = std::env::args().nth(1);
+    let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
+    let address = listener.local_addr()?;
+    if argument.is_some() {
+        println!("serves at {address}");
+        serve(listener).await;
+        return Ok(());
+    }
+    quadrille::spawn(serve(listener));
+    let clients: Vec<_> = (0..8)
+        .map(|number| quadrille::spawn_blocking(move || client(address, number)))
+        .collect();
+    for client in clients {
+        client.await.expect("no client panics")?;
+    }
+    println!("8 clients, 1005 requests each");
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! `cargo xtask counts`: instructions an operation, held against a file; a rise of more than 3 % fails.
+//!
+//! Times are noise on a shared machine, instructions are not: callgrind counts them, so this check can stand in CI. It runs
+//! single-threaded rows of `quadrille run-one` under callgrind, each at two lengths; the difference of the two, by the operations
+//! between them, has no start, no warm-up and no end in it. Only the busiest thread counts, which is the one worker: what other threads
+//! of the runtime do depends on how long a run takes.
+//!
+//! callgrind is driven directly. gungraun (iai-callgrind) would do the same through a runner that must be installed in the version of the
+//! library, and its functions would have to start a runtime each; here the rows are those that `compare` times.
+//!
+//! Counts depend on the compiler and on the C library (memcpy and malloc). The file names the compiler it was made with; with
+//! another one there is nothing to compare, which is said, and is no failure. To renew it: `cargo xtask counts --renew`, and say in the commit what
+//! has changed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Failure, Outcome};
+use crate::options::Options;
+use crate::process;
+use crate::workspace;
+
+/// Where the expected counts are.
+const FILE: &str = "crates/bench/counts.txt";
+
+/// By how much a count may be above the expected one, in thousandths.
+const RISE_PERMILLE: u64 = 30;
+
+/// The rows: a name, and a workload whose `#` stands for its length.
+const ROWS: [(&str, &str); 7] = [
+    ("spawn_join", r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
+    ("chain", r#"{"name":"chain","depth":1000,"rounds":#}"#),
+    ("fib", r#"{"name":"fib","number":15,"rounds":#}"#),
+    ("yield", r#"{"name":"yield","tasks":100,"yields":20,"rounds":#}"#),
+    ("wake", r#"{"name":"ping_pong","pairs":1,"round_trips":#000}"#),
+    ("wake_pairs", r#"{"name":"ping_pong","pairs":100,"round_trips":#0}"#),
+    ("timer", r#"{"name":"timeout_drop","timers":#000}"#),
+];
+
+/// The two lengths; multiples of eight, so that the warm-up, an eighth, is whole.
+const LENGTHS: [u64; 2] = [16, 80];
+
+/// Runs of each length. The least counts: what a run does more often, such as to find nobody ready, depends on time.
+const RUNS: usize = 3;
+
+/// The command.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let renew = options.flag("--renew");
+    let only: Option<String> = options.value("--only")?;
+    let program: Option<PathBuf> = options.value("--program")?;
+    options.finish()?;
+    let rows = ROWS
+        .iter()
+        .filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() || (renew && only.is_some()) {
+        return Err(Failure::usage(
+            "--only names one row, of those that a run without it prints, and excludes --renew",
+        ));
+    }
+    let compiler = compiler()?;
+    let expected = fs::read_to_string(workspace::root().join(FILE)).unwrap_or_default();
+    let expected = Expected::parse(&expected);
+    if !renew && expected.compiler != compiler {
+        println!(
+            "skipped: {FILE} was made with {}, this is {compiler}; --renew makes it anew",
+            expected.compiler
+        );
+        return Ok(());
+    }
+    let program = match program {
+        Some(program) => program,
+        None => build()?,
+    };
+    let mut found = BTreeMap::new();
+    for (name, workload) in rows {
+        let count = count(&program, name, workload)?;
+        println!("{name}: {count} instructions an operation{}", expected.told(name));
+        found.insert((*name).to_owned(), count);
+    }
+    if renew {
+        let text = Expected {
+            compiler,
+            counts: found,
+        }
+        .to_text();
+        return fs::write(workspace::root().join(FILE), text)
+            .map_err(|error| Failure::new(format!("cannot write {FILE}: {error}")));
+    }
+    expected.compare(&found)
+}
+
+/// What the file says.
+#[derive(Debug, Default, PartialEq)]
+struct Expected {
+    compiler: String,
+    counts: BTreeMap<String, u64>,
+}
+
+impl Expected {
+    fn parse(text: &str) -> Self {
+        let mut expected = Self::default();
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            if let Some(compiler) = line.strip_prefix("compiler ") {
+                compiler.clone_into(&mut expected.compiler);
+            } else if let Some((name, count)) = line.split_once(' ')
+                && let Ok(count) = count.trim().parse()
+            {
+                expected.counts.insert(name.to_owned(), count);
+            }
+        }
+        expected
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = "# Instructions an operation of quadrille with one worker, by callgrind; `cargo xtask counts --renew` writes this.\n"
+            .to_owned();
+        let _ = writeln!(text, "compiler {}", self.compiler);
+        for (name, count) in &self.counts {
+            let _ = writeln!(text, "{name} {count}");
+        }
+        text
+    }
+
+    fn told(&self, name: &str) -> String {
+        self.counts
+            .get(name)
+            .map_or_else(String::new, |count| format!(", expected {count}"))
+    }
+
+    /// Fails if one has risen; says if one has fallen, so that the file is renewed while it is known why.
+    fn compare(&self, found: &BTreeMap<String, u64>) -> Outcome {
+        let mut risen = Vec::new();
+        for (name, &count) in found {
+            let Some(&expected) = self.counts.get(name) else {
+                risen.push(format!("{name} is not in {FILE}"));
+                continue;
+            };
+            if count * 1000 > expected * (1000 + RISE_PERMILLE) {
+                risen.push(format!("{name} has risen from {expected} to {count}"));
+            } else if count * (1000 + RISE_PERMILLE) < expected * 1000 {
+                println!("note: {name} has fallen from {expected} to {count}; `cargo xtask counts --renew` keeps that");
+            }
+        }
+        if risen.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::new(format!(
+                "{}; more than 3 % needs a reason, and then `cargo xtask counts --renew`",
+                risen.join(", ")
+            )))
+        }
+    }
+}
+
+/// Version and target of the compiler, in a word each.
+fn compiler() -> Outcome<String> {
+    let output = Command::new("rustc").args(["--version", "--verbose"]).output();
+    let text = output
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    match (value("release:"), value("host:")) {
+        (Some(release), Some(host)) => Ok(format!("{release} {host}")),
+        _ => Err(Failure::new("rustc does not say which one it is")),
+    }
+}
+
+fn build() -> Outcome<PathBuf> {
+    let status = process::cargo([
+        "build",
+        "--release",
+        "--package",
+        "quadrille-bench",
+        "--bin",
+        "quadrille",
+    ])
+    .status();
+    if status.is_ok_and(|status| status.success()) {
+        Ok(workspace::target_dir("release").join("quadrille"))
+    } else {
+        Err(Failure::new("the benchmarks do not build"))
+    }
+}
+
+/// Instructions an operation of one row.
+fn count(program: &Path, name: &str, workload: &str) -> Outcome<u64> {
+    let [short, long] = LENGTHS.map(|length| least(program, name, &workload.replace('#', &length.to_string())));
+    let ((short, fewer), (long, more)) = (short?, long?);
+    // An eighth more of each was done before, as the warm-up.
+    let operations = more.saturating_sub(fewer) * 9 / 8;
+    if operations == 0 || long < short {
+        return Err(Failure::new(format!(
+            "{name}: {fewer} operations took {short} instructions, {more} took {long}"
+        )));
+    }
+    Ok((long - short) / operations)
+}
+
+/// The run with the fewest instructions.
+fn least(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
+    let mut least = measure(program, name, workload)?;
+    for _ in 1..RUNS {
+        least = least.min(measure(program, name, workload)?);
+    }
+    Ok(least)
+}
+
+/// Instructions of the busiest thread, and operations, of one run.
+fn measure(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
+    let folder = workspace::target_dir("counts");
+    // The last run's files would be taken for this one's.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
+    let spec = format!(r#"{{"workload":{workload},"runtime":"quadrille-1w","channel":"own","workers":1}}"#);
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--separate-threads=yes"])
+        .arg(format!("--callgrind-out-file={}", folder.join("out").display()))
+        .arg(program)
+        .args(["run-one", &spec])
+        .output()
+        .map_err(|error| Failure::new(format!("valgrind cannot be started: {error}")))?;
+    let answer = String::from_utf8_lossy(&output.stdout);
+    let Some(operations) = number_after(&answer, "\"ops\":") else {
+        return Err(Failure::new(format!(
+            "{name}: {answer}{}",
+            String::from_utf8_lossy(&output.stderr)
+        )));
+    };
+    let files = fs::read_dir(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+    let totals = files.filter_map(|file| total(&fs::read_to_string(file.ok()?.path()).ok()?));
+    match totals.max() {
+        Some(instructions) => Ok((instructions, operations)),
+        None => Err(Failure::new(format!("{name}: callgrind has counted nothing"))),
+    }
+}
+
+/// The sum that callgrind writes at the end of a thread's file.
+fn total(profile: &str) -> Option<u64> {
+    let line = profile.lines().rev().find(|line| line.starts_with("totals:"))?;
+    number_after(line, "totals:")
+}
+
+/// The number that follows `key`.
+fn number_after(text: &str, key: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(key)?;
+    let rest = rest.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> Expected {
+        Expected::parse(text)
+    }
+
+    #[test]
+    fn a_file_reads_back_as_it_was_written() {
+        let expected = counts("# a comment\ncompiler 1.95.0 x\nspawn 600\nyield 150\n");
+        assert_eq!(expected.compiler, "1.95.0 x");
+        assert_eq!(expected.counts["spawn"], 600);
+        assert_eq!(counts(&expected.to_text()), expected);
+    }
+
+    #[test]
+    fn a_rise_above_three_hundredths_fails() {
+        let expected = counts("compiler c\nspawn 1000\n");
+        let compare = |count| expected.compare(&BTreeMap::from([("spawn".to_owned(), count)]));
+        assert!(compare(1030).is_ok() && compare(500).is_ok());
+        let failure = compare(1031).expect_err("a rise").to_string();
+        assert!(failure.contains("spawn has risen from 1000 to 1031"), "{failure}");
+        assert!(expected.compare(&BTreeMap::from([("new".to_owned(), 1)])).is_err());
+    }
+
+    #[test]
+    fn numbers_are_found_in_answers_and_profiles() {
+        assert_eq!(
+            number_after(r#"{"measured":{"ops":66,"wall_ns":1}}"#, "\"ops\":"),
+            Some(66)
+        );
+        assert_eq!(number_after("nothing", "\"ops\":"), None);
+        assert_eq!(total("events: Ir\nfn=(1)\n1 5\n\ntotals: 1234\n"), Some(1234));
+    }
+
+    #[test]
+    fn the_file_has_every_row_and_a_compiler() {
+        let text = fs::read_to_string(workspace::root().join(FILE)).expect("the file is there");
+        let expected = counts(&text);
+        assert!(!expected.compiler.is_empty());
+        for (name, workload) in ROWS {
+            assert!(expected.counts.contains_key(name), "{name}");
+            assert!(workload.contains('#'), "{name} has a length");
+        }
+    }
+}
