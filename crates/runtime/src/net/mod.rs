@@ -11,7 +11,7 @@
 mod addr;
 mod pipe;
 mod split;
-mod stream;
+pub(crate) mod stream;
 pub mod tcp;
 mod udp;
 pub mod unix;

@@ -88,7 +88,7 @@ impl PipeReader {
 
     read_methods!();
 
-    fn fd(&self) -> &AsyncFd<io::PipeReader> {
+    pub(crate) fn fd(&self) -> &AsyncFd<io::PipeReader> {
         &self.fd
     }
 }
@@ -170,7 +170,7 @@ impl PipeWriter {
 
     write_methods!();
 
-    fn fd(&self) -> &AsyncFd<io::PipeWriter> {
+    pub(crate) fn fd(&self) -> &AsyncFd<io::PipeWriter> {
         &self.fd
     }
 

@@ -11,7 +11,7 @@ use crate::io::Progress;
 use crate::sys::fd::BUFFERS_MAX;
 
 /// A descriptor that bytes come out of.
-pub(super) trait Source: AsFd {
+pub(crate) trait Source: AsFd {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>>;
     fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>>;
     /// Initialises as many bytes as it says.
@@ -19,13 +19,13 @@ pub(super) trait Source: AsFd {
 }
 
 /// A descriptor that bytes go into.
-pub(super) trait Sink: AsFd {
+pub(crate) trait Sink: AsFd {
     fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>>;
     fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>;
 }
 
 /// Reads by way of std, which reads through a shared reference; less than was wanted is all there was.
-pub(super) fn read<T>(mut io: T, buffer: &mut [u8]) -> io::Result<Progress<usize>>
+pub(crate) fn read<T>(mut io: T, buffer: &mut [u8]) -> io::Result<Progress<usize>>
 where
     T: Read,
 {
@@ -33,7 +33,7 @@ where
 }
 
 /// The same into several buffers.
-pub(super) fn read_vectored<T>(mut io: T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>>
+pub(crate) fn read_vectored<T>(mut io: T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>>
 where
     T: Read,
 {
@@ -42,7 +42,7 @@ where
 }
 
 /// Writes by way of std; less than was wanted is all there was room for.
-pub(super) fn write<T>(mut io: T, buffer: &[u8]) -> io::Result<Progress<usize>>
+pub(crate) fn write<T>(mut io: T, buffer: &[u8]) -> io::Result<Progress<usize>>
 where
     T: Write,
 {
@@ -50,7 +50,7 @@ where
 }
 
 /// The same from several buffers.
-pub(super) fn write_vectored<T>(mut io: T, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>
+pub(crate) fn write_vectored<T>(mut io: T, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>
 where
     T: Write,
 {
@@ -59,7 +59,7 @@ where
 }
 
 /// The stream ended before the buffer was full.
-pub(super) fn unexpected_end() -> io::Error {
+pub(crate) fn unexpected_end() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,
         "the stream ended before the buffer was full",
@@ -67,7 +67,7 @@ pub(super) fn unexpected_end() -> io::Error {
 }
 
 /// The stream takes nothing.
-pub(super) fn write_zero() -> io::Error {
+pub(crate) fn write_zero() -> io::Error {
     io::Error::new(io::ErrorKind::WriteZero, "the stream takes no more bytes")
 }
 
@@ -211,11 +211,15 @@ macro_rules! read_methods {
         }
     };
 }
-pub(super) use read_methods;
+pub(crate) use read_methods;
 
-/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`.
+/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`; or another method that leads there, with what
+/// is to follow it: `write_methods!(open()?)`.
 macro_rules! write_methods {
     () => {
+        write_methods!(fd());
+    };
+    ($($fd:tt)+) => {
         /// Writes what fits, at least one byte, of `buffer`; returns how many.
         ///
         /// # Errors
@@ -227,7 +231,7 @@ macro_rules! write_methods {
         ///
         /// Strict: a write that was dropped has written nothing.
         pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
-            self.fd()
+            self.$($fd)+
                 .transfer(Side::Write, |io| Sink::write(io, buffer))
                 .await
         }
@@ -262,7 +266,7 @@ macro_rules! write_methods {
         ///
         /// Strict: a write that was dropped has written nothing.
         pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-            self.fd()
+            self.$($fd)+
                 .transfer(Side::Write, |io| Sink::write_vectored(io, buffers))
                 .await
         }
@@ -274,7 +278,7 @@ macro_rules! write_methods {
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for the next
         /// event then. Others of [`write`](Self::write).
         pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
-            self.fd().try_transfer(Side::Write, |io| Sink::write(io, buffer))
+            self.$($fd)+.try_transfer(Side::Write, |io| Sink::write(io, buffer))
         }
 
         /// Writes what fits of `buffers`, without a wait; see [`try_write`](Self::try_write).
@@ -283,7 +287,7 @@ macro_rules! write_methods {
         ///
         /// As [`try_write`](Self::try_write).
         pub fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-            self.fd()
+            self.$($fd)+
                 .try_transfer(Side::Write, |io| Sink::write_vectored(io, buffers))
         }
 
@@ -299,7 +303,7 @@ macro_rules! write_methods {
         ///
         /// Strict: nothing is consumed.
         pub async fn writable(&self) -> io::Result<()> {
-            self.fd().writable().await
+            self.$($fd)+.writable().await
         }
 
         /// [`write`](Self::write) for implementations of `Future` and `AsyncWrite`: of those who poll, only the last is woken.
@@ -308,7 +312,7 @@ macro_rules! write_methods {
         ///
         /// As [`write`](Self::write).
         pub fn poll_write(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-            self.fd()
+            self.$($fd)+
                 .poll_transfer(Side::Write, cx, |io| Sink::write(io, buffer))
         }
 
@@ -319,7 +323,7 @@ macro_rules! write_methods {
         ///
         /// As [`write_vectored`](Self::write_vectored).
         pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-            self.fd()
+            self.$($fd)+
                 .poll_transfer(Side::Write, cx, |io| Sink::write_vectored(io, buffers))
         }
 
@@ -329,11 +333,11 @@ macro_rules! write_methods {
         ///
         /// The runtime shuts down.
         pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            self.fd().poll_writable(cx)
+            self.$($fd)+.poll_writable(cx)
         }
     };
 }
-pub(super) use write_methods;
+pub(crate) use write_methods;
 
 /// Methods of what both reads and writes: waiting for either, and operations that aren't here.
 macro_rules! ready_methods {
@@ -378,7 +382,7 @@ macro_rules! ready_methods {
         }
     };
 }
-pub(super) use ready_methods;
+pub(crate) use ready_methods;
 
 /// `AsyncRead` for types with `read_methods`.
 macro_rules! impl_read {
@@ -398,7 +402,7 @@ macro_rules! impl_read {
         }
     )+};
 }
-pub(super) use impl_read;
+pub(crate) use impl_read;
 
 /// `AsyncWrite` for types with `write_methods`, and a method `end` that says that nothing more will be written.
 macro_rules! impl_write {
@@ -427,4 +431,4 @@ macro_rules! impl_write {
         }
     )+};
 }
-pub(super) use impl_write;
+pub(crate) use impl_write;

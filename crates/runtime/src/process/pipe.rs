@@ -1,14 +1,18 @@
-//! The pipes to a child process.
+//! The pipes to a child process: those of `net`, which the child has the other ends of.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::process::{self, Stdio};
 use std::task::{Context, Poll};
 
-use futures_io::{AsyncRead, AsyncWrite};
+use futures_io::AsyncWrite;
 
 use crate::io::AsyncFd;
+use crate::net::stream::{Sink, Source, impl_read, read_methods, write_methods};
+use crate::net::{PipeReader, PipeWriter};
+use crate::reactor::Side;
 use crate::sys::fd::set_blocking;
 
 /// How much `read_to_end` reads at a time, bytes.
@@ -17,11 +21,11 @@ const CHUNK: usize = 16 * 1024;
 /// The standard input of a child process. Dropping it closes it, which the child sees as the end.
 ///
 /// As a [`futures_io::AsyncWrite`] it need not be flushed, and closing it closes the pipe; of those who poll it only the last is
-/// woken.
+/// woken. Whatever is asked of it afterwards fails as a [`BrokenPipe`](io::ErrorKind::BrokenPipe).
 #[derive(Debug)]
 pub struct ChildStdin {
     /// `None` once closed.
-    fd: Option<AsyncFd<io::PipeWriter>>,
+    pipe: Option<PipeWriter>,
 }
 
 impl ChildStdin {
@@ -36,56 +40,24 @@ impl ChildStdin {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn from_std(stdin: process::ChildStdin) -> io::Result<Self> {
-        let fd = AsyncFd::writer(io::PipeWriter::from(OwnedFd::from(stdin)))?;
-        Ok(ChildStdin { fd: Some(fd) })
+        let pipe = PipeWriter::from_std(OwnedFd::from(stdin).into())?;
+        Ok(ChildStdin { pipe: Some(pipe) })
     }
 
-    /// Writes what fits, at least one byte, of `buffer`; returns how many.
-    ///
-    /// # Errors
-    ///
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the child has closed it; others of `write(2)`; the runtime shuts down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Strict: a write that was dropped has written nothing.
-    pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.open()?.write_with(|mut pipe| pipe.write(buffer)).await
-    }
-
-    /// Writes all of `buffer`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`write`](Self::write).
-    ///
-    /// # Cancel safety
-    ///
-    /// Loses the count: a part may have been written. [`write`](Self::write) in a loop keeps it.
-    pub async fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            match self.write(buffer).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                length => buffer = &buffer[length..],
-            }
-        }
-        Ok(())
-    }
+    write_methods!(open()?);
 
     /// The descriptor, in blocking mode again.
     ///
     /// # Errors
     ///
     /// It was closed, or the mode can't be set.
-    pub fn into_owned_fd(mut self) -> io::Result<OwnedFd> {
-        self.open()?;
-        let fd = self.fd.take().map(AsyncFd::into_inner).ok_or_else(closed)?;
-        set_blocking(fd.as_fd())?;
-        Ok(fd.into())
+    pub fn into_owned_fd(self) -> io::Result<OwnedFd> {
+        let pipe = self.pipe.ok_or_else(closed)?;
+        in_blocking_mode(pipe.into_std())
     }
 
     fn open(&self) -> io::Result<&AsyncFd<io::PipeWriter>> {
-        self.fd.as_ref().ok_or_else(closed)
+        self.pipe.as_ref().map(PipeWriter::fd).ok_or_else(closed)
     }
 }
 
@@ -97,9 +69,24 @@ fn closed() -> io::Error {
     )
 }
 
+/// For another process, or code that waits by itself.
+fn in_blocking_mode(pipe: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
+    let fd = pipe.into();
+    set_blocking(fd.as_fd())?;
+    Ok(fd)
+}
+
 impl AsyncWrite for ChildStdin {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        self.open()?.poll_write_with(cx, |mut pipe| pipe.write(buffer))
+        ChildStdin::poll_write(&self, cx, buffer)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ChildStdin::poll_write_vectored(&self, cx, buffers)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -107,7 +94,7 @@ impl AsyncWrite for ChildStdin {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        drop(self.fd.take());
+        drop(self.pipe.take());
         Poll::Ready(Ok(()))
     }
 }
@@ -120,32 +107,12 @@ impl TryFrom<ChildStdin> for Stdio {
     }
 }
 
-/// Reads what is there, at least one byte; 0 at the end.
-async fn read(fd: &AsyncFd<io::PipeReader>, buffer: &mut [u8]) -> io::Result<usize> {
-    fd.read_with(|mut pipe| pipe.read(buffer)).await
-}
-
-async fn read_exact(fd: &AsyncFd<io::PipeReader>, mut buffer: &mut [u8]) -> io::Result<()> {
-    while !buffer.is_empty() {
-        match read(fd, buffer).await? {
-            0 => {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the child closed the pipe before the buffer was full",
-                ));
-            }
-            length => buffer = &mut buffer[length..],
-        }
-    }
-    Ok(())
-}
-
 /// What was read is in `buffer` whenever this waits.
-async fn read_to_end(fd: &AsyncFd<io::PipeReader>, buffer: &mut Vec<u8>) -> io::Result<usize> {
+async fn read_to_end(pipe: &PipeReader, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut chunk = vec![0; CHUNK];
     let mut total = 0;
     loop {
-        match read(fd, &mut chunk).await? {
+        match pipe.read(&mut chunk).await? {
             0 => return Ok(total),
             length => {
                 buffer.extend_from_slice(&chunk[..length]);
@@ -163,7 +130,7 @@ macro_rules! reader {
         /// As a [`futures_io::AsyncRead`]: of those who poll it only the last is woken.
         #[derive(Debug)]
         pub struct $name {
-            fd: AsyncFd<io::PipeReader>,
+            pipe: PipeReader,
         }
 
         impl $name {
@@ -178,36 +145,11 @@ macro_rules! reader {
             /// Outside of a runtime (reported at the caller).
             #[track_caller]
             pub fn from_std(pipe: process::$name) -> io::Result<Self> {
-                let fd = AsyncFd::reader(io::PipeReader::from(OwnedFd::from(pipe)))?;
-                Ok($name { fd })
+                let pipe = PipeReader::from_std(OwnedFd::from(pipe).into())?;
+                Ok($name { pipe })
             }
 
-            /// Reads what is there, at least one byte, into `buffer`; returns how many. Zero means that the child has closed
-            /// it, or that `buffer` is empty.
-            ///
-            /// # Errors
-            ///
-            /// Those of `read(2)`; the runtime shuts down.
-            ///
-            /// # Cancel safety
-            ///
-            /// Strict: a read that was dropped has read nothing.
-            pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-                read(&self.fd, buffer).await
-            }
-
-            /// Fills `buffer`.
-            ///
-            /// # Errors
-            ///
-            /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the child closes it before; those of [`read`](Self::read).
-            ///
-            /// # Cancel safety
-            ///
-            /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps count.
-            pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
-                read_exact(&self.fd, buffer).await
-            }
+            read_methods!();
 
             /// Reads until the child, and whoever else has it, has closed it; appends to `buffer`, returns how many bytes.
             ///
@@ -219,7 +161,7 @@ macro_rules! reader {
             ///
             /// Strict: what was read is in `buffer`.
             pub async fn read_to_end(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-                read_to_end(&self.fd, buffer).await
+                read_to_end(&self.pipe, buffer).await
             }
 
             /// The descriptor, in blocking mode again.
@@ -228,27 +170,25 @@ macro_rules! reader {
             ///
             /// The mode can't be set.
             pub fn into_owned_fd(self) -> io::Result<OwnedFd> {
-                let fd = self.fd.into_inner();
-                set_blocking(fd.as_fd())?;
-                Ok(fd.into())
+                in_blocking_mode(self.pipe.into_std())
+            }
+
+            fn fd(&self) -> &AsyncFd<io::PipeReader> {
+                self.pipe.fd()
             }
         }
 
-        impl AsyncRead for $name {
-            fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-                self.fd.poll_read_with(cx, |mut pipe| pipe.read(buffer))
-            }
-        }
+        impl_read!($name, &$name);
 
         impl AsFd for $name {
             fn as_fd(&self) -> BorrowedFd<'_> {
-                self.fd.as_fd()
+                self.pipe.as_fd()
             }
         }
 
         impl AsRawFd for $name {
             fn as_raw_fd(&self) -> RawFd {
-                self.fd.as_raw_fd()
+                self.pipe.as_raw_fd()
             }
         }
 

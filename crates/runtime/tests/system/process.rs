@@ -1,6 +1,6 @@
 //! Child processes.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
@@ -118,6 +118,36 @@ async fn the_pipes_have_the_traits_of_futures_io() {
     let mut rest = String::new();
     AsyncReadExt::read_to_string(&mut stdout, &mut rest).await.unwrap();
     assert_eq!(rest, " two");
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[quadrille::test]
+async fn the_pipes_have_the_methods_of_pipes() {
+    let mut child = cat().spawn().unwrap();
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let nothing_yet = stdout.try_read(&mut [0; 8]).unwrap_err();
+    assert_eq!(nothing_yet.kind(), io::ErrorKind::WouldBlock);
+    stdin.writable().await.unwrap();
+    let parts = [IoSlice::new(b"one "), IoSlice::new(b"two")];
+    assert_eq!(stdin.write_vectored(&parts).await.unwrap(), 7);
+    stdout.readable().await.unwrap();
+    let (mut first, mut second) = ([0; 3], [0; 8]);
+    let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+    // What was written at once, and is less than `PIPE_BUF`, is there at once.
+    assert_eq!(stdout.read_vectored(&mut buffers).await.unwrap(), 7);
+    assert_eq!((&first, &second[..4]), (b"one", b" two".as_slice()));
+    stdin.close().await.unwrap();
+    let after = [stdin.write(b"x").await, stdin.try_write(b"x")];
+    for error in after
+        .map(Result::unwrap_err)
+        .into_iter()
+        .chain(stdin.writable().await.err())
+    {
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(error.to_string(), "the standard input of the child was closed here");
+    }
+    let never = stdout.read_exact(&mut [0]).await.unwrap_err();
+    assert_eq!(never.kind(), io::ErrorKind::UnexpectedEof);
     assert!(child.wait().await.unwrap().success());
 }
 
