@@ -34,7 +34,7 @@ const ONE_CLOCK: &str = "time is read in sys/clock and travels as an argument";
 /// Who parks, wakes what has parked, ends, or looks whether there is work.
 const EXACT: &[&str] = &[
     "crates/runtime/src/sched/idle/",
-    "crates/runtime/src/sched/park.rs",
+    "crates/runtime/src/sched/park/",
     "crates/runtime/src/sched/publish.rs",
     "crates/runtime/src/sched/search.rs",
     "crates/runtime/src/sched/shutdown.rs",
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn late_counts_decide_no_parking() {
         let read = "fn f(shared: &Shared) -> bool { shared.loads.utilisation(0) > 9 }\n";
-        check_place("crates/runtime/src/sched/park.rs", read, &[(1, "`.loads`")]);
+        check_place("crates/runtime/src/sched/park/mod.rs", read, &[(1, "`.loads`")]);
         check_place("crates/runtime/src/sched/idle/mod.rs", read, &[(1, "`.loads`")]);
         check_place("crates/runtime/src/sched/view.rs", read, &[]);
         let publish = "self.context.load.flush(shared, llc, counters, now);\n";
@@ -276,7 +276,7 @@ mod tests {
         let atomic = "use std::sync::atomic::AtomicU32;\n";
         check_place("crates/runtime/src/primitives.rs", atomic, &[]);
         check_place(
-            "crates/runtime/src/sched/park.rs",
+            "crates/runtime/src/sched/park/mod.rs",
             atomic,
             &[(1, "`std::sync::atomic`")],
         );
@@ -311,12 +311,12 @@ mod tests {
         let why = "system calls";
         check_place("crates/runtime/src/sys/futex.rs", "use rustix::thread::futex;\n", &[]);
         check_place(
-            "crates/runtime/src/sched/park.rs",
+            "crates/runtime/src/sched/park/mod.rs",
             "use rustix::thread::futex;\n",
             &[(1, why)],
         );
         check_place(
-            "crates/runtime/src/sched/park.rs",
+            "crates/runtime/src/sched/park/mod.rs",
             "let a = libc::getpid();\n",
             &[(1, why)],
         );

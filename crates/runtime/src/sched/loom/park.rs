@@ -8,7 +8,7 @@ use loom::thread::spawn;
 use super::{Machine, check, one_group};
 use crate::primitives::UnsafeCell;
 use crate::sched::idle::Seat;
-use crate::sched::park::{Found, ParkWord, Wait};
+use crate::sched::park::word::{Found, ParkWord, Wait};
 
 /// Before, between and after the steps of the wait; what the poster wrote is there.
 #[test]

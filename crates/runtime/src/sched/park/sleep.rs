@@ -1,0 +1,202 @@
+//! The order of steps in which a worker goes to sleep, and what it does between two sleeps: what W1 rests on.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use quadrille_policy::LlcId;
+
+use super::Sleepers;
+use super::word::{ParkWord, Wait};
+use crate::primitives::{AtomicU32, Ordering, fence};
+use crate::reactor::{Duty, Polled};
+use crate::sched::alarms::Alarm;
+use crate::sched::idle::Withdrawn;
+use crate::stress;
+
+/// What the sentinel has seen at the end of an interval.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Something is stuck, or waits for longer than waking us has cost.
+    Stuck,
+    /// Tasks have run since the last look.
+    Active,
+    /// Nothing has run since the last look.
+    Quiet,
+}
+
+/// What the owner of a [`Sleepers`] must be able to do for a worker that goes to sleep.
+pub(crate) trait Host {
+    /// Step 4: is there anything that this worker must not sleep beside? `everything`: it was the last searcher.
+    fn final_look(&mut self, everything: bool) -> bool;
+
+    /// For a worker that sleeps: is there anything beside which nobody should sleep, whatever a policy says?
+    fn anything_left(&mut self) -> bool {
+        self.final_look(false)
+    }
+
+    /// Called while the idle bit is set, before the kernel is asked: may spin until `word` has a token.
+    fn spin(&mut self, word: &ParkWord);
+
+    /// The sentinel's look at the end of an interval.
+    fn sentinel_look(&mut self) -> Look;
+
+    /// The sentinel's interval, as things are.
+    fn interval(&mut self) -> Duration;
+
+    /// Other caches than the worker's, the nearest first.
+    fn others(&self) -> &[LlcId];
+
+    /// Polls the shard whose duty this is, and keeps what it brings for the worker.
+    fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled;
+
+    /// After a look as sentinel: has nobody polled this shard since the look before?
+    fn is_neglected(&self, shard: usize) -> bool;
+
+    /// The worker has become holder, as sentinel; or it has polled a shard without a wait, because it holds another already: wakes
+    /// somebody who is behind the cache, if all of those sleep.
+    fn takes_over(&mut self, shard: usize, rouse: bool);
+
+    /// How long this worker may sleep for its own sake: until its first timer.
+    fn alarm(&mut self) -> Alarm {
+        Alarm::Never
+    }
+}
+
+/// Why a worker is awake again.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Awake {
+    /// Somebody claimed us and counted us as searching already.
+    pub(crate) claimed: bool,
+    /// We found something that is stuck, at the end of an interval.
+    pub(crate) rescue: bool,
+    /// The worker did sleep or spin: `final_look` had found nothing.
+    pub(crate) slept: bool,
+    /// A time-out that is there for this purpose found work beside which everybody slept: a wake-up was lost.
+    pub(crate) lost_wakeup: bool,
+}
+
+/// What ended a sleep in the kernel.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Risen {
+    /// A token.
+    Token,
+    /// The sentinel has seen something stuck.
+    Stuck,
+    /// Events were collected.
+    Events,
+    /// A timer of its own has expired.
+    Alarm,
+    /// See [`Awake::lost_wakeup`].
+    LostWakeup,
+}
+
+impl Sleepers {
+    /// Steps 1-6 of parking, for a searcher: stops searching, announces `worker` as idle, looks once more, sleeps until
+    /// claimed, rescued or stopped.
+    pub(crate) fn sleep(&self, worker: usize, host: &mut impl Host) -> Awake {
+        let seat = self.seats[worker];
+        let word = &*self.words[worker];
+        self.went_idle(worker);
+        let last_searcher = self.stop_search(worker);
+        stress::delay();
+        self.idle.announce(seat);
+        stress::delay();
+        // Ordering: SeqCst; (W1 B) announcement before the final look.
+        fence(Ordering::SeqCst);
+        if self.is_stopping() || host.final_look(last_searcher) {
+            // A token may be on its way if we were claimed; it makes a later wait return at once.
+            let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
+            word.consume();
+            return Awake {
+                claimed,
+                rescue: false,
+                slept: false,
+                lost_wakeup: false,
+            };
+        }
+        // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
+        let duty = self.words.len() > 1 && self.take_duty(worker);
+        // After (B): who has registered a source before it sees our bit, or has its source seen by us (L b).
+        let polls = self.poll_duty(worker, duty, host.others());
+        if polls.is_none() {
+            host.spin(word);
+        }
+        let risen = if word.consume() {
+            Risen::Token
+        } else {
+            self.doze(worker, (duty, polls), word, host)
+        };
+        self.resign(worker);
+        self.alarms.clear(worker);
+        // After a late token our bit may still be set and would swallow the next wake-up.
+        let claimed = self.idle.withdraw(seat) == Withdrawn::Claimed;
+        Awake {
+            claimed,
+            rescue: matches!(risen, Risen::Stuck | Risen::LostWakeup),
+            slept: true,
+            lost_wakeup: risen == Risen::LostWakeup,
+        }
+    }
+
+    /// Sleeps in the kernel: in the poll whose duty it has, if it has one. As sentinel, if there is no other, until a quiet interval has
+    /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
+    fn doze<'a>(
+        &'a self,
+        worker: usize,
+        (mut duty, mut polls): (bool, Option<(usize, Duty<'a>)>),
+        word: &ParkWord,
+        host: &mut impl Host,
+    ) -> Risen {
+        let mut unseen = false;
+        loop {
+            let alarm = host.alarm();
+            self.alarms.set(worker, alarm);
+            let left = match alarm {
+                Alarm::Now => return Risen::Alarm,
+                Alarm::At { left, .. } => Some(Duration::from_nanos(left)),
+                Alarm::Never => None,
+            };
+            // A stress build ends every sleep some time, to see whether somebody else should have.
+            let timeout = duty.then(|| host.interval()).or(stress::PARK_MAX);
+            // Whichever comes first ends the wait, on the word or in the poll.
+            let until = left.into_iter().chain(timeout).min();
+            let ended = match &polls {
+                None => word.wait(until),
+                Some((shard, polls)) => word.wait_polling(*shard, || host.poll(polls, until)),
+            };
+            match ended {
+                Wait::Token => return Risen::Token,
+                Wait::Events => return Risen::Events,
+                Wait::Nothing => {}
+                Wait::TimedOut if host.alarm() == Alarm::Now => return Risen::Alarm,
+                // It was the alarm's time, and the timer is gone: there is nothing to look at before the interval has ended.
+                Wait::TimedOut if left.is_some() && until == left && until != timeout => {}
+                Wait::TimedOut if duty => match host.sentinel_look() {
+                    Look::Stuck => return Risen::Stuck,
+                    _ if self.watch_shards(worker, &mut polls, host) => return Risen::Events,
+                    Look::Active => {}
+                    Look::Quiet => duty = !self.resign_if_all_idle(worker),
+                },
+                Wait::TimedOut => {
+                    // One look may fall between a push and its claim; for two in a row nobody is left to make one.
+                    let now = self.all_sleep()
+                        && (host.anything_left() || (!self.has_sentinel() && self.reactor.any_unpolled()));
+                    if unseen && now {
+                        return Risen::LostWakeup;
+                    }
+                    unseen = now;
+                }
+            }
+        }
+    }
+
+    /// Whether nobody is awake, nor claimed and about to be.
+    fn all_sleep(&self) -> bool {
+        // Ordering: Relaxed; a hint. The counts as they are: below zero a claimer is still under way.
+        let nobody = |searchers: &CachePadded<AtomicU32>| searchers.load(Ordering::Relaxed) == 0;
+        self.idle.caches.total() >= self.worker_count() && self.searching.iter().all(nobody)
+    }
+}
