@@ -3,15 +3,18 @@
 //! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
 //! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
 
+mod metric;
 mod runtime;
 mod serve;
+mod shorter;
 mod workload;
 
 use serde::{Deserialize, Serialize};
 
+pub use metric::Metric;
 pub use runtime::{Family, RuntimeName};
 pub use serve::{Serve, Service};
-pub use workload::{Hackbench, Metric, Transport, Workload};
+pub use workload::{Hackbench, Transport, Workload};
 
 /// What a workload is written with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Body, Serve};
 
-/// How much of the work is done once before the measurement: one part in this many.
-const WARM_UP_DIVISOR: usize = 8;
-
 /// What hackbench sends its messages through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -200,85 +197,7 @@ pub enum Workload {
     },
 }
 
-/// What a figure of a workload is; the smaller, the better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Nanoseconds an operation.
-    PerOperation,
-    /// The longest wait, in nanoseconds.
-    LongestWait,
-    /// The median latency, in nanoseconds.
-    P50,
-    /// The latency that one in a hundred exceeds.
-    P99,
-    /// The latency that one in a thousand exceeds.
-    P999,
-    /// Processor nanoseconds an operation, of all threads.
-    Cpu,
-    /// Nanoseconds from the first spawn until all have begun, for each thread.
-    CreateEach,
-    /// Bytes by which the process has grown in memory when all sleep, for each thread.
-    MemoryEach,
-    /// Nanoseconds from the first wake-up until all are joined, for each thread.
-    WakeJoinEach,
-}
-
-impl Metric {
-    /// Its name in JSON, and in the counters of a run if it is not what the run itself is timed by.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PerOperation => "ns_per_op",
-            Self::LongestWait => "longest_wait_ns",
-            Self::P50 => "p50_ns",
-            Self::P99 => "p99_ns",
-            Self::P999 => "p999_ns",
-            Self::Cpu => "cpu_ns_per_op",
-            Self::CreateEach => "create_ns",
-            Self::MemoryEach => "rss_bytes",
-            Self::WakeJoinEach => "wake_join_ns",
-        }
-    }
-
-    /// Which quantile it is, in thousandths; `None` if it is none.
-    #[must_use]
-    pub fn permille(self) -> Option<usize> {
-        match self {
-            Self::P50 => Some(500),
-            Self::P99 => Some(990),
-            Self::P999 => Some(999),
-            _ => None,
-        }
-    }
-}
-
 impl Workload {
-    /// What its figures are; a table each.
-    #[must_use]
-    pub fn metrics(&self) -> &'static [Metric] {
-        match self {
-            Self::Spin { .. } | Self::Closed { .. } => &[Metric::LongestWait],
-            Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
-            Self::Timers { .. } => &[Metric::P50, Metric::P99, Metric::Cpu],
-            Self::Schbench { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
-            Self::Mixed { .. } => &[Metric::P50, Metric::P99, Metric::PerOperation],
-            Self::Serve(Serve { rate: 0, .. }) => &[Metric::Cpu, Metric::PerOperation, Metric::P50, Metric::P99],
-            Self::Serve(_) => &[Metric::Cpu, Metric::P50, Metric::P99, Metric::P999],
-            Self::Load { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::Cpu],
-            _ => &[Metric::PerOperation],
-        }
-    }
-
-    /// The part of it that is done once before the measurement; nothing for a workload that is about the first time.
-    #[must_use]
-    pub fn warm_up(self) -> Option<Self> {
-        match self {
-            // The generator warms a server up.
-            Self::Sleepers { .. } | Self::Serve(_) => None,
-            _ => Some(self.shortened(WARM_UP_DIVISOR)),
-        }
-    }
-
     /// How many there are of what shortening makes fewer, though it is the question: a row that differs must say so.
     #[must_use]
     pub fn scale(&self) -> Option<(usize, &'static str)> {
@@ -321,142 +240,6 @@ impl Workload {
             Self::PingPong { .. } | Self::Spin { .. } | Self::Schbench { .. } | Self::Mixed { .. } => true,
             Self::Closed { via_channel, .. } => *via_channel,
             _ => false,
-        }
-    }
-
-    /// The same with `1/divisor` of the operations, at least one of each.
-    #[must_use]
-    pub fn shortened(self, divisor: usize) -> Self {
-        let part = |count: usize| (count / divisor).max(1);
-        match self {
-            Self::Hackbench(h) => Self::Hackbench(Hackbench {
-                loops: part(h.loops),
-                ..h
-            }),
-            Self::SpawnJoin { tasks, batch } => Self::SpawnJoin {
-                tasks: part(tasks).max(batch),
-                batch,
-            },
-            Self::SpawnRemote { tasks, batch } => Self::SpawnRemote {
-                tasks: part(tasks).max(batch),
-                batch,
-            },
-            Self::Yield { tasks, yields, rounds } if rounds >= divisor => Self::Yield {
-                tasks,
-                yields,
-                rounds: part(rounds),
-            },
-            Self::Yield { tasks, yields, rounds } => Self::Yield {
-                tasks,
-                yields: (yields * rounds / divisor).max(1),
-                rounds: 1,
-            },
-            Self::PingPong { pairs, round_trips } => Self::PingPong {
-                pairs,
-                round_trips: part(round_trips),
-            },
-            Self::Skynet { leaves } => Self::Skynet {
-                leaves: fewer_leaves(leaves, divisor),
-            },
-            Self::Sleepers { threads } => Self::Sleepers { threads: part(threads) },
-            Self::Chain { depth, rounds } => Self::Chain {
-                depth,
-                rounds: part(rounds),
-            },
-            Self::Fib { number, rounds } if rounds >= divisor => Self::Fib {
-                number,
-                rounds: part(rounds),
-            },
-            Self::Fib { number, .. } => Self::Fib {
-                number: number.saturating_sub(steps_of_fibonacci(divisor)).max(1),
-                rounds: 1,
-            },
-            Self::Spin {
-                spin_us,
-                woken,
-                yielders,
-            } => Self::Spin {
-                spin_us: (spin_us / divisor as u64).max(1),
-                woken,
-                yielders,
-            },
-            Self::Closed {
-                tasks,
-                work_us,
-                turns,
-                via_channel,
-            } => Self::Closed {
-                tasks,
-                work_us,
-                turns: part(turns),
-                via_channel,
-            },
-            other => other.shortened_waits(divisor),
-        }
-    }
-
-    /// [`Workload::shortened`] for those that wait, or move memory.
-    fn shortened_waits(self, divisor: usize) -> Self {
-        let part = |count: usize| (count / divisor).max(1);
-        match self {
-            Self::Timers {
-                tasks,
-                sleeps,
-                from_us,
-                to_us,
-            } => Self::Timers {
-                tasks,
-                sleeps: part(sleeps),
-                from_us,
-                to_us,
-            },
-            Self::TimeoutDrop { timers } => Self::TimeoutDrop { timers: part(timers) },
-            Self::Schbench {
-                messengers,
-                workers,
-                work_us,
-                tick_us,
-                rounds,
-            } => Self::Schbench {
-                messengers,
-                workers,
-                work_us,
-                tick_us,
-                rounds: part(rounds),
-            },
-            Self::Mixed {
-                pairs,
-                round_trips,
-                heavy,
-                piece_us,
-            } => Self::Mixed {
-                pairs,
-                round_trips: part(round_trips),
-                heavy,
-                piece_us,
-            },
-            Self::Load {
-                percent,
-                work_us,
-                millis,
-            } => Self::Load {
-                percent,
-                work_us,
-                millis: (millis / divisor as u64).max(1),
-            },
-            Self::Pipe { round_trips } => Self::Pipe {
-                round_trips: part(round_trips),
-            },
-            Self::Stream { elements, passes } => Self::Stream {
-                elements,
-                passes: part(passes),
-            },
-            Self::Numa { turns } => Self::Numa { turns: part(turns) },
-            Self::Serve(serve) => Self::Serve(Serve {
-                millis: (serve.millis / divisor as u64).max(1),
-                ..serve
-            }),
-            other => other,
         }
     }
 
@@ -512,24 +295,6 @@ impl Workload {
     }
 }
 
-/// By how many a Fibonacci number's index must fall for about `1/divisor` of the calls: each step is a factor of 1.6.
-fn steps_of_fibonacci(divisor: usize) -> usize {
-    (0..)
-        .take_while(|&steps| 1.618_f64.powi(steps) < divisor as f64)
-        .count()
-}
-
-/// The power of ten that is about `leaves / divisor`: a tenth for each power of ten that the divisor has begun.
-fn fewer_leaves(leaves: usize, divisor: usize) -> usize {
-    let mut leaves = leaves;
-    let mut divisor = divisor;
-    while divisor > 1 && leaves > 1 {
-        leaves /= 10;
-        divisor = divisor.div_ceil(10);
-    }
-    leaves
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -557,60 +322,5 @@ mod tests {
         }
         .params();
         assert_eq!(params, serde_json::json!({"pairs": 1, "round_trips": 9}));
-    }
-
-    #[test]
-    fn shortened_keeps_at_least_one_operation() {
-        assert_eq!(
-            Workload::SpawnJoin {
-                tasks: 5000,
-                batch: 1000
-            }
-            .shortened(100),
-            Workload::SpawnJoin {
-                tasks: 1000,
-                batch: 1000
-            }
-        );
-        assert_eq!(
-            Workload::Yield {
-                tasks: 3,
-                yields: 10,
-                rounds: 2
-            }
-            .shortened(4),
-            Workload::Yield {
-                tasks: 3,
-                yields: 5,
-                rounds: 1
-            }
-        );
-        assert_eq!(
-            Workload::PingPong {
-                pairs: 1,
-                round_trips: 3
-            }
-            .shortened(8),
-            Workload::PingPong {
-                pairs: 1,
-                round_trips: 1
-            }
-        );
-    }
-
-    #[test]
-    fn fibonacci_is_shortened_by_rounds_and_then_by_steps() {
-        let fib = |number, rounds| Workload::Fib { number, rounds };
-        assert_eq!(fib(25, 8).shortened(8), fib(25, 1));
-        assert_eq!(fib(25, 1).shortened(8), fib(20, 1));
-        assert_eq!(fib(3, 1).shortened(1000), fib(1, 1));
-    }
-
-    #[test]
-    fn a_tree_is_shortened_by_whole_levels() {
-        for (divisor, leaves) in [(1, 1000), (6, 100), (10, 100), (11, 10), (600, 1), (100_000, 1)] {
-            let shortened = Workload::Skynet { leaves: 1000 }.shortened(divisor);
-            assert_eq!(shortened, Workload::Skynet { leaves }, "{divisor}");
-        }
     }
 }

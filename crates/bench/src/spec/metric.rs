@@ -1,0 +1,73 @@
+//! What is measured: the figures of a workload.
+
+use super::{Serve, Workload};
+
+/// What a figure of a workload is; the smaller, the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Nanoseconds an operation.
+    PerOperation,
+    /// The longest wait, in nanoseconds.
+    LongestWait,
+    /// The median latency, in nanoseconds.
+    P50,
+    /// The latency that one in a hundred exceeds.
+    P99,
+    /// The latency that one in a thousand exceeds.
+    P999,
+    /// Processor nanoseconds an operation, of all threads.
+    Cpu,
+    /// Nanoseconds from the first spawn until all have begun, for each thread.
+    CreateEach,
+    /// Bytes by which the process has grown in memory when all sleep, for each thread.
+    MemoryEach,
+    /// Nanoseconds from the first wake-up until all are joined, for each thread.
+    WakeJoinEach,
+}
+
+impl Metric {
+    /// Its name in JSON, and in the counters of a run if it is not what the run itself is timed by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerOperation => "ns_per_op",
+            Self::LongestWait => "longest_wait_ns",
+            Self::P50 => "p50_ns",
+            Self::P99 => "p99_ns",
+            Self::P999 => "p999_ns",
+            Self::Cpu => "cpu_ns_per_op",
+            Self::CreateEach => "create_ns",
+            Self::MemoryEach => "rss_bytes",
+            Self::WakeJoinEach => "wake_join_ns",
+        }
+    }
+
+    /// Which quantile it is, in thousandths; `None` if it is none.
+    #[must_use]
+    pub fn permille(self) -> Option<usize> {
+        match self {
+            Self::P50 => Some(500),
+            Self::P99 => Some(990),
+            Self::P999 => Some(999),
+            _ => None,
+        }
+    }
+}
+
+impl Workload {
+    /// What its figures are; a table each.
+    #[must_use]
+    pub fn metrics(&self) -> &'static [Metric] {
+        match self {
+            Self::Spin { .. } | Self::Closed { .. } => &[Metric::LongestWait],
+            Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
+            Self::Timers { .. } => &[Metric::P50, Metric::P99, Metric::Cpu],
+            Self::Schbench { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
+            Self::Mixed { .. } => &[Metric::P50, Metric::P99, Metric::PerOperation],
+            Self::Serve(Serve { rate: 0, .. }) => &[Metric::Cpu, Metric::PerOperation, Metric::P50, Metric::P99],
+            Self::Serve(_) => &[Metric::Cpu, Metric::P50, Metric::P99, Metric::P999],
+            Self::Load { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::Cpu],
+            _ => &[Metric::PerOperation],
+        }
+    }
+}
