@@ -4,8 +4,8 @@
 
 use loom::thread::spawn;
 
-use super::{Machine, beside_a_cache, check, one_group};
-use crate::sched::idle::{Seat, Withdrawn};
+use super::{Machine, beside_a_cache, check, one_group, seat};
+use crate::sched::idle::Withdrawn;
 
 /// One member is claimed or withdraws while the other announces itself.
 #[test]
@@ -14,7 +14,7 @@ fn two_level_idle_mask() {
     check(3, move || {
         let machine = Machine::new(&plan, 0);
         let idle = &machine.sleepers.idle;
-        idle.announce(Seat { group: 0, member: 0 });
+        idle.announce(seat(0));
         let (claimer, member) = (machine.clone(), machine.clone());
         let claiming = spawn(move || {
             claimer
@@ -23,8 +23,8 @@ fn two_level_idle_mask() {
                 .claim_in_llc(0, &[0], 0, None, usize::MAX)
                 .is_some()
         });
-        let announcing = spawn(move || member.sleepers.idle.announce(Seat { group: 0, member: 1 }));
-        let free = idle.withdraw(Seat { group: 0, member: 0 }) == Withdrawn::Free;
+        let announcing = spawn(move || member.sleepers.idle.announce(seat(1)));
+        let free = idle.withdraw(seat(0)) == Withdrawn::Free;
         announcing.join().unwrap();
         let claims = u32::from(claiming.join().unwrap()) + u32::from(free);
         at_rest(&machine, 2 - claims);
@@ -39,7 +39,7 @@ fn two_level_idle_mask_two_rounds() {
         let machine = Machine::new(&plan, 0);
         let other = machine.clone();
         let round = |machine: &Machine, member| {
-            let seat = Seat { group: 0, member };
+            let seat = seat(member);
             machine.sleepers.idle.announce(seat);
             let first = machine.sleepers.idle.withdraw(seat);
             machine.sleepers.idle.announce(seat);
@@ -60,7 +60,7 @@ fn k_a_caches_bit_and_its_count() {
     check(3, move || {
         let machine = Machine::new(&plan, 0);
         let idle = &machine.sleepers.idle;
-        idle.announce(Seat { group: 0, member: 0 });
+        idle.announce(seat(0));
         let (claimer, member) = (machine.clone(), machine.clone());
         let claiming = spawn(move || {
             let claimed = claimer.sleepers.idle.claim_in_group(0, None, None);
@@ -68,7 +68,7 @@ fn k_a_caches_bit_and_its_count() {
         });
         let announcing = spawn(move || {
             let idle = &member.sleepers.idle;
-            idle.announce(Seat { group: 0, member: 1 });
+            idle.announce(seat(1));
         });
         announcing.join().unwrap();
         let left = 2 - u32::from(claiming.join().unwrap());
@@ -86,7 +86,7 @@ fn k_a_caches_bit_does_not_stay() {
         let machine = Machine::new(&plan, 0);
         let other = machine.clone();
         let round = |machine: &Machine, member| {
-            let seat = Seat { group: 0, member };
+            let seat = seat(member);
             machine.sleepers.idle.announce(seat);
             assert_eq!(
                 machine.sleepers.idle.withdraw(seat),

@@ -26,6 +26,7 @@ use std::time::Duration;
 use quadrille_policy::{GroupId, LlcId, OnContention, Plan, PlanOptions, WorkerId};
 use quadrille_topology::Topology;
 
+use super::alarms::Alarm;
 use super::idle::Seat;
 use super::park::{Awake, Host, Look, ParkWord, Sleepers};
 use super::publish;
@@ -66,6 +67,11 @@ fn beside_a_cache(workers: u16) -> Plan {
     other.groups.clear();
     plan.llcs.push(other);
     plan
+}
+
+/// A member of the one group.
+fn seat(member: u8) -> Seat {
+    Seat { group: 0, member }
 }
 
 /// What stands for a task's allocation. Loom watches both fields: the payload for races of its readers and writers, the
@@ -151,6 +157,14 @@ impl Machine {
             injector: Mailbox::new(),
             left: AtomicUsize::new(items),
         })
+    }
+
+    /// Without items, and the first two workers idle, one of them sentinel.
+    fn with_two_idle(plan: &Plan, sentinel: usize) -> Arc<Self> {
+        let machine = Self::new(plan, 0);
+        [0, 1].map(|member| machine.sleepers.idle.announce(seat(member)));
+        assert!(machine.sleepers.take_duty(sentinel));
+        machine
     }
 
     /// Pushes an item into the group's queue, as the scheduler does. The policy would rather wake nobody, except for a
@@ -253,15 +267,31 @@ impl Machine {
     }
 }
 
-/// Looks at the queues as the closure does, and never wakes by itself.
-struct OnlyLooks<F>(F);
-
-impl<F: FnMut(bool) -> bool> Host for OnlyLooks<F> {
-    fn final_look(&mut self, everything: bool) -> bool {
-        (self.0)(everything)
+/// A worker of a model that goes to sleep: what the model is about. Of the rest of a [`Host`] it has nothing to do.
+trait Sleeper {
+    fn final_look(&mut self, _everything: bool) -> bool {
+        false
     }
 
     fn spin(&mut self, _word: &ParkWord) {}
+
+    fn poll(&mut self, _duty: &Duty<'_>, _timeout: Option<Duration>) -> Polled {
+        unreachable!("there are no sources")
+    }
+
+    fn alarm(&mut self) -> Alarm {
+        Alarm::Never
+    }
+}
+
+impl<S: Sleeper> Host for S {
+    fn final_look(&mut self, everything: bool) -> bool {
+        Sleeper::final_look(self, everything)
+    }
+
+    fn spin(&mut self, word: &ParkWord) {
+        Sleeper::spin(self, word);
+    }
 
     fn sentinel_look(&mut self) -> Look {
         Look::Active
@@ -275,8 +305,8 @@ impl<F: FnMut(bool) -> bool> Host for OnlyLooks<F> {
         &[]
     }
 
-    fn poll(&mut self, _duty: &Duty<'_>, _timeout: Option<Duration>) -> Polled {
-        unreachable!("there are no sources")
+    fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled {
+        Sleeper::poll(self, duty, timeout)
     }
 
     fn is_neglected(&self, _shard: usize) -> bool {
@@ -284,4 +314,17 @@ impl<F: FnMut(bool) -> bool> Host for OnlyLooks<F> {
     }
 
     fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
+
+    fn alarm(&mut self) -> Alarm {
+        Sleeper::alarm(self)
+    }
+}
+
+/// Looks at the queues as the closure does.
+struct OnlyLooks<F>(F);
+
+impl<F: FnMut(bool) -> bool> Sleeper for OnlyLooks<F> {
+    fn final_look(&mut self, everything: bool) -> bool {
+        (self.0)(everything)
+    }
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use loom::thread::spawn;
 
-use super::{Machine, check, one_group};
+use super::{Machine, check, one_group, seat};
 use crate::primitives::UnsafeCell;
-use crate::sched::idle::Seat;
 use crate::sched::park::word::{Found, ParkWord, Wait};
 
 /// Before, between and after the steps of the wait; what the poster wrote is there.
@@ -82,7 +81,7 @@ fn park_word_late_token_leaves_no_bit() {
             // The worker may find the first item on its way to sleep, and sleep again before its token comes.
             let member = claimer.sleepers.idle.claim_in_group(0, None, None);
             claimer.push_to_group(0, false);
-            claimer.wake(member.map(|member| Seat { group: 0, member }));
+            claimer.wake(member.map(seat));
             claimer.push_to_group(1, false);
         });
         machine.work(0);

@@ -7,25 +7,16 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use loom::thread::spawn;
-use quadrille_policy::{LlcId, Plan};
+use quadrille_policy::Plan;
 
-use super::{Machine, check, one_group};
+use super::{Machine, Sleeper, check, one_group, seat};
 use crate::reactor::{Catch, Duty, Interest, Polled, Registration, Side};
-use crate::sched::idle::Seat;
-use crate::sched::park::{Host, Look, ParkWord};
 use crate::sys::poller::Event;
 
 const READ: Interest = Interest {
     readable: true,
     writable: false,
 };
-
-fn seat(worker: usize) -> Seat {
-    Seat {
-        group: 0,
-        member: u8::try_from(worker).unwrap(),
-    }
-}
 
 /// A source of the first shard. The descriptor is never looked at.
 fn register(machine: &Machine) -> (Registration, bool) {
@@ -79,34 +70,14 @@ struct Polls<'a> {
     catch: Catch,
 }
 
-impl Host for Polls<'_> {
+impl Sleeper for Polls<'_> {
     fn final_look(&mut self, _everything: bool) -> bool {
         !self.machine.group.is_empty() || !self.machine.injector.is_empty()
-    }
-
-    fn spin(&mut self, _word: &ParkWord) {}
-
-    fn sentinel_look(&mut self) -> Look {
-        Look::Active
-    }
-
-    fn interval(&mut self) -> Duration {
-        Duration::MAX
-    }
-
-    fn others(&self) -> &[LlcId] {
-        &[]
     }
 
     fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled {
         duty.poll(&mut self.catch, timeout, || 0)
     }
-
-    fn is_neglected(&self, _shard: usize) -> bool {
-        false
-    }
-
-    fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
 }
 
 /// A thread that is no worker registers a source while the only worker goes to sleep: it polls, or is woken and then does.
@@ -120,7 +91,7 @@ fn l_a_new_source_is_polled() {
             let (registration, is_unseen) = register(&other);
             if is_unseen {
                 let claimed = other.sleepers.idle.claim_in_group(0, None, None);
-                other.wake(claimed.map(seat_of));
+                other.wake(claimed.map(seat));
             }
             wait_for(&registration);
             fire(&other, &registration);
@@ -129,10 +100,6 @@ fn l_a_new_source_is_polled() {
         work(&machine, 0);
         drop(thread.join().unwrap());
     });
-}
-
-fn seat_of(member: u8) -> Seat {
-    Seat { group: 0, member }
 }
 
 /// A holder that sleeps in its poll is claimed for a task.
@@ -208,10 +175,8 @@ fn l_one_of_two_polls() {
 
 /// The holder gets up while the sentinel of an idle house resigns: there is a sentinel, or the holder knows that nobody polls.
 fn gets_up(plan: &Plan) {
-    let machine = Machine::new(plan, 0);
+    let machine = Machine::with_two_idle(plan, 1);
     let (registration, _) = register(&machine);
-    [0, 1].map(|worker| machine.sleepers.idle.announce(seat(worker)));
-    assert!(machine.sleepers.take_duty(1));
     let holder = machine.clone();
     let duty = machine.sleepers.reactor.shard(0).try_hold(0).expect("it has a source");
     drop(duty);

@@ -1,31 +1,11 @@
 //! (O): while somebody is awake, one of those who are idle is the sentinel.
 
-use std::sync::Arc;
-
 use loom::thread::spawn;
-use quadrille_policy::Plan;
 
-use super::{Machine, beside_a_cache, check, one_group};
+use super::{Machine, beside_a_cache, check, one_group, seat};
 use crate::primitives::{Ordering, fence};
-use crate::sched::idle::{Seat, Withdrawn};
+use crate::sched::idle::Withdrawn;
 use crate::sched::publish;
-
-fn seat(worker: usize) -> Seat {
-    Seat {
-        group: 0,
-        member: u8::try_from(worker).unwrap(),
-    }
-}
-
-/// Two idle workers, the first of them sentinel.
-fn both_idle(plan: &Plan) -> Arc<Machine> {
-    let machine = Machine::new(plan, 0);
-    [0, 1]
-        .into_iter()
-        .for_each(|worker| machine.sleepers.idle.announce(seat(worker)));
-    assert!(machine.sleepers.take_duty(0));
-    machine
-}
 
 /// Two workers park while a third stays awake: exactly one of them watches.
 #[test]
@@ -33,9 +13,9 @@ fn o_one_of_two_watches() {
     let plan = one_group(3);
     check(3, move || {
         let machine = Machine::new(&plan, 0);
-        let duty = |machine: &Machine, worker| {
-            machine.sleepers.idle.announce(seat(worker));
-            machine.sleepers.take_duty(worker)
+        let duty = |machine: &Machine, member| {
+            machine.sleepers.idle.announce(seat(member));
+            machine.sleepers.take_duty(usize::from(member))
         };
         let other = machine.clone();
         let thread = spawn(move || duty(&other, 1));
@@ -51,7 +31,7 @@ fn o_one_of_two_watches() {
 fn o_last_sentinel_knows_whether_it_is_one() {
     let plan = one_group(2);
     check(3, move || {
-        let machine = both_idle(&plan);
+        let machine = Machine::with_two_idle(&plan, 0);
         let other = machine.clone();
         let thread = spawn(move || {
             assert_eq!(
@@ -73,7 +53,7 @@ fn o_last_sentinel_knows_whether_it_is_one() {
 fn o_resigned_or_noticed() {
     let plan = one_group(2);
     check(3, move || {
-        let machine = both_idle(&plan);
+        let machine = Machine::with_two_idle(&plan, 0);
         let other = machine.clone();
         let thread = spawn(move || {
             assert!(other.sleepers.idle.claim_seat(seat(1)));
@@ -93,7 +73,7 @@ fn o_resigned_or_noticed() {
 fn o_resigned_or_noticed_early() {
     let plan = one_group(2);
     check(3, move || {
-        let machine = both_idle(&plan);
+        let machine = Machine::with_two_idle(&plan, 0);
         let (claimer, worker) = (machine.clone(), machine.clone());
         let claimer = spawn(move || claimer.sleepers.idle.claim_seat(seat(1)));
         let worker = spawn(move || {

@@ -3,16 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use loom::thread::spawn;
-use quadrille_policy::LlcId;
 
-use super::{Machine, beside_a_cache, check, one_group};
-use crate::reactor::{Duty, Polled};
+use super::{Machine, Sleeper, beside_a_cache, check, one_group, seat};
 use crate::sched::alarms::Alarm;
-use crate::sched::idle::Seat;
-use crate::sched::park::{Host, Look, ParkWord};
+use crate::sched::park::ParkWord;
 use crate::sched::publish;
 use crate::time::store::{Change, Store};
 
@@ -90,13 +86,7 @@ struct Sleeps<'a> {
     store: &'a Store<u32>,
 }
 
-impl Host for Sleeps<'_> {
-    fn final_look(&mut self, _everything: bool) -> bool {
-        false
-    }
-
-    fn spin(&mut self, _word: &ParkWord) {}
-
+impl Sleeper for Sleeps<'_> {
     fn alarm(&mut self) -> Alarm {
         if self.store.first() == u64::MAX {
             Alarm::Never
@@ -104,28 +94,6 @@ impl Host for Sleeps<'_> {
             Alarm::Now
         }
     }
-
-    fn sentinel_look(&mut self) -> Look {
-        Look::Active
-    }
-
-    fn interval(&mut self) -> Duration {
-        Duration::MAX
-    }
-
-    fn others(&self) -> &[LlcId] {
-        &[]
-    }
-
-    fn poll(&mut self, _duty: &Duty<'_>, _timeout: Option<Duration>) -> Polled {
-        unreachable!("there are no sources")
-    }
-
-    fn is_neglected(&self, _shard: usize) -> bool {
-        false
-    }
-
-    fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
 }
 
 /// A thread that is no worker sets timers with one that goes to sleep meanwhile: it does not sleep beyond them.
@@ -137,9 +105,8 @@ fn set_from_outside(threads: u32) {
             .map(|value| {
                 let (machine, store) = (machine.clone(), store.clone());
                 spawn(move || {
-                    let seat = Seat { group: 0, member: 0 };
                     let insert = || store.insert(u64::from(value), value).map(drop).unwrap();
-                    if publish::to_owner(insert, &machine.sleepers, seat) {
+                    if publish::to_owner(insert, &machine.sleepers, seat(0)) {
                         machine.sleepers.wake(0);
                     }
                 })
@@ -185,11 +152,7 @@ struct Rests<'a> {
 /// When its first sleep would have ended.
 const SOON: u64 = 7;
 
-impl Host for Rests<'_> {
-    fn final_look(&mut self, _everything: bool) -> bool {
-        false
-    }
-
+impl Sleeper for Rests<'_> {
     fn spin(&mut self, word: &ParkWord) {
         if self.first {
             // A token that comes before its time.
@@ -201,28 +164,6 @@ impl Host for Rests<'_> {
             self.slept.store(true, Ordering::SeqCst);
         }
     }
-
-    fn sentinel_look(&mut self) -> Look {
-        Look::Active
-    }
-
-    fn interval(&mut self) -> Duration {
-        Duration::MAX
-    }
-
-    fn others(&self) -> &[LlcId] {
-        &[]
-    }
-
-    fn poll(&mut self, _duty: &Duty<'_>, _timeout: Option<Duration>) -> Polled {
-        unreachable!("there are no sources")
-    }
-
-    fn is_neglected(&self, _shard: usize) -> bool {
-        false
-    }
-
-    fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
 }
 
 /// The sentinel goes to work and has timers. Another worker got up before its alarm and sleeps again, without one: either it is
@@ -232,7 +173,7 @@ fn f_who_gets_up_by_himself_watches() {
     let plan = beside_a_cache(2);
     check(3, move || {
         let machine = Machine::new(&plan, 0);
-        machine.sleepers.idle.announce(Seat { group: 0, member: 0 });
+        machine.sleepers.idle.announce(seat(0));
         assert!(machine.sleepers.take_duty(0));
         let other = machine.clone();
         let thread = spawn(move || {
@@ -250,7 +191,7 @@ fn f_who_gets_up_by_himself_watches() {
             slept.into_inner().then_some(watched.into_inner())
         });
         machine.sleepers.resign(0);
-        let _ = machine.sleepers.idle.withdraw(Seat { group: 0, member: 0 });
+        let _ = machine.sleepers.idle.withdraw(seat(0));
         let noticed = machine.sleepers.is_unwatched() && !machine.sleepers.someone_gets_up(SOON - 1, SOON);
         machine.sleepers.stop();
         assert!(

@@ -3,8 +3,7 @@
 use loom::thread::spawn;
 use quadrille_policy::{GroupId, LlcId, Plan, WorkerId};
 
-use super::{Machine, beside_a_cache, check, one_group};
-use crate::sched::idle::Seat;
+use super::{Machine, beside_a_cache, check, one_group, seat};
 use crate::sched::publish;
 
 /// One worker that goes to sleep, and one push.
@@ -82,13 +81,13 @@ fn w1s_hidden_member_has_a_witness() {
     let plan = one_group(2);
     check(2, move || {
         let machine = Machine::new(&plan, 1);
-        machine.sleepers.idle.announce(Seat { group: 0, member: 0 });
+        machine.sleepers.idle.announce(seat(0));
         let (claimer, other) = (machine.clone(), machine.clone());
         let threads = [
             spawn(move || {
                 // One thread for the claimer and, once the token is there, for the worker that it claims.
                 let claimed = claimer.sleepers.idle.claim_in_group(0, None, Some(1));
-                claimer.wake(claimed.map(|member| Seat { group: 0, member }));
+                claimer.wake(claimed.map(seat));
                 // Claimed by us, or, if it was gone already, by the pusher.
                 claimer.work_on(0, true);
             }),
@@ -103,7 +102,7 @@ fn w1s_hidden_member_has_a_witness() {
 fn work_modestly(machine: &Machine, worker: usize) {
     let sleepers = &machine.sleepers;
     let hand_over = || {
-        let claimed = sleepers.idle.claim_seat(Seat { group: 0, member: 1 });
+        let claimed = sleepers.idle.claim_seat(seat(1));
         if claimed {
             sleepers.wake(1);
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use loom::thread::spawn;
 use quadrille_policy::OnContention;
 
-use super::{Arena, Item, Machine, check, one_group};
+use super::{Arena, Item, Machine, check, one_group, seat};
+use crate::sched::idle::Withdrawn;
 use crate::sched::queue::group::GroupQueue;
 use crate::sched::queue::slot::Slot;
 
@@ -82,13 +83,12 @@ fn w2_one_claim() {
     let plan = one_group(1);
     check(3, move || {
         let machine = Machine::new(&plan, 0);
-        let seat = crate::sched::idle::Seat { group: 0, member: 0 };
-        machine.sleepers.idle.announce(seat);
+        machine.sleepers.idle.announce(seat(0));
         let threads = [0, 1].map(|_| {
             let claimer = machine.clone();
             spawn(move || claimer.sleepers.idle.claim_in_group(0, None, None).is_some())
         });
-        let free = machine.sleepers.idle.withdraw(seat) == crate::sched::idle::Withdrawn::Free;
+        let free = machine.sleepers.idle.withdraw(seat(0)) == Withdrawn::Free;
         let claims = threads.map(|thread| usize::from(thread.join().unwrap()));
         assert_eq!(claims.iter().sum::<usize>() + usize::from(free), 1);
         assert_eq!(machine.sleepers.idle.caches.total(), 0);
