@@ -2,10 +2,11 @@
 
 use std::future::pending;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use quadrille::net::{UnixStream, pipe};
+use quadrille::sync::oneshot;
 use quadrille::time::{Instant, interval, sleep, sleep_until, timeout};
 use quadrille::{JoinSet, Runtime};
 
@@ -31,11 +32,15 @@ async fn many_tasks_sleep_at_the_same_time() {
 async fn a_task_that_is_aborted_leaves_no_timer_behind() {
     let alive = Arc::new(());
     let inner = Arc::clone(&alive);
+    let (sets, set) = oneshot::channel();
     let task = quadrille::spawn(async move {
-        sleep(LONG).await;
+        let mut timer = sleep(LONG);
+        assert!(timeout(Duration::ZERO, &mut timer).await.is_err());
+        sets.send(()).unwrap();
+        timer.await;
         drop(inner);
     });
-    sleep(Duration::from_millis(1)).await;
+    set.await.unwrap();
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     assert_eq!(Arc::strong_count(&alive), 1);
@@ -134,15 +139,18 @@ async fn other_attributes_of_a_test_keep_working() {
 fn a_runtime_stops_with_timers_and_readers_pending() {
     let alive = Arc::new(());
     let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+    let (begins, begun) = mpsc::channel();
     for _ in 0..100 {
-        let alive = Arc::clone(&alive);
+        let (alive, begins) = (Arc::clone(&alive), begins.clone());
         drop(runtime.spawn(async move {
             let (reader, _writer) = pipe().unwrap();
+            begins.send(()).unwrap();
             let _ = timeout(LONG, reader.read(&mut [0])).await;
             drop(alive);
         }));
     }
-    runtime.block_on(async { sleep(Duration::from_millis(1)).await });
+    // Some wait, the others may not even have begun.
+    assert_eq!(begun.iter().take(50).count(), 50);
     let handle = runtime.handle().clone();
     drop(runtime);
     assert_eq!(Arc::strong_count(&alive), 1, "every task was dropped");
@@ -153,7 +161,7 @@ fn a_runtime_stops_with_timers_and_readers_pending() {
 
 #[test]
 fn a_runtime_can_be_dropped_by_the_task_that_a_timer_woke() {
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let outer = Runtime::builder().worker_threads(1).build().unwrap();
     let inner = Runtime::builder().worker_threads(1).build().unwrap();
     let entered = inner.enter();
