@@ -1,6 +1,7 @@
 //! `join!` and `try_join!`: all of several futures.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -24,12 +25,10 @@ use pin_project_lite::pin_project;
 #[macro_export]
 macro_rules! join {
     (biased; $($future:expr),+ $(,)?) => {
-        $crate::__join!(@name Joined { |_, _| 0 } [$($future,)+] []
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+        $crate::__join!(@never_fails { |_, _| 0 } $($future,)+)
     };
     ($($future:expr),+ $(,)?) => {
-        $crate::__join!(@name Joined { $crate::branches::turn_after } [$($future,)+] []
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+        $crate::__join!(@never_fails { $crate::branches::turn_after } $($future,)+)
     };
     ($(biased;)?) => { async {}.await };
 }
@@ -51,46 +50,32 @@ macro_rules! join {
 #[macro_export]
 macro_rules! try_join {
     (biased; $($future:expr),+ $(,)?) => {
-        $crate::__join!(@name TryJoined { |_, _| 0 } [$($future,)+] []
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+        $crate::__join!(@all { |_, _| 0 } $($future,)+)
     };
     ($($future:expr),+ $(,)?) => {
-        $crate::__join!(@name TryJoined { $crate::branches::turn_after } [$($future,)+] []
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+        $crate::__join!(@all { $crate::branches::turn_after } $($future,)+)
     };
     ($(biased;)?) => { async { ::core::result::Result::Ok(()) }.await };
 }
 
+/// `@all` of several futures of results, each with a name under which it is pinned; `@never_fails`: of futures of anything.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join {
-    (@name $kind:ident $next:tt [$future:expr, $($futures:expr,)*] [$($named:tt)*] $name:ident $($names:ident)*) => {
-        $crate::__join!(@name $kind $next [$($futures,)*] [$($named)* ($name $future)] $($names)*)
-    };
-    (@name Joined { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
-        $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
-        // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
-        let futures = 0_u32 $(+ { let $name = 1; $name })+;
-        let mut first = 0_u32;
-        ::core::future::poll_fn(|cx| {
-            let mut all = true;
-            for chosen in $crate::branches::turns(first, futures) {
-                let mut numbers = 0..futures;
-                $(if numbers.next() == ::core::option::Option::Some(chosen) {
-                    all &= $name.as_mut().poll_done(cx);
-                })+
-            }
-            first = ($next)(first, futures);
-            if all {
-                ::core::task::Poll::Ready(($($name.as_mut().take(),)+))
-            } else {
-                ::core::task::Poll::Pending
-            }
-        })
-        .await
+    (@never_fails $next:tt $($future:expr,)+) => {{
+        let ::core::result::Result::Ok(outputs) =
+            $crate::__join!(@all $next $($crate::branches::NeverFails::new($future),)+);
+        outputs
     }};
-    (@name TryJoined { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
-        $(let mut $name = ::core::pin::pin!($crate::branches::TryJoined::new(::core::future::IntoFuture::into_future($future)));)+
+    (@all $next:tt $($future:expr,)+) => {
+        $crate::__join!(@name $next [$($future,)+] []
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+    };
+    (@name $next:tt [$future:expr, $($futures:expr,)*] [$($named:tt)*] $name:ident $($names:ident)*) => {
+        $crate::__join!(@name $next [$($futures,)*] [$($named)* ($name $future)] $($names)*)
+    };
+    (@name { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
+        $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
         // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
         let futures = 0_u32 $(+ { let $name = 1; $name })+;
         let mut first = 0_u32;
@@ -124,47 +109,29 @@ pub fn turn_after(first: u32, bound: u32) -> u32 {
 }
 
 pin_project! {
-    /// A future, then its output.
+    /// A future whose output is the value of a result.
     #[derive(Debug)]
     #[doc(hidden)]
-    pub struct Joined<F: Future> {
-        // `None` once it was ready.
+    pub struct NeverFails<F> {
         #[pin]
-        future: Option<F>,
-        output: Option<F::Output>,
+        future: F,
     }
 }
 
-impl<F: Future> Joined<F> {
+impl<F: Future> NeverFails<F> {
     #[doc(hidden)]
-    pub fn new(future: F) -> Self {
+    pub fn new(future: impl IntoFuture<IntoFuture = F>) -> Self {
         Self {
-            future: Some(future),
-            output: None,
+            future: future.into_future(),
         }
     }
+}
 
-    /// Polls the future if it was not ready. Whether it is.
-    #[doc(hidden)]
-    pub fn poll_done(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
-        let mut this = self.project();
-        if let Some(future) = this.future.as_mut().as_pin_mut() {
-            let Poll::Ready(output) = future.poll(cx) else {
-                return false;
-            };
-            *this.output = Some(output);
-            this.future.set(None);
-        }
-        true
-    }
+impl<F: Future> Future for NeverFails<F> {
+    type Output = Result<F::Output, Infallible>;
 
-    /// The output, once.
-    ///
-    /// # Panics
-    /// Before it is there.
-    #[doc(hidden)]
-    pub fn take(self: Pin<&mut Self>) -> F::Output {
-        self.project().output.take().expect("all are ready, and taken once")
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().future.poll(cx).map(Ok)
     }
 }
 
@@ -172,7 +139,7 @@ pin_project! {
     /// A future of a result, then its value.
     #[derive(Debug)]
     #[doc(hidden)]
-    pub struct TryJoined<F, T, E>
+    pub struct Joined<F, T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
@@ -183,7 +150,7 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Result<T, E>>, T, E> TryJoined<F, T, E> {
+impl<F: Future<Output = Result<T, E>>, T, E> Joined<F, T, E> {
     #[doc(hidden)]
     pub fn new(future: F) -> Self {
         Self {

@@ -6,6 +6,6 @@ mod join;
 mod select;
 
 #[doc(hidden)]
-pub use self::join::{Joined, TryJoined, turn_after};
+pub use self::join::{Joined, NeverFails, turn_after};
 #[doc(hidden)]
 pub use self::select::{any_below, turns};
