@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,19 +12,15 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::join::error;
 use super::spawn::Options;
 use super::{Id, JoinHandle};
 use crate::error::JoinError;
 use crate::runtime::{spawn_unchecked, with_current};
-use crate::thread::scope::shared::{self, Data, Packet, Slot, Words};
+use crate::thread::scope::shared::{self, Loan, Packet, Words};
 
 /// In which tasks can be spawned that borrow what outlives it; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    data: Arc<Data>,
-    /// Invariant over 'scope, so that it can't shrink: what it lends lives exactly so long.
-    scope: PhantomData<&'scope mut &'scope ()>,
-    env: PhantomData<&'env mut &'env ()>,
+    loan: Loan<'scope, 'env>,
 }
 
 /// Runs `f`, which may spawn tasks that borrow from the caller, and waits for all of them.
@@ -92,12 +87,8 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     // Here and not in the closure: who is lent it uses it until all have ended.
-    let scope = Scope {
-        data: Data::new(),
-        scope: PhantomData,
-        env: PhantomData,
-    };
-    shared::enter(Words::Tasks, &scope.data, || f(&scope))
+    let scope = Scope { loan: Loan::new() };
+    shared::enter(Words::Tasks, &scope.loan.data, || f(&scope))
 }
 
 impl<'scope> Scope<'scope, '_> {
@@ -112,7 +103,7 @@ impl<'scope> Scope<'scope, '_> {
         F::Output: Send + 'scope,
     {
         with_current(|scheduler| {
-            let packet = Packet::new(&self.data);
+            let packet = Packet::new(&self.loan.data);
             let child = Child {
                 future: Some(future),
                 packet: packet.clone(),
@@ -127,9 +118,7 @@ impl<'scope> Scope<'scope, '_> {
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope")
-            .field("running", &self.data.running())
-            .finish_non_exhaustive()
+        self.loan.fmt(f)
     }
 }
 
@@ -160,8 +149,7 @@ impl<F: Future> Future for Child<'_, F> {
             Ok(Poll::Ready(output)) => Ok(output),
             Err(payload) => Err(payload),
         };
-        let was = this.packet.replace(Slot::Ended(result));
-        debug_assert!(matches!(was, Slot::Open | Slot::Aborted), "a task ends once");
+        this.packet.put(result);
         Poll::Ready(())
     }
 }
@@ -202,12 +190,7 @@ impl<T> Future for ScopedJoinHandle<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = ready!(Pin::new(&mut self.task).poll(cx));
-        let id = self.task.id();
-        Poll::Ready(match self.packet.replace(Slot::Taken) {
-            Slot::Ended(result) => result.map_err(|cause| error(id, cause)),
-            // It was dropped before it was ready.
-            Slot::Open | Slot::Aborted | Slot::Taken => Err(ended.err().unwrap_or_else(|| JoinError::cancelled(id))),
-        })
+        Poll::Ready(self.packet.take(self.task.id(), ended))
     }
 }
 

@@ -5,25 +5,20 @@
 pub(crate) mod shared;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use self::shared::{Data, Packet, Slot, Words};
+use self::shared::{Loan, Packet, Words};
 use super::handle::{Thread, payload};
 use super::note::Reason;
 use super::spawn::Builder;
 use super::wait::wait_on;
-use crate::error::JoinError;
 use crate::task;
 
 /// In which threads can be spawned that borrow what outlives it; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    data: Arc<Data>,
-    /// Invariant over 'scope, so that it can't shrink: what it lends lives exactly so long.
-    scope: PhantomData<&'scope mut &'scope ()>,
-    env: PhantomData<&'env mut &'env ()>,
+    loan: Loan<'scope, 'env>,
 }
 
 /// The closure of a scoped thread, and where its result goes. Dropped in this order: the closure first.
@@ -35,9 +30,7 @@ struct Child<'scope, F, T> {
 impl<F: FnOnce() -> T, T> Child<'_, F, T> {
     fn run(self) {
         let Self { closure, packet } = self;
-        let result = catch_unwind(AssertUnwindSafe(closure));
-        let was_open = packet.replace(Slot::Ended(result));
-        debug_assert!(matches!(was_open, Slot::Open), "a thread ends once");
+        packet.put(catch_unwind(AssertUnwindSafe(closure)));
     }
 }
 
@@ -82,12 +75,8 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     // Here and not in the closure: who is lent it uses it until all have ended.
-    let scope = Scope {
-        data: Data::new(),
-        scope: PhantomData,
-        env: PhantomData,
-    };
-    shared::enter(Words::Threads, &scope.data, || f(&scope))
+    let scope = Scope { loan: Loan::new() };
+    shared::enter(Words::Threads, &scope.loan.data, || f(&scope))
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -116,7 +105,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let packet = Packet::new(&self.data);
+        let packet = Packet::new(&self.loan.data);
         let child = Child {
             closure: f,
             packet: packet.clone(),
@@ -130,9 +119,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope")
-            .field("running", &self.data.running())
-            .finish_non_exhaustive()
+        self.loan.fmt(f)
     }
 }
 
@@ -154,14 +141,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     pub fn join(self) -> thread::Result<T> {
         let id = self.task.id();
         let ended = wait_on(self.task, Reason::join(id));
-        let result = match self.packet.replace(Slot::Taken) {
-            Slot::Ended(result) => result,
-            // It was dropped before it has started.
-            Slot::Open | Slot::Aborted | Slot::Taken => {
-                return Err(payload(ended.err().unwrap_or_else(|| JoinError::cancelled(id))));
-            }
-        };
-        result.map_err(|cause| payload(task::join::error(id, cause)))
+        self.packet.take(id, ended).map_err(payload)
     }
 
     /// The thread.

@@ -5,6 +5,7 @@
 //! (B c). The scope itself is lent as well, to threads that spawn threads: it lies in a frame outside of `enter`. What a thread
 //! borrows is used up to the decrement of `running` in the drop of its packet, and not afterwards.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::mem;
@@ -13,8 +14,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
 
+use crate::error::JoinError;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
 use crate::stress::Mutex;
+use crate::task::Id;
+use crate::task::join::error;
 use crate::thread::fiber::abort;
 use crate::thread::note::Reason;
 use crate::thread::suspend::{Frame, Pause, is_cancelled, unwind};
@@ -34,7 +38,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    pub(crate) fn new() -> Arc<Self> {
+    fn new() -> Arc<Self> {
         Arc::new(Self {
             running: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
@@ -48,7 +52,7 @@ impl Data {
     }
 
     /// How many have not ended.
-    pub(crate) fn running(&self) -> usize {
+    fn running(&self) -> usize {
         // Ordering: Relaxed; a snapshot.
         self.running.load(Ordering::Relaxed)
     }
@@ -85,6 +89,32 @@ impl Data {
     }
 }
 
+/// What a scope is: what it lends, and to whom.
+pub(crate) struct Loan<'scope, 'env> {
+    pub(crate) data: Arc<Data>,
+    /// Invariant over 'scope, so that it can't shrink: what it lends lives exactly so long.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl Loan<'_, '_> {
+    pub(crate) fn new() -> Self {
+        Self {
+            data: Data::new(),
+            scope: PhantomData,
+            env: PhantomData,
+        }
+    }
+}
+
+impl fmt::Debug for Loan<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("running", &self.data.running())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Where a scoped thread leaves its result. The thread and its handle share it, and the scope ends after the last of them.
 pub(crate) struct Packet<'scope, T> {
     data: Arc<Data>,
@@ -93,7 +123,7 @@ pub(crate) struct Packet<'scope, T> {
 }
 
 /// What has become of a scoped thread.
-pub(crate) enum Slot<T> {
+enum Slot<T> {
     /// It has not ended; in the drop of the packet: it was dropped before it has started, or, a task, before it was ready.
     Open,
     /// The same, and it was asked to stop: it may be dropped.
@@ -123,8 +153,25 @@ impl<'scope, T> Packet<'scope, T> {
         }
     }
 
+    /// Leaves the result.
+    pub(crate) fn put(&self, result: thread::Result<T>) {
+        let was = self.replace(Slot::Ended(result));
+        debug_assert!(matches!(was, Slot::Open | Slot::Aborted), "it ends once");
+    }
+
+    /// Takes the result for the handle of the thread `id`, which has `ended` so.
+    ///
+    /// # Errors
+    /// That of its panic; it was dropped before it was ready, or has started.
+    pub(crate) fn take<R>(&self, id: Id, ended: Result<R, JoinError>) -> Result<T, JoinError> {
+        match self.replace(Slot::Taken) {
+            Slot::Ended(result) => result.map_err(|cause| error(id, cause)),
+            Slot::Open | Slot::Aborted | Slot::Taken => Err(ended.err().unwrap_or_else(|| JoinError::cancelled(id))),
+        }
+    }
+
     /// Puts something else into its slot.
-    pub(crate) fn replace(&self, slot: Slot<T>) -> Slot<T> {
+    fn replace(&self, slot: Slot<T>) -> Slot<T> {
         mem::replace(&mut *self.slot.lock().expect("nothing panics under this lock"), slot)
     }
 }
