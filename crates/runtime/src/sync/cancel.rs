@@ -326,30 +326,13 @@ pin_project! {
 }
 
 /// Polls for the node behind `place` to be cancelled.
-fn poll_cancelled<W: Watching<State = ()> + AsNode>(place: Pin<&mut Place<W>>, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_cancelled<W: Watching<State = ()> + AsRef<Node>>(place: Pin<&mut Place<W>>, cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_progress(cx, |cx| {
-        if place.of().node().is_cancelled() {
+        if place.of().as_ref().is_cancelled() {
             return Poll::Ready(());
         }
-        place.poll(cx, |of, ()| of.node().is_cancelled().then_some(()))
+        place.poll(cx, |of, ()| of.as_ref().is_cancelled().then_some(()))
     })
-}
-
-/// A reference to a node.
-trait AsNode {
-    fn node(&self) -> &Node;
-}
-
-impl AsNode for Arc<Node> {
-    fn node(&self) -> &Node {
-        self
-    }
-}
-
-impl AsNode for &Arc<Node> {
-    fn node(&self) -> &Node {
-        self
-    }
 }
 
 impl Future for WaitForCancellationFuture<'_> {
