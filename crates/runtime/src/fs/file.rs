@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{FileTimes, Metadata, Permissions};
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use super::job::run;
 use super::open_options::OpenOptions;
 use super::stream::Stream;
+use crate::io::impl_as_fd;
 use crate::sync::Mutex;
 
 /// An open file.
@@ -418,17 +419,7 @@ impl From<OwnedFd> for File {
     }
 }
 
-impl AsFd for File {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.std.as_fd()
-    }
-}
-
-impl AsRawFd for File {
-    fn as_raw_fd(&self) -> RawFd {
-        self.std.as_raw_fd()
-    }
-}
+impl_as_fd!(std: File);
 
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@
 //! them. Streams implement `AsyncRead` and `AsyncWrite` of the crate `futures-io`.
 
 mod addr;
+mod connection;
 mod pipe;
 mod split;
 pub(crate) mod stream;

@@ -3,13 +3,12 @@
 use std::fs::OpenOptions;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::stream::{self, Sink, Source, impl_read, impl_write, read_methods, write_methods};
-use crate::io::{AsyncFd, Progress};
+use super::stream::{self, Source, impl_read, impl_write, read_methods, write_methods};
+use crate::io::{AsyncFd, Progress, impl_as_fd};
 use crate::reactor::Side;
 use crate::sys;
 
@@ -111,17 +110,7 @@ impl Source for io::PipeReader {
 
 impl_read!(PipeReader, &PipeReader);
 
-impl AsRawFd for PipeReader {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-impl AsFd for PipeReader {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
+impl_as_fd!(fd: PipeReader);
 
 /// The end of a [`pipe`], or of a named one, that is written to.
 #[derive(Debug)]
@@ -180,29 +169,9 @@ impl PipeWriter {
     }
 }
 
-impl Sink for io::PipeWriter {
-    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
-        stream::write(self, buffer)
-    }
-
-    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
-        stream::write_vectored(self, buffers)
-    }
-}
-
 impl_write!(PipeWriter, &PipeWriter);
 
-impl AsRawFd for PipeWriter {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-impl AsFd for PipeWriter {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
+impl_as_fd!(fd: PipeWriter);
 
 #[cfg(test)]
 mod tests {

@@ -18,12 +18,6 @@ pub(crate) trait Source: AsFd {
     fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>>;
 }
 
-/// A descriptor that bytes go into.
-pub(crate) trait Sink: AsFd {
-    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>>;
-    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>;
-}
-
 /// Reads by way of std, which reads through a shared reference; less than was wanted is all there was.
 pub(crate) fn read<T>(mut io: T, buffer: &mut [u8]) -> io::Result<Progress<usize>>
 where
@@ -213,7 +207,7 @@ macro_rules! read_methods {
 }
 pub(crate) use read_methods;
 
-/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`; or another method that leads there, with what
+/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<T>`, where `&T: Write`; or another method that leads there, with what
 /// is to follow it: `write_methods!(open()?)`.
 macro_rules! write_methods {
     () => {
@@ -232,7 +226,7 @@ macro_rules! write_methods {
         /// Strict: a write that was dropped has written nothing.
         pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
             self.$($fd)+
-                .transfer(Side::Write, |io| Sink::write(io, buffer))
+                .transfer(Side::Write, |io| crate::net::stream::write(io, buffer))
                 .await
         }
 
@@ -267,7 +261,7 @@ macro_rules! write_methods {
         /// Strict: a write that was dropped has written nothing.
         pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
             self.$($fd)+
-                .transfer(Side::Write, |io| Sink::write_vectored(io, buffers))
+                .transfer(Side::Write, |io| crate::net::stream::write_vectored(io, buffers))
                 .await
         }
 
@@ -278,7 +272,7 @@ macro_rules! write_methods {
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for the next
         /// event then. Others of [`write`](Self::write).
         pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
-            self.$($fd)+.try_transfer(Side::Write, |io| Sink::write(io, buffer))
+            self.$($fd)+.try_transfer(Side::Write, |io| crate::net::stream::write(io, buffer))
         }
 
         /// Writes what fits of `buffers`, without a wait; see [`try_write`](Self::try_write).
@@ -288,7 +282,7 @@ macro_rules! write_methods {
         /// As [`try_write`](Self::try_write).
         pub fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
             self.$($fd)+
-                .try_transfer(Side::Write, |io| Sink::write_vectored(io, buffers))
+                .try_transfer(Side::Write, |io| crate::net::stream::write_vectored(io, buffers))
         }
 
         /// Waits until there may be room to write, or the other end is closed.
@@ -313,7 +307,7 @@ macro_rules! write_methods {
         /// As [`write`](Self::write).
         pub fn poll_write(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
             self.$($fd)+
-                .poll_transfer(Side::Write, cx, |io| Sink::write(io, buffer))
+                .poll_transfer(Side::Write, cx, |io| crate::net::stream::write(io, buffer))
         }
 
         /// [`write_vectored`](Self::write_vectored) for implementations of `Future` and `AsyncWrite`; see
@@ -324,7 +318,7 @@ macro_rules! write_methods {
         /// As [`write_vectored`](Self::write_vectored).
         pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
             self.$($fd)+
-                .poll_transfer(Side::Write, cx, |io| Sink::write_vectored(io, buffers))
+                .poll_transfer(Side::Write, cx, |io| crate::net::stream::write_vectored(io, buffers))
         }
 
         /// [`writable`](Self::writable) for implementations of `Future`: of those who poll, only the last is woken.
@@ -409,7 +403,7 @@ macro_rules! impl_write {
     ($($type:ty),+) => {$(
         impl futures_io::AsyncWrite for $type {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-                self.fd().poll_transfer(Side::Write, cx, |io| Sink::write(io, buffer))
+                self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::write(io, buffer))
             }
 
             fn poll_write_vectored(
@@ -417,7 +411,7 @@ macro_rules! impl_write {
                 cx: &mut Context<'_>,
                 buffers: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                self.fd().poll_transfer(Side::Write, cx, |io| Sink::write_vectored(io, buffers))
+                self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::write_vectored(io, buffers))
             }
 
             /// Nothing is kept back.

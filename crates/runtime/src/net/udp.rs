@@ -2,14 +2,13 @@
 
 use std::io;
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::task::{Context, Poll};
 
 use socket2::{Domain, Type};
 
 use super::addr::{self, ToSocketAddrs};
 use super::stream::ready_methods;
-use crate::io::{AsyncFd, Interest, Ready};
+use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
 use crate::sys::socket;
 
 /// A socket for datagrams over UDP.
@@ -399,14 +398,4 @@ fn bind(address: SocketAddr) -> io::Result<net::UdpSocket> {
     Ok(socket.into())
 }
 
-impl AsFd for UdpSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsRawFd for UdpSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
+impl_as_fd!(fd: UdpSocket);

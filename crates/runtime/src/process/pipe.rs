@@ -2,15 +2,15 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::process::{self, Stdio};
 use std::task::{Context, Poll};
 
 use futures_io::AsyncWrite;
 
-use crate::io::AsyncFd;
-use crate::net::stream::{Sink, Source, impl_read, read_methods, write_methods};
+use crate::io::{AsyncFd, impl_as_fd};
+use crate::net::stream::{Source, impl_read, read_methods, write_methods};
 use crate::net::{PipeReader, PipeWriter};
 use crate::reactor::Side;
 use crate::sys::fd::set_blocking;
@@ -180,17 +180,7 @@ macro_rules! reader {
 
         impl_read!($name, &$name);
 
-        impl AsFd for $name {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.pipe.as_fd()
-            }
-        }
-
-        impl AsRawFd for $name {
-            fn as_raw_fd(&self) -> RawFd {
-                self.pipe.as_raw_fd()
-            }
-        }
+        impl_as_fd!(pipe: $name);
 
         impl TryFrom<$name> for Stdio {
             type Error = io::Error;

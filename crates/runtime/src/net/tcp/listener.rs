@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{self, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,7 +10,7 @@ use futures_core::Stream;
 use socket2::Domain;
 
 use super::{TcpSocket, TcpStream};
-use crate::io::{AsyncFd, Interest, Progress};
+use crate::io::{AsyncFd, Interest, Progress, impl_as_fd};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::reactor::Side;
 use crate::sys::socket;
@@ -252,17 +252,7 @@ fn accept(listener: &net::TcpListener) -> io::Result<Progress<(net::TcpStream, S
     Ok(Progress::only((stream.into(), address)))
 }
 
-impl AsFd for TcpListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsRawFd for TcpListener {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
+impl_as_fd!(fd: TcpListener);
 
 /// The connections of a listener; from [`TcpListener::incoming`].
 #[derive(Debug)]

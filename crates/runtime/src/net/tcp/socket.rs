@@ -2,12 +2,12 @@
 
 use std::io;
 use std::net::{self, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
 use super::{TcpKeepalive, TcpListener, TcpStream};
+use crate::io::impl_as_fd;
 use crate::sys::socket;
 
 /// A TCP socket that neither listens nor is connected, for options that must be set before it does:
@@ -304,14 +304,4 @@ fn saturate(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
 
-impl AsFd for TcpSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-impl AsRawFd for TcpSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-}
+impl_as_fd!(socket: TcpSocket);

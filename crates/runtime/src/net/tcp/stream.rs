@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{self, Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,9 +11,10 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::TcpKeepalive;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use crate::io::{AsyncFd, Interest, Progress, Ready};
+use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
 use crate::net::addr::{self, ToSocketAddrs};
-use crate::net::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::net::connection::connection_methods;
+use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
 use crate::sys::socket;
 
@@ -94,83 +94,7 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Takes over a socket of `std`, and sets it to non-blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// The system has no room for the watch; or the runtime shuts down.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a runtime (reported at the caller).
-    #[track_caller]
-    pub fn from_std(socket: net::TcpStream) -> io::Result<TcpStream> {
-        Ok(TcpStream {
-            fd: AsyncFd::new(socket)?,
-        })
-    }
-
-    /// The same for what is in non-blocking mode already.
-    #[track_caller]
-    pub(super) fn from_nonblocking(socket: net::TcpStream) -> io::Result<TcpStream> {
-        Ok(TcpStream {
-            fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
-        })
-    }
-
-    /// Gives the socket to `std`, still in non-blocking mode.
-    #[must_use]
-    pub fn into_std(self) -> net::TcpStream {
-        self.fd.into_inner()
-    }
-
-    /// Splits it in two halves that borrow it: one reads, the other writes.
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
-    }
-
-    /// Splits it in two halves that may go to different tasks: one reads, the other writes, and ends the writing when it is
-    /// dropped. [`reunite`](OwnedReadHalf::reunite) undoes it.
-    #[must_use]
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        split::into_split(self)
-    }
-
-    read_methods!();
-    write_methods!();
-    ready_methods!();
-
-    /// Copies what is there, at least one byte, to `buffer`, and leaves it to be read; how many bytes. Zero as
-    /// [`read`](Self::read).
-    ///
-    /// # Errors
-    ///
-    /// Those of `recv(2)`; the runtime shuts down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Strict: nothing is consumed.
-    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.transfer(Side::Read, |socket| peek(socket, buffer)).await
-    }
-
-    /// [`peek`](Self::peek) for implementations of `Future`: of those who poll, only the last is woken.
-    ///
-    /// # Errors
-    ///
-    /// As [`peek`](Self::peek).
-    pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.fd.poll_transfer(Side::Read, cx, |socket| peek(socket, buffer))
-    }
-
-    /// Ends reading, writing, or both, for all who use the socket. To end writing lets the other end read to the end.
-    ///
-    /// # Errors
-    ///
-    /// Those of `shutdown(2)`.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.fd.get_ref().shutdown(how)
-    }
+    connection_methods!(TcpStream);
 
     /// The address of the other end.
     ///
@@ -188,27 +112,6 @@ impl TcpStream {
     /// Those of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.fd.get_ref().local_addr()
-    }
-
-    /// The error that is pending on the socket, which takes it away.
-    ///
-    /// # Errors
-    ///
-    /// Those of `getsockopt(2)`.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.fd.get_ref().take_error()
-    }
-
-    pub(super) fn fd(&self) -> &AsyncFd<net::TcpStream> {
-        &self.fd
-    }
-
-    /// Nothing more will be written. Where there is no connection any more, that is so already.
-    pub(super) fn end(&self) -> io::Result<()> {
-        match self.shutdown(Shutdown::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-            outcome => outcome,
-        }
     }
 }
 
@@ -324,11 +227,6 @@ fn is_connected(socket: &net::TcpStream) -> io::Result<Progress<()>> {
     }
 }
 
-/// How many bytes are left there says nothing, since they stay.
-fn peek(socket: &net::TcpStream, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
-    socket::peek(socket, buffer).map(Progress::only)
-}
-
 impl Source for net::TcpStream {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
         stream::read(self, buffer)
@@ -344,27 +242,7 @@ impl Source for net::TcpStream {
     }
 }
 
-impl Sink for net::TcpStream {
-    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
-        stream::write(self, buffer)
-    }
-
-    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
-        stream::write_vectored(self, buffers)
-    }
-}
-
 impl_read!(TcpStream, &TcpStream);
 impl_write!(TcpStream, &TcpStream);
 
-impl AsFd for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsRawFd for TcpStream {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
+impl_as_fd!(fd: TcpStream);

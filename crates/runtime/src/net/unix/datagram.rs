@@ -2,13 +2,12 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::io::{AsyncFd, Interest, Ready};
+use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
 use crate::net::stream::ready_methods;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::socket;
@@ -358,14 +357,4 @@ fn nothing_from_nobody() -> io::Result<(usize, SocketAddr)> {
     Ok((0, socket::unix_unnamed()?))
 }
 
-impl AsFd for UnixDatagram {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsRawFd for UnixDatagram {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
+impl_as_fd!(fd: UnixDatagram);

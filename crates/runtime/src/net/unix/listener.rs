@@ -1,13 +1,13 @@
 //! Listening for connections.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 
 use super::UnixStream;
-use crate::io::{AsyncFd, Progress};
+use crate::io::{AsyncFd, Progress, impl_as_fd};
 use crate::reactor::Side;
 use crate::sys::socket;
 
@@ -139,14 +139,4 @@ fn accept(listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream,
     Ok(Progress::only((stream.into(), address)))
 }
 
-impl AsFd for UnixListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsRawFd for UnixListener {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
+impl_as_fd!(fd: UnixListener);

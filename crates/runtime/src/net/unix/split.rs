@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use super::UnixStream;
 use crate::io::AsyncFd;
 use crate::net::split::halves;
-use crate::net::stream::{Sink, Source, impl_read, impl_write, read_methods, write_methods};
+use crate::net::stream::{Source, impl_read, impl_write, read_methods, write_methods};
 use crate::reactor::Side;
 
 halves!(UnixStream, SocketAddr);

@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
@@ -14,8 +13,9 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::UCred;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use crate::io::{AsyncFd, Interest, Progress, Ready};
-use crate::net::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
+use crate::net::connection::connection_methods;
+use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
 use crate::sys::fd::BUFFERS_MAX;
 use crate::sys::socket;
@@ -118,47 +118,7 @@ impl UnixStream {
         Ok((Self::from_std(left)?, Self::from_std(right)?))
     }
 
-    /// Takes over a socket of `std`, and sets it to non-blocking mode.
-    ///
-    /// # Errors
-    ///
-    /// As [`pair`](Self::pair).
-    ///
-    /// # Panics
-    ///
-    /// Outside of a runtime (reported at the caller).
-    #[track_caller]
-    pub fn from_std(socket: net::UnixStream) -> io::Result<Self> {
-        Ok(UnixStream {
-            fd: AsyncFd::new(socket)?,
-        })
-    }
-
-    /// The same for what is in non-blocking mode already.
-    #[track_caller]
-    pub(super) fn from_nonblocking(socket: net::UnixStream) -> io::Result<Self> {
-        Ok(UnixStream {
-            fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
-        })
-    }
-
-    /// Gives the socket to `std`, still in non-blocking mode.
-    #[must_use]
-    pub fn into_std(self) -> net::UnixStream {
-        self.fd.into_inner()
-    }
-
-    /// Splits it in two halves that borrow it: one reads, the other writes.
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
-    }
-
-    /// Splits it in two halves that may go to different tasks: one reads, the other writes, and ends the writing when it is
-    /// dropped. [`reunite`](OwnedReadHalf::reunite) undoes it.
-    #[must_use]
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        split::into_split(self)
-    }
+    connection_methods!(UnixStream);
 
     /// The address of the other end, which has none if it is that of a pair or has connected without binding one.
     ///
@@ -187,54 +147,6 @@ impl UnixStream {
     pub fn peer_cred(&self) -> io::Result<UCred> {
         UCred::of_peer(self)
     }
-
-    /// The error that is pending on the socket, which takes it away.
-    ///
-    /// # Errors
-    ///
-    /// Those of `getsockopt(2)`.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.fd.get_ref().take_error()
-    }
-
-    /// Ends reading, writing, or both, for all who use the socket.
-    ///
-    /// # Errors
-    ///
-    /// Those of `shutdown(2)`.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.fd.get_ref().shutdown(how)
-    }
-
-    read_methods!();
-    write_methods!();
-    ready_methods!();
-
-    /// Copies what is there, at least one byte, to `buffer`, and leaves it to be read; how many bytes. Zero as
-    /// [`read`](Self::read).
-    ///
-    /// # Errors
-    ///
-    /// Those of `recv(2)`; the runtime shuts down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Strict: nothing is consumed.
-    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.read_with(|socket| socket::peek(socket, buffer)).await
-    }
-
-    pub(super) fn fd(&self) -> &AsyncFd<net::UnixStream> {
-        &self.fd
-    }
-
-    /// Nothing more will be written. Where there is no connection any more, that is so already.
-    pub(super) fn end(&self) -> io::Result<()> {
-        match self.shutdown(Shutdown::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-            outcome => outcome,
-        }
-    }
 }
 
 /// A read that got less than there was room for may have met the credentials or descriptors of a message: the system stops
@@ -259,30 +171,10 @@ impl Source for net::UnixStream {
     }
 }
 
-impl Sink for net::UnixStream {
-    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
-        stream::write(self, buffer)
-    }
-
-    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
-        stream::write_vectored(self, buffers)
-    }
-}
-
 impl_read!(UnixStream, &UnixStream);
 impl_write!(UnixStream, &UnixStream);
 
-impl AsRawFd for UnixStream {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-impl AsFd for UnixStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
+impl_as_fd!(fd: UnixStream);
 
 #[cfg(test)]
 mod tests {
