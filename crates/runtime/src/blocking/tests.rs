@@ -12,6 +12,27 @@ impl Pool {
         (load.threads, load.idle_threads, load.queued)
     }
 
+    /// The result of a job.
+    fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, receiver) = mpsc::channel();
+        self.submit(Box::new(move || sender.send(job()).unwrap())).unwrap();
+        receiver.recv().unwrap()
+    }
+
+    /// Lets a job run, which does `last` when it is released.
+    fn occupy(&self, last: impl FnOnce() + Send + 'static) -> mpsc::Sender<()> {
+        let (begun, begins) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        let job = move || {
+            begun.send(()).unwrap();
+            released.recv().unwrap();
+            last();
+        };
+        self.submit(Box::new(job)).unwrap();
+        begins.recv().unwrap();
+        release
+    }
+
     /// Waits until `done` holds; the pool tells whenever a thread leaves.
     fn wait_until(&self, done: impl Fn(&State) -> bool) {
         let mut state = self.shared.lock();
@@ -58,10 +79,8 @@ fn a_job_runs_on_a_named_thread_of_the_pool() {
         BlockingMetrics::default(),
         "no thread before the first job"
     );
-    let (sender, receiver) = mpsc::channel();
-    let job = move || sender.send(thread::current().name().map(str::to_owned)).unwrap();
-    pool.submit(Box::new(job)).unwrap();
-    assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
+    let name = pool.run(|| thread::current().name().map(str::to_owned));
+    assert_eq!(name.as_deref(), Some("test-0"));
     assert_eq!(pool.shutdown(None), 0);
     assert_eq!(pool.census(), (0, 0, 0));
     assert_eq!((pool.load().threads_started, pool.load().jobs), (1, 1));
@@ -71,9 +90,7 @@ fn a_job_runs_on_a_named_thread_of_the_pool() {
 fn an_idle_thread_is_used_again() {
     let pool = pool(4, LONG);
     for _ in 0..100 {
-        let (sender, receiver) = mpsc::channel();
-        pool.submit(Box::new(move || sender.send(()).unwrap())).unwrap();
-        receiver.recv().unwrap();
+        pool.run(|| ());
         pool.wait_until(|state| state.idle == state.threads);
     }
     assert_eq!(pool.census(), (1, 1, 0));
@@ -125,9 +142,7 @@ fn jobs_beyond_the_bound_wait_their_turn() {
 fn an_idle_thread_leaves_after_keep_alive_and_another_comes() {
     let pool = pool(3, Duration::from_millis(1));
     for round in 1..=3 {
-        let (sender, receiver) = mpsc::channel();
-        pool.submit(Box::new(move || sender.send(()).unwrap())).unwrap();
-        receiver.recv().unwrap();
+        pool.run(|| ());
         pool.wait_until(|state| state.threads == 0);
         assert_eq!(pool.shared.lock().next, round, "one thread a round");
     }
@@ -146,12 +161,8 @@ fn a_panic_does_not_end_the_thread() {
     let pool = pool(1, LONG);
     pool.submit(Box::new(|| panic!("for the test"))).unwrap();
     pool.submit(Box::new(|| std::panic::panic_any(Bomb))).unwrap();
-    let (sender, receiver) = mpsc::channel();
-    pool.submit(Box::new(move || {
-        sender.send(thread::current().name().map(str::to_owned)).unwrap()
-    }))
-    .unwrap();
-    assert_eq!(receiver.recv().unwrap().as_deref(), Some("test-0"));
+    let name = pool.run(|| thread::current().name().map(str::to_owned));
+    assert_eq!(name.as_deref(), Some("test-0"));
     assert_eq!(pool.shutdown(None), 0);
 }
 
@@ -159,16 +170,8 @@ fn a_panic_does_not_end_the_thread() {
 fn shutdown_drops_what_has_not_begun_and_waits_for_what_has() {
     let pool = pool(1, LONG);
     let (dropped, ran) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
-    let (begun, begins) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
     let count = Arc::clone(&ran);
-    let first = move || {
-        begun.send(()).unwrap();
-        released.recv().unwrap();
-        *count.lock().unwrap() += 1;
-    };
-    pool.submit(Box::new(first)).unwrap();
-    begins.recv().unwrap();
+    let release = pool.occupy(move || *count.lock().unwrap() += 1);
     for _ in 0..10 {
         let guard = CountDrop(Arc::clone(&dropped));
         let count = Arc::clone(&ran);
@@ -191,14 +194,7 @@ fn shutdown_drops_what_has_not_begun_and_waits_for_what_has() {
 fn jobs_that_are_to_run_all_the_same_run_after_shutdown_in_their_order() {
     for (limit, abandoned) in [(Some(Duration::ZERO), 1), (None, 0)] {
         let pool = pool(1, LONG);
-        let (begun, begins) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let first = move || {
-            begun.send(()).unwrap();
-            released.recv().unwrap();
-        };
-        pool.submit(Box::new(first)).unwrap();
-        begins.recv().unwrap();
+        let release = pool.occupy(|| ());
         let log = Arc::new(Mutex::new(Vec::new()));
         for number in 0..10 {
             let at_stop = if number % 2 == 0 { AtStop::Run } else { AtStop::Drop };
@@ -257,14 +253,7 @@ fn shutdown_outlives_jobs_that_panic_when_dropped() {
         }
     }
     let pool = pool(1, LONG);
-    let (begun, begins) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let first = move || {
-        begun.send(()).unwrap();
-        released.recv().unwrap();
-    };
-    pool.submit(Box::new(first)).unwrap();
-    begins.recv().unwrap();
+    let release = pool.occupy(|| ());
     for _ in 0..3 {
         let bomb = Bomb;
         pool.submit(Box::new(move || drop(bomb))).unwrap();
@@ -289,24 +278,16 @@ fn a_job_is_given_back_after_shutdown() {
 #[test]
 fn shutdown_from_a_job_of_the_pool_does_not_wait_for_itself() {
     let pool = Arc::new(pool(2, LONG));
-    let (sender, receiver) = mpsc::channel();
     let inner = Arc::clone(&pool);
-    let job = move || {
-        let first = inner.shutdown(None);
-        let second = inner.shutdown(None);
-        sender.send((first, second)).unwrap();
-    };
-    pool.submit(Box::new(job)).unwrap();
-    assert_eq!(receiver.recv().unwrap(), (1, 1));
+    let abandoned = pool.run(move || (inner.shutdown(None), inner.shutdown(None)));
+    assert_eq!(abandoned, (1, 1));
     assert_eq!(pool.shutdown(None), 0);
 }
 
 #[test]
 fn dropping_a_pool_ends_its_idle_threads() {
     let pool = pool(2, LONG);
-    let (sender, receiver) = mpsc::channel();
-    pool.submit(Box::new(move || sender.send(()).unwrap())).unwrap();
-    receiver.recv().unwrap();
+    pool.run(|| ());
     let shared = Arc::clone(&pool.shared);
     drop(pool);
     let mut state = shared.lock();
