@@ -110,7 +110,8 @@ mod tests {
 
     use super::*;
 
-    const HACKBENCH: Hackbench = Hackbench {
+    /// A small one, for tests.
+    pub(super) const HACKBENCH: Hackbench = Hackbench {
         groups: 2,
         fds: 3,
         loops: 5,

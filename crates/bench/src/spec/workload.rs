@@ -298,15 +298,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HACKBENCH: Hackbench = Hackbench {
-        groups: 2,
-        fds: 3,
-        loops: 5,
-        size: 100,
-        capacity: 655,
-        transport: Transport::Channel,
-    };
+    use crate::spec::tests::HACKBENCH;
 
     #[test]
     fn messages_are_groups_times_fds_squared_times_loops() {
