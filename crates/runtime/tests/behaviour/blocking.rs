@@ -2,12 +2,25 @@
 
 use std::time::Duration;
 
-use quadrille::{Handle, Runtime, spawn, spawn_blocking};
+use quadrille::{Handle, JoinHandle, Runtime, spawn, spawn_blocking};
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
 use crate::shape::for_each_shape;
 use crate::wait::eventually;
+
+/// A job that runs; opening the gate ends it, with the result 5.
+fn running(runtime: &Runtime) -> (JoinHandle<u8>, Gate) {
+    let (started, release) = (Gate::default(), Gate::default());
+    let (starts, released) = (started.clone(), release.clone());
+    let job = runtime.spawn_blocking(move || {
+        starts.open();
+        released.block();
+        5
+    });
+    started.block();
+    (job, release)
+}
 
 #[test]
 fn a_job_gives_its_result() {
@@ -63,13 +76,7 @@ fn a_job_that_panics_tells_its_joiner() {
 fn jobs_that_have_not_begun_are_cancelled_by_the_end() {
     for_each_shape(|shape| {
         let runtime = shape.builder().max_blocking_threads(1).build().unwrap();
-        let (started, release) = (Gate::default(), Gate::default());
-        let (starts, released) = (started.clone(), release.clone());
-        let first = runtime.spawn_blocking(move || {
-            starts.open();
-            released.block();
-        });
-        started.block();
+        let (first, release) = running(&runtime);
         let (drops, calls) = (Count::default(), Count::default());
         let queued: Vec<_> = (0..20)
             .map(|_| {
@@ -86,7 +93,7 @@ fn jobs_that_have_not_begun_are_cancelled_by_the_end() {
         }
         assert_eq!((drops.get(), calls.get()), (20, 0));
         release.open();
-        futures_lite::future::block_on(first).unwrap();
+        assert_eq!(futures_lite::future::block_on(first).unwrap(), 5);
     });
 }
 
@@ -94,14 +101,7 @@ fn jobs_that_have_not_begun_are_cancelled_by_the_end() {
 fn a_job_is_aborted_only_before_it_begins() {
     for_each_shape(|shape| {
         let runtime = shape.builder().max_blocking_threads(1).build().unwrap();
-        let (started, release) = (Gate::default(), Gate::default());
-        let (starts, released) = (started.clone(), release.clone());
-        let first = runtime.spawn_blocking(move || {
-            starts.open();
-            released.block();
-            5
-        });
-        started.block();
+        let (first, release) = running(&runtime);
         let calls = Count::default();
         let called = calls.clone();
         let second = runtime.spawn_blocking(move || called.add());

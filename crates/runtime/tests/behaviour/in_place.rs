@@ -10,7 +10,7 @@ use quadrille::{Handle, Wait as _, thread, time};
 
 use crate::count::Count;
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape, for_each_shape_if};
+use crate::shape::{Shape, for_each_shape, for_each_shape_if, occupy_in_place};
 use crate::wait::eventually;
 
 /// What is in the slot and the deque of the worker when it blocks.
@@ -45,19 +45,7 @@ fn tasks_go_on_while_all_workers_block() {
         |shape| shape.workers <= 16,
         |shape| {
             let runtime = shape.runtime();
-            let (gate, begun) = (Gate::default(), Count::default());
-            let blocked: Vec<_> = (0..shape.workers)
-                .map(|_| {
-                    let (block, begun) = (gate.clone(), begun.clone());
-                    runtime.spawn(async move {
-                        block_in_place(|| {
-                            begun.add();
-                            block.block();
-                        });
-                    })
-                })
-                .collect();
-            eventually("all block", || begun.get() == shape.workers);
+            let blocked = occupy_in_place(&runtime);
             let (sender, receiver) = quadrille::sync::mpmc::bounded(1);
             let sends = runtime.spawn(async move {
                 for i in 0..20 {
@@ -74,8 +62,9 @@ fn tasks_go_on_while_all_workers_block() {
             });
             assert_eq!(runtime.block_on(receives).unwrap(), 190);
             runtime.block_on(sends).unwrap();
-            gate.open();
-            blocked.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+            for task in blocked.release() {
+                runtime.block_on(task).unwrap();
+            }
         },
     );
 }

@@ -22,6 +22,7 @@ mod probe;
 mod readiness;
 mod runtimes;
 mod scale;
+mod scopes;
 mod sets;
 mod shape;
 mod shutdown;

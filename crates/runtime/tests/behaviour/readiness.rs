@@ -7,12 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quadrille::net::{UnixStream, pipe};
-use quadrille::task::block_in_place;
 use quadrille::{JoinHandle, Runtime, Wait as _, spawn};
 
 use crate::count::Count;
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape, for_each_shape_if};
+use crate::shape::{Shape, for_each_shape, for_each_shape_if, hold_up, occupy_in_place};
 use crate::wait::{eventually, patient};
 
 /// A task of `runtime` that echoes byte by byte, and the other end, for a thread that is no worker.
@@ -84,19 +83,8 @@ fn stuck_workers_delay_nobody_while_one_is_free() {
             for round in 0..5 {
                 let (socket, task) = echo(&runtime);
                 round_trips(&socket, 3);
-                let (gate, held) = (Gate::default(), Count::default());
                 // All but one, or some of them.
-                let count = 1 + (shape.workers - 2) * (round % 2);
-                let stuck: Vec<_> = (0..count)
-                    .map(|_| {
-                        let (gate, held) = (gate.clone(), held.clone());
-                        runtime.spawn(async move {
-                            held.add();
-                            gate.block();
-                        })
-                    })
-                    .collect();
-                eventually("they are stuck", || held.get() == count);
+                let stuck = hold_up(&runtime, 1 + (shape.workers - 2) * (round % 2));
                 let begin = Instant::now();
                 round_trips(&socket, 5);
                 assert!(
@@ -104,8 +92,9 @@ fn stuck_workers_delay_nobody_while_one_is_free() {
                     "{:?}",
                     begin.elapsed()
                 );
-                gate.open();
-                stuck.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+                for task in stuck.release() {
+                    runtime.block_on(task).unwrap();
+                }
                 drop(socket);
                 runtime.block_on(task).unwrap();
             }
@@ -199,22 +188,11 @@ fn readiness_comes_while_all_workers_block() {
             let runtime = shape.runtime();
             let (socket, task) = echo(&runtime);
             round_trips(&socket, 3);
-            let (gate, begun) = (Gate::default(), Count::default());
-            let blocked: Vec<_> = (0..shape.workers)
-                .map(|_| {
-                    let (block, begun) = (gate.clone(), begun.clone());
-                    runtime.spawn(async move {
-                        block_in_place(|| {
-                            begun.add();
-                            block.block();
-                        });
-                    })
-                })
-                .collect();
-            eventually("all block", || begun.get() == shape.workers);
+            let blocked = occupy_in_place(&runtime);
             round_trips(&socket, 5);
-            gate.open();
-            blocked.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+            for task in blocked.release() {
+                runtime.block_on(task).unwrap();
+            }
             round_trips(&socket, 5);
             drop(socket);
             runtime.block_on(task).unwrap();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use quadrille::policy::{Adversary, Config};
+use quadrille::task::block_in_place;
 use quadrille::topology::Topology;
 use quadrille::{Builder, JoinHandle, Runtime};
 
@@ -141,18 +142,34 @@ impl Drop for Occupied {
 /// Holds up every worker of `runtime`: nothing runs there until they are released. Returns once all are held, which
 /// also shows that every worker lives and gets work while others are stuck.
 pub(crate) fn occupy(runtime: &Runtime) -> Occupied {
-    let workers = runtime.handle().worker_count();
+    hold_up(runtime, runtime.handle().worker_count())
+}
+
+/// Holds up so many workers of `runtime`.
+pub(crate) fn hold_up(runtime: &Runtime, workers: usize) -> Occupied {
+    hold_up_by(runtime, workers, |block| block())
+}
+
+/// Blocks in place on every worker of `runtime`.
+pub(crate) fn occupy_in_place(runtime: &Runtime) -> Occupied {
+    hold_up_by(runtime, runtime.handle().worker_count(), |block| block_in_place(block))
+}
+
+/// By tasks that let `call` call what blocks.
+fn hold_up_by(runtime: &Runtime, workers: usize, call: fn(&mut dyn FnMut())) -> Occupied {
     let (gate, held) = (Gate::default(), Count::default());
     let tasks = (0..workers)
         .map(|_| {
             let (gate, held) = (gate.clone(), held.clone());
             runtime.spawn(async move {
-                held.add();
-                gate.block();
+                call(&mut || {
+                    held.add();
+                    gate.block();
+                });
             })
         })
         .collect();
     let occupied = Occupied { gate, tasks };
-    eventually("every worker is held up by one task", || held.get() == workers);
+    eventually("each of the workers is held up by one task", || held.get() == workers);
     occupied
 }

@@ -8,8 +8,9 @@ use quadrille::thread;
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
+use crate::scopes::spawns_after_its_closure_has_returned;
 use crate::shape::{for_each_shape, for_each_shape_if, on_both_kinds};
-use crate::wait::{eventually, waits_for_a_scope};
+use crate::wait::eventually;
 
 #[test]
 fn they_change_what_they_borrow() {
@@ -103,27 +104,15 @@ fn who_is_aborted_is_forgiven() {
 /// What the closure of a scope was lent is there until the scope has ended, not until the closure has.
 #[test]
 fn tasks_are_spawned_after_the_closure_has_returned() {
-    for_each_shape_if(
-        |shape| shape.workers <= 4,
-        |shape| {
-            let runtime = shape.runtime();
-            let (gate, ended) = (Gate::default(), Count::default());
-            let (passes, token) = (gate.clone(), ended.token());
-            let waits = runtime.spawn_thread(move || {
-                task::scope(|s| {
-                    let _left = s.spawn(async move {
-                        passes.pass().await;
-                        let inner = s.spawn(async move { s.spawn(async move { drop(token) }).await.unwrap() });
-                        inner.await.unwrap();
-                    });
-                });
+    spawns_after_its_closure_has_returned(|gate, token| {
+        task::scope(|s| {
+            let _left = s.spawn(async move {
+                gate.pass().await;
+                let inner = s.spawn(async move { s.spawn(async move { drop(token) }).await.unwrap() });
+                inner.await.unwrap();
             });
-            eventually("it waits for the scope", || waits_for_a_scope(&runtime));
-            gate.open();
-            waits.join().unwrap();
-            assert_eq!(ended.get(), 1);
-        },
-    );
+        });
+    });
 }
 
 /// The same, on ordinary threads as well: their stack is used again as soon as they wait.

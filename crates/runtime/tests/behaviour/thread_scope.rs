@@ -9,8 +9,9 @@ use quadrille::thread::{self, scope};
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
+use crate::scopes::spawns_after_its_closure_has_returned;
 use crate::shape::{Shape, for_each_shape_if, on_both_kinds};
-use crate::wait::{eventually, waits_for_a_scope};
+use crate::wait::eventually;
 
 #[test]
 fn threads_borrow_and_are_waited_for() {
@@ -39,26 +40,14 @@ fn threads_borrow_and_are_waited_for() {
 /// What the closure of a scope was lent is there until the scope has ended, not until the closure has.
 #[test]
 fn threads_are_spawned_after_the_closure_has_returned() {
-    for_each_shape_if(
-        |shape| shape.workers <= 4,
-        |shape| {
-            let runtime = shape.runtime();
-            let (gate, ended) = (Gate::default(), Count::default());
-            let (passes, token) = (gate.clone(), ended.token());
-            let waits = runtime.spawn_thread(move || {
-                scope(|s| {
-                    s.spawn(move || {
-                        passes.pass().wait();
-                        s.spawn(|| s.spawn(move || drop(token)).join().unwrap()).join().unwrap();
-                    });
-                });
+    spawns_after_its_closure_has_returned(|gate, token| {
+        scope(|s| {
+            s.spawn(move || {
+                gate.pass().wait();
+                s.spawn(|| s.spawn(move || drop(token)).join().unwrap()).join().unwrap();
             });
-            eventually("it waits for the scope", || waits_for_a_scope(&runtime));
-            gate.open();
-            waits.join().unwrap();
-            assert_eq!(ended.get(), 1);
-        },
-    );
+        });
+    });
 }
 
 /// The same, on ordinary threads as well: their stack is used again as soon as they wait.

@@ -6,9 +6,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quadrille::Runtime;
-use quadrille::thread::{ThreadInfo, ThreadState, WaitsFor};
-
 /// Longer than any single event takes on a machine that is loaded ten times over.
 const EVENT_MAX: Duration = Duration::from_secs(60);
 
@@ -37,20 +34,6 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begin.elapsed() < limit, "not after {limit:?}: {what}");
         thread::park_timeout(Duration::from_micros(200));
     }
-}
-
-/// Whether a user-level thread waits for the end of its scope.
-pub(crate) fn waits_for_a_scope(runtime: &Runtime) -> bool {
-    let is_scope = |thread: ThreadInfo| {
-        matches!(
-            thread.state,
-            ThreadState::Suspended {
-                waits_for: WaitsFor::Scope,
-                ..
-            }
-        )
-    };
-    runtime.handle().threads().into_iter().any(is_scope)
 }
 
 /// Runs `scenario` on a thread of its own; fails if it panics, or is not done after `SCENARIO_MAX`, with patience.
