@@ -1,7 +1,6 @@
 //! Signals that other processes send.
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
 use quadrille::signal::ctrl_c;
@@ -15,17 +14,22 @@ fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
+/// Whether the child says `word` before it ends.
+fn says(child: &mut Child, word: &str) -> bool {
+    let stdout = BufReader::new(child.stdout.as_mut().unwrap());
+    stdout.lines().any(|line| line.unwrap().contains(word))
+}
+
 /// Runs the test `name` of this module again in a child, and returns when it says that it listens.
 fn child_that_listens(name: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([&format!("signal::{name}"), "--exact", "--nocapture"])
         .env(CHILD, "1")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let stdout = BufReader::new(child.stdout.as_mut().unwrap());
-    let listens = stdout.lines().any(|line| line.unwrap().contains("listens"));
-    assert!(listens, "the child ended before");
+    assert!(says(&mut child, "listens"), "the child ended before");
     child
 }
 
@@ -37,8 +41,8 @@ fn send(kind: &str, to: &Child) {
 
 /// Tells the parent.
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
-fn say_listens() {
-    println!("listens");
+fn say(word: &str) {
+    println!("{word}");
 }
 
 #[test]
@@ -47,7 +51,7 @@ fn ctrl_c_from_outside_ends_the_wait_and_not_the_process() {
         Runtime::new().unwrap().block_on(async {
             let mut interrupt = Box::pin(ctrl_c());
             assert!(futures_lite::future::poll_once(&mut interrupt).await.is_none());
-            say_listens();
+            say("listens");
             interrupt.await.unwrap();
         });
         std::process::exit(3);
@@ -63,7 +67,7 @@ fn a_thread_waits_for_the_request_to_end() {
         let runtime = Runtime::new().unwrap();
         let thread = runtime.spawn_thread(|| {
             let mut terminate = signal(SignalKind::terminate()).unwrap();
-            say_listens();
+            say("listens");
             terminate.recv().wait().unwrap();
         });
         thread.join().unwrap();
@@ -97,7 +101,7 @@ fn a_handler_needs_no_room_on_a_small_stack() {
                 }
             })
             .unwrap();
-        say_listens();
+        say("listens");
         runtime.block_on(async {
             for _ in 0..ARRIVALS {
                 if listener.recv().await.is_none() {
@@ -107,13 +111,19 @@ fn a_handler_needs_no_room_on_a_small_stack() {
         });
         told.store(true, std::sync::atomic::Ordering::Relaxed);
         thread.join().unwrap();
+        say("enough");
+        // std's `exit` frees the alternate stack of the main thread, which may still be sent a signal: none may come any more.
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         std::process::exit(5);
     }
     let mut child = child_that_listens("a_handler_needs_no_room_on_a_small_stack");
     // Arrivals that come together are told once, so it takes as many as it takes.
     let script = format!("while kill -USR1 {} 2>/dev/null; do :; done", child.id());
     let mut sender = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let enough = says(&mut child, "enough");
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    // Closes its input.
     let status = child.wait().unwrap();
-    assert!(sender.wait().is_ok());
-    assert_eq!(status.code(), Some(5), "{:?}", status.signal());
+    assert!(enough && status.code() == Some(5), "{status:?}");
 }
