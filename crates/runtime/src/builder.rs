@@ -152,7 +152,7 @@ impl Builder {
             )));
         }
         let policy = self.policy(&machine, workers)?;
-        let pinned = self.pin(&machine, &policy.plan)?;
+        let pinned = self.pin(&machine, &policy)?;
         let spawner = spawner(&pinned, &machine);
         let hardware = machine
             .found
@@ -222,7 +222,7 @@ impl Builder {
         Ok(Policy::new(config, plan))
     }
 
-    fn pin(&self, machine: &Machine, plan: &Plan) -> Result<Resolved, BuildError> {
+    fn pin(&self, machine: &Machine, policy: &Policy) -> Result<Resolved, BuildError> {
         let pinning = match (self.pinning, from_env("QUADRILLE_PIN")) {
             (Some(pinning), _) => pinning,
             (None, Some(text)) => text
@@ -233,12 +233,12 @@ impl Builder {
         let Some(found) = &machine.found else {
             let reason = "not pinned: the machine is synthetic".to_owned();
             return Ok(Resolved {
-                bindings: vec![Binding::default(); plan.workers.len()],
+                bindings: vec![Binding::default(); policy.plan.workers.len()],
                 reason,
             });
         };
         let quota = found.allowed.quota.as_ref().map(|quota| quota.millicpus);
-        resolve(pinning, &found.topology, plan, quota).map_err(BuildError::new)
+        resolve(pinning, &found.topology, policy, quota).map_err(BuildError::new)
     }
 }
 

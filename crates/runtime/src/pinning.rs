@@ -3,16 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use quadrille_policy::Plan;
+use quadrille_policy::Policy;
 use quadrille_topology::{PuSet, Topology};
 
 /// How workers are bound to hardware threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// One worker a hardware thread, each pinned to its own, if there are exactly as many workers as hardware threads
-    /// allowed and no CPU quota; with a quota, or with more workers than hardware threads, each worker may use its
-    /// LLC. Fewer workers than hardware threads: its LLC too. The default.
+    /// One worker a hardware thread, each pinned to its own, if wake-ups are queued in groups, whose members share a part of their LLC,
+    /// and there are exactly as many workers as hardware threads allowed and no CPU quota. Else each worker may use its LLC: without
+    /// groups (by default with at most four workers, or all in one group) nothing depends on where behind it a worker runs, and the
+    /// kernel can make room for other programs. The default.
     ///
     /// A worker that is pinned to its own hardware thread, and in about a second was ready for more than a tenth of the
     /// time without running, may use its LLC from then on (`WorkerMetrics::pin_fallbacks`).
@@ -82,16 +83,17 @@ pub(crate) struct Resolved {
     pub(crate) reason: String,
 }
 
-/// Decides, from the machine as far as it is allowed (`topology`) and the quota in thousandths of a CPU.
+/// Decides, from the machine as far as it is allowed (`topology`), whether groups are used, and the quota in thousandths of a CPU.
 ///
 /// # Errors
 /// Strict pinning of more workers than there are hardware threads.
 pub(crate) fn resolve(
     pinning: Pinning,
     topology: &Topology,
-    plan: &Plan,
+    policy: &Policy,
     quota_millicpus: Option<u64>,
 ) -> Result<Resolved, String> {
+    let plan = &policy.plan;
     let (workers, pus) = (plan.workers.len(), topology.pus().len());
     let quota = quota_millicpus.filter(|millis| *millis < pus as u64 * 1000);
     let (own, reason) = match pinning {
@@ -113,6 +115,9 @@ pub(crate) fn resolve(
                 false,
                 format!("bound to LLCs: a quota of {millis} thousandths of a CPU"),
             ),
+            None if workers == pus && !policy.groups_on() => {
+                (false, "bound to LLCs: wake-ups are not queued in groups".to_owned())
+            }
             None if workers == pus => (
                 true,
                 format!("pinned one to one: {workers} workers, as many hardware threads"),
@@ -147,18 +152,35 @@ pub(crate) fn resolve(
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use quadrille_policy::PlanOptions;
+    use quadrille_policy::{Config, Mode, Plan, PlanOptions};
 
     use super::*;
 
-    fn check(pinning: Pinning, workers: u16, quota: Option<u64>, masks: &[Option<&str>], reason: &str) {
-        let topology: Topology = "llc:2 core:2".parse().unwrap();
+    /// A policy with groups or without for so many workers.
+    fn policy(topology: &Topology, workers: u16, groups: Mode) -> Policy {
+        let mut config = Config::default();
+        config.wake_groups.mode = groups;
         let options = PlanOptions {
             workers: Some(workers),
             ..PlanOptions::default()
         };
-        let plan = Plan::compile(&topology, &options).unwrap();
-        let resolved = resolve(pinning, &topology, &plan, quota).unwrap();
+        Policy::new(config, Plan::compile(topology, &options).unwrap())
+    }
+
+    fn check(pinning: Pinning, workers: u16, quota: Option<u64>, masks: &[Option<&str>], reason: &str) {
+        check_with(Mode::On, pinning, (workers, quota), masks, reason);
+    }
+
+    fn check_with(
+        groups: Mode,
+        pinning: Pinning,
+        (workers, quota): (u16, Option<u64>),
+        masks: &[Option<&str>],
+        reason: &str,
+    ) {
+        let topology: Topology = "llc:2 core:2".parse().unwrap();
+        let policy = policy(&topology, workers, groups);
+        let resolved = resolve(pinning, &topology, &policy, quota).unwrap();
         let texts: Vec<_> = resolved
             .bindings
             .iter()
@@ -202,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn auto_pins_for_the_sake_of_groups() {
+        let llcs = [Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")];
+        check_with(Mode::Off, Pinning::Auto, (4, None), &llcs, "not queued in groups");
+        let own = [Some("0"), Some("1"), Some("2"), Some("3")];
+        check_with(Mode::Off, Pinning::Strict, (4, None), &own, "strict");
+    }
+
+    #[test]
     fn the_other_settings_do_as_they_say() {
         check(Pinning::Strict, 2, Some(500), &[Some("0"), Some("1")], "strict");
         check(
@@ -217,15 +247,8 @@ mod tests {
     #[test]
     fn strict_refuses_more_workers_than_hardware_threads() {
         let topology = Topology::flat(1);
-        let plan = Plan::compile(
-            &topology,
-            &PlanOptions {
-                workers: Some(2),
-                ..PlanOptions::default()
-            },
-        )
-        .unwrap();
-        let error = resolve(Pinning::Strict, &topology, &plan, None).unwrap_err();
+        let policy = policy(&topology, 2, Mode::Off);
+        let error = resolve(Pinning::Strict, &topology, &policy, None).unwrap_err();
         assert!(error.contains("2 workers to 1"), "{error}");
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use quadrille::policy::{Config, Mode};
 use quadrille::topology::set_current_affinity;
 use quadrille::{Runtime, task};
 
@@ -13,7 +14,9 @@ use cpus::{cpus_of, wait_for};
 
 #[test]
 fn a_worker_leaves_a_crowded_cpu() {
-    let runtime = Runtime::builder().thread_name("crowd").build().unwrap();
+    let mut config = Config::default();
+    config.wake_groups.mode = Mode::On;
+    let runtime = Runtime::builder().thread_name("crowd").config(config).build().unwrap();
     let pinned = runtime.handle().report().contains("pinned one to one");
     let has_neighbours = runtime.handle().worker_count() > 1;
     let counted = std::fs::read_to_string("/proc/thread-self/schedstat").is_ok();
