@@ -10,6 +10,7 @@ use super::context::Context;
 use super::far::Sight;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
+use super::spin::Spins;
 use super::watch::{Rounds, glance_interval};
 use super::worker::Worker;
 use crate::decisions;
@@ -273,6 +274,7 @@ impl Worker {
             context: &self.context,
             rounds: &mut self.rounds,
             catch: &mut self.catch,
+            spins: &mut self.spins,
             sight: self.sight,
         };
         let awake = self.context.shared.sleepers.sleep(worker, &mut bed);
@@ -310,6 +312,7 @@ struct Bed<'a> {
     context: &'a Context,
     rounds: &'a mut Rounds,
     catch: &'a mut Catch,
+    spins: &'a mut Spins,
     sight: Sight,
 }
 
@@ -339,14 +342,18 @@ impl Host for Bed<'_> {
         if self.context.me().timers.first() < now.saturating_add(limit.saturating_mul(NEAR_SPINS)) {
             return;
         }
-        while clock::nanos() < until {
+        if !self.spins.are_worth_it() {
+            return;
+        }
+        while !word.has_token() && clock::nanos() < until {
             for _ in 0..16 {
                 if word.has_token() {
-                    return;
+                    break;
                 }
                 spin_hint();
             }
         }
+        self.spins.ended(word.has_token());
     }
 
     fn alarm(&mut self) -> Alarm {

@@ -15,6 +15,7 @@ use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::Scope;
+use super::spin::Spins;
 use super::watch::Rounds;
 use crate::coop;
 use crate::primitives::Ordering;
@@ -49,6 +50,7 @@ pub(crate) struct Worker {
     pub(super) bound_first: bool,
     /// What its polls for readiness have brought (L).
     pub(super) catch: Catch,
+    pub(super) spins: Spins,
 }
 
 impl Worker {
@@ -76,6 +78,7 @@ impl Worker {
             injector_first: false,
             bound_first: false,
             catch: Catch::new(),
+            spins: Spins::default(),
             context: Context::new(shared, id, local, Rng::new(seed), now),
         }
     }

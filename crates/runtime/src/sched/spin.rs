@@ -1,0 +1,70 @@
+//! Whether a worker that goes to sleep spins a little before.
+
+/// After so many spins in a row that have brought nothing, few more are made.
+const VAIN: u8 = 8;
+/// Of so many sleeps then, one is preceded by a spin, to see whether that pays again.
+const PROBE: u8 = 16;
+
+/// How a worker's last spins have ended.
+///
+/// A spin as long as a wake-up costs is at most twice as dear as the best that can be done without knowing the future. But where tasks
+/// come from outside, by readiness or time, the future is known well enough: nobody wakes this worker, and what it spends others
+/// could use, who may be the ones that it waits for.
+#[derive(Debug, Default)]
+pub(super) struct Spins {
+    /// Spins in a row without success, up to `VAIN`.
+    vain: u8,
+    /// Sleeps without a spin since the last one.
+    left_out: u8,
+}
+
+impl Spins {
+    /// Whether to spin before this sleep.
+    pub(super) fn are_worth_it(&mut self) -> bool {
+        if self.vain < VAIN {
+            return true;
+        }
+        self.left_out = (self.left_out + 1) % PROBE;
+        self.left_out == 0
+    }
+
+    /// A spin has ended, with a token or without.
+    pub(super) fn ended(&mut self, with_token: bool) {
+        self.vain = if with_token { 0 } else { (self.vain + 1).min(VAIN) };
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    /// Of so many sleeps, before how many a worker spins whose spins all end so.
+    fn spins(spins: &mut Spins, sleeps: u32, with_token: bool) -> u32 {
+        let worth_it = |_: &u32| {
+            let is_worth_it = spins.are_worth_it();
+            if is_worth_it {
+                spins.ended(with_token);
+            }
+            is_worth_it
+        };
+        u32::try_from((0..sleeps).filter(worth_it).count()).unwrap()
+    }
+
+    #[test]
+    fn what_pays_is_done_always() {
+        assert_eq!(spins(&mut Spins::default(), 1000, true), 1000);
+    }
+
+    #[test]
+    fn what_never_pays_is_tried_now_and_then() {
+        assert_eq!(spins(&mut Spins::default(), 8 + 1600, false), 8 + 100);
+    }
+
+    #[test]
+    fn one_success_is_enough() {
+        let mut state = Spins::default();
+        assert_eq!(spins(&mut state, 8 + 16, false), 9);
+        assert_eq!(spins(&mut state, 15, true), 0);
+        assert_eq!(spins(&mut state, 100, true), 100, "from the next probe on");
+    }
+}
