@@ -4,6 +4,9 @@
 //! Policy 6: little or nothing while few run there. Both only delay: time passes, and searches that policy 6 spoils are counted.
 //! Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may (W1s).
 
+use std::cell::LazyCell;
+use std::ops::Deref;
+
 use quadrille_policy::{Cause, LlcId, Nanos, RemoteStealView, WorkerId};
 
 use super::Shared;
@@ -57,17 +60,18 @@ impl Sight {
     pub(super) fn final_look(self, context: &Context, last_searcher: bool) -> bool {
         let shared = &*context.shared;
         let own = shared.policy.plan.workers[context.id.index()].llc;
-        let now = Nanos(clock::nanos());
+        // Where nothing waits it is not asked for.
+        let now = LazyCell::new(|| Nanos(clock::nanos()));
         let free = !shared.policy.aggregates() && !shared.policy.active().numa;
         let exported = |llc: LlcId| shared.exports.get(llc.index()).is_some_and(|queue| !queue.is_empty());
         let waits = |llc: &LlcId| {
             !shared.injectors[llc.index()].is_empty()
                 || exported(*llc)
-                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, now, context.robbed.get())
+                || (last_searcher || *llc == own) && shared.worth_stealing(*llc, &now, context.robbed.get())
         };
         let is_ours = |llc: LlcId| {
             let anything = || exported(llc) || shared.policy.takes_anything(now.since(self.dry_since));
-            free || llc == own || anything() && !self.must_leave(shared, own, llc, now)
+            free || llc == own || anything() && !self.must_leave(shared, own, llc, *now)
         };
         let waiting = || (0..).map(LlcId).take(shared.injectors.len()).filter(waits);
         // Who goes on searching is the witness still.
@@ -101,13 +105,13 @@ impl Sight {
 
 impl Shared {
     /// Whether a deque behind `llc` has something that a thief may want who leaves one worker alone for a while.
-    fn worth_stealing(&self, llc: LlcId, now: Nanos, robbed: Option<Robbed>) -> bool {
-        let is_left = |worker: WorkerId| robbed.is_some_and(|robbed| robbed.leaves_alone(worker, now));
+    fn worth_stealing(&self, llc: LlcId, now: &impl Deref<Target = Nanos>, robbed: Option<Robbed>) -> bool {
+        let is_left = |worker: WorkerId| robbed.is_some_and(|robbed| robbed.leaves_alone(worker, **now));
         let workers = self.policy.plan.llcs[llc.index()].workers.iter();
         let mut workers = workers
             .filter(|worker| !is_left(**worker))
             .map(|worker| &self.workers[worker.index()]);
-        workers.any(|worker| !worker.stealer.is_empty() && !worker.is_spared(now))
+        workers.any(|worker| !worker.stealer.is_empty() && !worker.is_spared(**now))
     }
 }
 

@@ -46,11 +46,10 @@ impl Worker {
     }
 
     /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while.
-    pub(super) fn take_polled(&mut self) -> Option<Runnable> {
+    pub(super) fn take_polled(&mut self, now: Nanos) -> Option<Runnable> {
         if !self.reactor().is_used() || !self.reactor().shard(self.llc()).has_sources() {
             return None;
         }
-        let now = Nanos(clock::nanos());
         if self.poll_if_due(now) != Some(true) {
             return None;
         }
@@ -101,7 +100,7 @@ impl Worker {
             return false;
         }
         let context = &self.context;
-        context.now.set(Nanos(clock::nanos()));
+        context.now.set(Nanos(self.catch.polled_at));
         context.leaves_task();
         // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: that is exclusive.
         let _again = context.enter_again();

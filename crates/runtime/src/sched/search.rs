@@ -1,8 +1,9 @@
 //! Where a dry worker looks, in what order, and how it goes to sleep when there is nothing.
 
+use std::cell::LazyCell;
 use std::time::Duration;
 
-use quadrille_policy::{Cause, Level, LlcId, Nanos};
+use quadrille_policy::{Cause, GroupId, Level, LlcId, Nanos};
 
 use super::Shared;
 use super::alarms::Alarm;
@@ -203,11 +204,14 @@ impl Worker {
         if groups[..] == [own] {
             return None;
         }
-        let now = Nanos(clock::nanos());
-        let overdue = groups
-            .iter()
-            .find(|group| **group != own && context.shared.groups[group.index()].age(now) > limit)?;
-        self.rescue_from(overdue.index(), now)
+        // Nearly always all are empty.
+        let now = LazyCell::new(|| Nanos(clock::nanos()));
+        let is_overdue = |group: &&GroupId| {
+            let queue = &context.shared.groups[group.index()];
+            **group != own && !queue.is_empty() && queue.age(*now) > limit
+        };
+        let overdue = groups.iter().find(is_overdue)?;
+        self.rescue_from(overdue.index(), *now)
     }
 
     /// Takes one task of another group, and wakes a member for what it leaves there. Without groups nothing waits there but threads that

@@ -298,10 +298,11 @@ impl Worker {
         if let Some(runnable) = self.take_near() {
             return Some(runnable);
         }
-        if let Some(runnable) = self.take_polled() {
+        let now = Nanos(clock::nanos());
+        if let Some(runnable) = self.take_polled(now) {
             return Some(runnable);
         }
-        self.run_dry();
+        self.run_dry(now);
         if let Some(runnable) = self.take_fired() {
             // As after a look up.
             self.name_successor();
@@ -325,9 +326,6 @@ impl Worker {
                 return None;
             }
             self.context.takes_turn();
-            if awake.slept {
-                self.context.now.set(Nanos(clock::nanos()));
-            }
             if !awake.claimed {
                 // Before it calls itself a searcher, as in `take_near`.
                 if let Some(runnable) = self.take_fired() {
@@ -349,8 +347,8 @@ impl Worker {
                 .or_else(|| self.next_local())
                 .or_else(|| self.find(scope))
                 .or_else(|| if self.linger() { self.find(scope) } else { None });
-            self.context.now.set(Nanos(clock::nanos()));
             if found.is_some() {
+                self.context.now.set(Nanos(clock::nanos()));
                 self.ends_search(awake.rescue);
                 return found;
             }
@@ -364,6 +362,8 @@ impl Worker {
             {
                 return Some(runnable);
             }
+            // Also if it has not slept: the search must not pass by what the final look has found worth staying for.
+            self.context.now.set(Nanos(clock::nanos()));
         }
     }
 
@@ -429,8 +429,7 @@ impl Worker {
     }
 
     /// Notes the time at which there is nothing left to do.
-    fn run_dry(&mut self) {
-        let now = Nanos(clock::nanos());
+    fn run_dry(&mut self, now: Nanos) {
         self.sight = Sight {
             dry_since: now,
             ..Sight::default()
