@@ -35,6 +35,11 @@
 //! The losing interleaving without (b'), in a thousand rounds of the test of that many listeners: one listener has seen the counter of
 //! the last signal and left its byte; it finds the pipe readable, and empties it of that byte and the next one's; the reactor looks
 //! at an empty pipe; the other listener sleeps.
+//!
+//! # The end of the process
+//!
+//! End it by returning from `main`. [`std::process::exit`] on another thread first frees the stack on which std has the main thread handle signals: one
+//! that arrives there a moment later ends the process by `SIGSEGV` (seen with Rust 1.95 on Linux).
 
 mod hub;
 pub mod unix;

@@ -30,7 +30,6 @@ pub(crate) enum Wait {
 }
 
 /// Where a token has found a worker.
-#[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Awake, or it has a token already.
@@ -51,6 +50,7 @@ impl ParkWord {
     }
 
     /// Posts a token; calls the kernel only if the worker sleeps on the word.
+    #[must_use = "one that polls is to be notified"]
     pub(crate) fn unpark(&self) -> Found {
         // Ordering: Release; (P a) what the claimer published happens before what the worker does after `consume`.
         match self.0.word.swap(TOKEN, Ordering::Release) {
