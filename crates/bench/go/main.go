@@ -150,6 +150,8 @@ func run(p params, progress bool) (measured, error) {
 		return numa(p)
 	case "serve":
 		return serve(p)
+	case "idle":
+		return idle(p)
 	}
 	return measured{}, fmt.Errorf("no workload %q", p.Name)
 }
@@ -193,8 +195,10 @@ func main() {
 		os.Exit(2)
 	}
 	var err error
-	// What the first threads cost is the question of sleepers; servers are warmed up by the load generator.
-	if s.Workload.Name != "sleepers" && s.Workload.Name != "serve" {
+	switch s.Workload.Name {
+	case "sleepers", "serve", "idle":
+		// What the first threads and connections cost is the question; servers are warmed up by the load generator.
+	default:
 		_, err = run(shortened(s.Workload), false)
 	}
 	var result measured

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +29,91 @@ func serve(p params) (measured, error) {
 			}
 		}()
 	}
+	g, err := startGenerator(address, p)
+	if err != nil {
+		return measured{}, err
+	}
+	defer g.command.Wait()
+	m := startMeter()
+	g.run()
+	result := m.stop(0)
+	seen, err := g.seen()
+	if err != nil {
+		return measured{}, err
+	}
+	result.Ops, result.WallNs = seen.Requests, seen.WallNs
+	result.LongestWaitNs, result.Counters = &seen.LongestNs, seen.Counters
+	return result, nil
+}
+
+// idle mirrors workloads/idle.rs: a server whose clients are connected and say nothing.
+func idle(p params) (measured, error) {
+	address, err := startServer("tcp_echo")
+	if err != nil {
+		return measured{}, err
+	}
+	// A thread that blocks in the kernel itself, so that what Go needs for its own timers is not counted.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := residentBytes()
+	if err != nil {
+		return measured{}, err
+	}
+	order := p
+	order.Service, order.Size, order.Millis = "tcp_echo", 64, 1
+	g, err := startGenerator(address, order)
+	if err != nil {
+		return measured{}, err
+	}
+	defer g.command.Wait()
+	if err := waitForRest(10 * time.Second); err != nil {
+		return measured{}, err
+	}
+	resident, err := residentBytes()
+	if err != nil {
+		return measured{}, err
+	}
+	blockedBefore, _, err := blocked()
+	if err != nil {
+		return measured{}, err
+	}
+	m := startMeter()
+	sleepInKernel(time.Duration(p.Millis) * time.Millisecond)
+	result := m.stop(p.Connections)
+	blockedAfter, _, err := blocked()
+	if err != nil {
+		return measured{}, err
+	}
+	result.Vcsw = max(blockedAfter-blockedBefore, 0)
+	result.Counters["wake_ups"] = result.Vcsw
+	result.Counters["rss_bytes"] = max(resident-before, 0)
+	g.run()
+	seen, err := g.seen()
+	if err != nil {
+		return measured{}, err
+	}
+	if seen.Requests < int64(p.Connections) {
+		return measured{}, fmt.Errorf("%d echoes came over %d connections", seen.Requests, p.Connections)
+	}
+	return result, nil
+}
+
+// generator is the load generator of the Rust program, connected, and waiting for a word.
+type generator struct {
+	command *exec.Cmd
+	input   io.Writer
+	lines   *bufio.Scanner
+}
+
+// seen is what it saw.
+type seen struct {
+	Requests  int64            `json:"requests"`
+	WallNs    int64            `json:"wall_ns"`
+	LongestNs int64            `json:"longest_ns"`
+	Counters  map[string]int64 `json:"counters"`
+}
+
+func startGenerator(address string, p params) (*generator, error) {
 	order, err := json.Marshal(map[string]any{
 		"address": address,
 		"serve": map[string]any{
@@ -36,42 +122,40 @@ func serve(p params) (measured, error) {
 		},
 	})
 	if err != nil {
-		return measured{}, err
+		return nil, err
 	}
-	generator := exec.Command(os.Getenv("QUADRILLE_GENERATOR"), "generate", string(order))
-	generator.Stderr = os.Stderr
-	input, err := generator.StdinPipe()
+	command := exec.Command(os.Getenv("QUADRILLE_GENERATOR"), "generate", string(order))
+	command.Stderr = os.Stderr
+	input, err := command.StdinPipe()
 	if err != nil {
-		return measured{}, err
+		return nil, err
 	}
-	output, err := generator.StdoutPipe()
+	output, err := command.StdoutPipe()
 	if err != nil {
-		return measured{}, err
+		return nil, err
 	}
-	if err := generator.Start(); err != nil {
-		return measured{}, err
+	if err := command.Start(); err != nil {
+		return nil, err
 	}
-	defer generator.Wait()
 	lines := bufio.NewScanner(output)
 	if !lines.Scan() || lines.Text() != "begin" {
-		return measured{}, fmt.Errorf("the load generator said %q; stderr has the reason", lines.Text())
+		return nil, fmt.Errorf("the load generator said %q; stderr has the reason", lines.Text())
 	}
-	m := startMeter()
-	fmt.Fprintln(input, "go")
-	lines.Scan()
-	result := m.stop(0)
-	var seen struct {
-		Requests  int64            `json:"requests"`
-		WallNs    int64            `json:"wall_ns"`
-		LongestNs int64            `json:"longest_ns"`
-		Counters  map[string]int64 `json:"counters"`
+	return &generator{command, input, lines}, nil
+}
+
+// run lets it send what counts, and waits until it has.
+func (g *generator) run() {
+	fmt.Fprintln(g.input, "go")
+	g.lines.Scan()
+}
+
+func (g *generator) seen() (seen, error) {
+	var s seen
+	if err := json.Unmarshal(g.lines.Bytes(), &s); err != nil {
+		return s, fmt.Errorf("the load generator said %q; stderr has the reason", g.lines.Text())
 	}
-	if err := json.Unmarshal(lines.Bytes(), &seen); err != nil {
-		return measured{}, fmt.Errorf("the load generator said %q; stderr has the reason", lines.Text())
-	}
-	result.Ops, result.WallNs = seen.Requests, seen.WallNs
-	result.LongestWaitNs, result.Counters = &seen.LongestNs, seen.Counters
-	return result, nil
+	return s, nil
 }
 
 func startServer(service string) (string, error) {

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -89,21 +86,4 @@ func sleepers(p params) (measured, error) {
 		return measured{}, fmt.Errorf("the results sum up to %d, not %d", sum, expected)
 	}
 	return result, nil
-}
-
-// residentBytes is the memory that this process uses, as the kernel counts it.
-func residentBytes() (int64, error) {
-	file, err := os.Open("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
-			var kibibytes int64
-			_, err := fmt.Sscanf(value, "%d kB", &kibibytes)
-			return kibibytes * 1024, err
-		}
-	}
-	return 0, fmt.Errorf("/proc/self/status does not say how much memory the process uses (VmRSS)")
 }

@@ -50,6 +50,8 @@ pub enum WorkloadName {
     RrUdp,
     /// An HTTP server: 64 and 256 connections, beside a task that spins, and at 30 % load.
     Http,
+    /// A TCP echo server with 10,000 connections that are idle: its memory and its wake-ups.
+    Idle,
     /// 1000 threads that yield 1000 times.
     ThreadYield,
     /// Threads spawned from a thread and joined, 1000 a batch.
@@ -101,6 +103,7 @@ impl WorkloadName {
             | Self::RrTcp
             | Self::RrUdp
             | Self::Http
+            | Self::Idle
             | Self::Fairness => Body::Tasks,
             Self::ThreadYield
             | Self::ThreadSpawnJoin
@@ -168,6 +171,10 @@ impl WorkloadName {
             Self::RrTcp => servers(Service::TcpEcho, &[1, 64, 512]),
             Self::RrUdp => servers(Service::UdpEcho, &[1, 64]),
             Self::Http => servers(Service::Http, &[64, 256]),
+            Self::Idle => vec![Workload::Idle {
+                connections: 10_000,
+                millis: 3000,
+            }],
             Self::Timers | Self::TimeoutDrop | Self::Schbench | Self::Mixed | Self::Load | Self::Fairness => {
                 self.waits()
             }
@@ -322,6 +329,7 @@ fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
         (Family::Threads, Workload::Yield { .. } | Workload::PingPong { .. }) => 10,
         (Family::Threads, Workload::Skynet { .. }) => 100,
         (Family::Threads, Workload::Sleepers { .. }) => 50,
+        (Family::Threads, Workload::Idle { .. }) => 5,
         (Family::May, Workload::SpawnJoin { .. }) => 4,
         (Family::May, Workload::Skynet { .. }) => 10,
         (Family::May, Workload::Sleepers { .. }) => 5,

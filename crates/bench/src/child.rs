@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::adapters::go;
 use crate::outcome::Outcome;
+use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
-use crate::workloads::serve::GENERATOR;
 
 /// Starts the runs.
 #[derive(Debug)]

@@ -30,6 +30,8 @@ pub mod environment;
 pub mod generate;
 pub mod meter;
 pub mod outcome;
+pub mod peer;
+pub mod process;
 pub mod report;
 pub mod run_one;
 pub mod run_threads;

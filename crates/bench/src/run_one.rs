@@ -11,7 +11,7 @@ use crate::adapters::servers::Servers;
 use crate::adapters::smol::Smol;
 use crate::adapters::threads::{SyncChannel, Threads};
 use crate::adapters::tokio::{Tokio, TokioMpsc};
-use crate::adapters::{Channel, Runtime, Streams};
+use crate::adapters::{Channel, Streams};
 use crate::outcome::{Measured, Outcome, Stop};
 use crate::run_threads;
 use crate::sizes::{BySize, by_size};
@@ -19,8 +19,8 @@ use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workloa
 use crate::workloads::schbench::Schbench;
 use crate::workloads::wire::{ChannelWire, StreamWire};
 use crate::workloads::{
-    bare, chain, fairness, fib, hackbench, load, mixed, numa, ping_pong, pipe, schbench, serve, skynet, spawn_join,
-    spawn_remote, stream, timers, yields,
+    bare, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe, schbench, serve, skynet,
+    spawn_join, spawn_remote, stream, timers, yields,
 };
 
 /// Runs `spec` in this process.
@@ -100,13 +100,12 @@ fn workload<R: Streams + Servers, C: Channel>(
         Workload::Pipe { round_trips } => runtime.run(pipe::run(runtime, round_trips)),
         Workload::Stream { elements, passes } => runtime.run(stream::run(runtime, workers, elements, passes)),
         Workload::Numa { turns } => runtime.run(numa::run(runtime, turns)),
-        Workload::Serve(params) => serve::run(runtime, workers, params),
         other => waiting::<R, C>(runtime, other, workers),
     }
 }
 
 /// The workloads whose figures are waits.
-fn waiting<R: Runtime, C: Channel>(runtime: R, workload: Workload, workers: usize) -> Result<Measured, Stop> {
+fn waiting<R: Servers, C: Channel>(runtime: R, workload: Workload, workers: usize) -> Result<Measured, Stop> {
     match workload {
         Workload::Timers {
             tasks,
@@ -174,6 +173,15 @@ fn waiting<R: Runtime, C: Channel>(runtime: R, workload: Workload, workers: usiz
             let work = Duration::from_micros(work_us);
             runtime.run(fairness::closed_by_channel::<R, C>(runtime, tasks, work, turns))
         }
+        other => server(runtime, other, workers),
+    }
+}
+
+/// The workloads that are servers, with clients in another process.
+fn server<R: Servers>(runtime: R, workload: Workload, workers: usize) -> Result<Measured, Stop> {
+    match workload {
+        Workload::Serve(params) => serve::run(runtime, workers, params),
+        Workload::Idle { connections, millis } => idle::run(runtime, workers, connections, millis),
         _ => Err(Stop::failed("this workload is about threads; it has no tasks")),
     }
 }

@@ -414,3 +414,44 @@ fn servers_answer_a_generator_in_another_process() {
         }
     }
 }
+
+/// One run of an echo server with idle connections.
+fn idle(runtime: &str, connections: usize) -> String {
+    let spec = serde_json::json!({
+        "workload": { "name": "idle", "connections": connections, "millis": 300 },
+        "runtime": runtime, "channel": "none", "workers": 2,
+    });
+    spec.to_string()
+}
+
+#[test]
+fn idle_connections_cost_memory_and_on_quadrille_no_wake_up() {
+    for runtime in ["quadrille", "tokio", "smol", "threads"] {
+        let (status, stdout, stderr) = output(&mut quadrille(&["run-one", &idle(runtime, 50)]));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{runtime}: {stdout}");
+        let outcome: Value = serde_json::from_str(&stdout).unwrap();
+        let measured = &outcome["measured"];
+        assert_eq!(measured["ops"], 50, "{runtime}: {outcome}");
+        // Each has a buffer of 4096 bytes, of which a few may lie in memory that was there.
+        let resident = measured["counters"]["rss_bytes"].as_u64();
+        assert!(resident >= Some(25 * 4096), "{runtime}: {outcome}");
+        if runtime == "quadrille" {
+            assert_eq!(measured["counters"]["wake_ups"], 0, "{outcome}");
+        }
+    }
+}
+
+#[test]
+fn more_connections_than_files_are_allowed_fail_with_both_numbers() {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -n 1000 && exec \"$0\" run-one \"$1\"",
+        env!("CARGO_BIN_EXE_quadrille"),
+    ]);
+    let (status, stdout, _) = output(command.arg(idle("quadrille", 1000)));
+    assert_eq!(status, Some(0), "{stdout}");
+    let outcome: Value = serde_json::from_str(&stdout).unwrap();
+    let expected = "1064 open files are needed, the limit is 1000 (ulimit -Hn)";
+    assert_eq!(outcome["failed"], expected, "{outcome}");
+}

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The files of the Go program.
-const SOURCE: [(&str, &str); 10] = [
+const SOURCE: [(&str, &str); 11] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),
     ("hackbench.go", include_str!("../../go/hackbench.go")),
@@ -21,6 +21,7 @@ const SOURCE: [(&str, &str); 10] = [
     ("fairness.go", include_str!("../../go/fairness.go")),
     ("latency.go", include_str!("../../go/latency.go")),
     ("memory.go", include_str!("../../go/memory.go")),
+    ("process.go", include_str!("../../go/process.go")),
     ("serve.go", include_str!("../../go/serve.go")),
     ("waits.go", include_str!("../../go/waits.go")),
 ];

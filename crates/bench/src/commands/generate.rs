@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::Error;
-use super::run_one::allow_files;
 use crate::generate::{self, Order};
+use crate::process::allow_files;
 
 /// Descriptors besides the connections.
 const OTHER_FDS: u64 = 64;

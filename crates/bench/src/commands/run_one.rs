@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
 use super::Error;
 use crate::outcome::Outcome;
+use crate::process::allow_files;
 use crate::run_one;
 use crate::spec::{Spec, Transport, Workload};
 
@@ -35,23 +34,8 @@ fn allow_descriptors(spec: &Spec) -> Result<(), String> {
             2 * (params.groups * params.fds) as u64
         }
         Workload::Serve(serve) => serve.connections as u64,
+        Workload::Idle { connections, .. } => connections as u64,
         _ => return Ok(()),
     };
     allow_files(own + OTHER_FDS)
-}
-
-/// Raises the soft limit on open files to `needed`.
-pub(super) fn allow_files(needed: u64) -> Result<(), String> {
-    let (soft, hard) =
-        getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| format!("cannot read the limit on open files: {error}"))?;
-    if needed <= soft {
-        return Ok(());
-    }
-    if needed > hard {
-        return Err(format!(
-            "{needed} open files are needed, the limit is {hard} (ulimit -Hn)"
-        ));
-    }
-    setrlimit(Resource::RLIMIT_NOFILE, needed, hard)
-        .map_err(|error| format!("cannot allow {needed} open files: {error}"))
 }

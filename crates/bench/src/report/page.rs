@@ -209,13 +209,23 @@ fn ratio_cell(ratio: Option<f64>) -> String {
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
 fn geometric_mean(ratios: &[f64]) -> Option<f64> {
-    let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
-    (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
+    // A count of none is no part of it: beside it all others would be.
+    let logarithms: Vec<f64> = ratios
+        .iter()
+        .filter(|ratio| **ratio > 0.0)
+        .map(|ratio| ratio.ln())
+        .collect();
+    let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+    (!logarithms.is_empty()).then(|| mean.exp())
 }
 
 /// One section: bars, then figures, counters and how to repeat a row, folded away.
 fn workload(out: &mut String, index: usize, section: &Section) {
-    let unit = if section.metric.ends_with("bytes") { "B" } else { "ns" };
+    let unit = match section.metric {
+        bytes if bytes.ends_with("bytes") => "B",
+        "wake_ups" => "times",
+        _ => "ns",
+    };
     let _ = writeln!(
         out,
         "<section id=\"s{index}\">\n<h2>{}</h2>\n<p class=\"soft\">{} runs each, interleaved. A bar ends at the median; the line spans all \
@@ -505,5 +515,6 @@ mod tests {
     fn the_mean_of_a_half_and_a_double_is_one() {
         assert!(geometric_mean(&[0.5, 2.0]).is_some_and(|mean| (mean - 1.0).abs() < 1e-12));
         assert_eq!(geometric_mean(&[]), None);
+        assert_eq!(geometric_mean(&[0.0, 0.5]), geometric_mean(&[0.5]));
     }
 }

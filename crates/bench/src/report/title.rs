@@ -90,6 +90,7 @@ fn title_of_waits(workload: &Workload, metric: Metric) -> String {
             "mixed: {pairs} pairs beside {heavy} tasks that compute {piece_us} us at a time; a round trip: {figure}"
         ),
         Workload::Serve(serve) => title_of_server(&serve, metric),
+        Workload::Idle { connections, millis } => title_of_idle(connections, millis, metric),
         Workload::Load { percent, work_us, .. } => {
             format!("load: {percent} % of full load, {work_us} us of work a request; from when it was due: {figure}")
         }
@@ -136,6 +137,15 @@ fn title_of_server(serve: &Serve, metric: Metric) -> String {
         serve.name(),
         serve.connections
     )
+}
+
+fn title_of_idle(connections: usize, millis: u64, metric: Metric) -> String {
+    let connections = thousands(&connections.to_string());
+    let figure = match metric {
+        Metric::MemoryEach => "resident bytes of the server each",
+        _ => "wake-ups of the server",
+    };
+    format!("idle: {connections} connections, over which nothing comes for {millis} ms; {figure}")
 }
 
 fn hackbench_title(h: &Hackbench, body: Body) -> String {

@@ -19,8 +19,10 @@ pub enum Metric {
     Cpu,
     /// Nanoseconds from the first spawn until all have begun, for each thread.
     CreateEach,
-    /// Bytes by which the process has grown in memory when all sleep, for each thread.
+    /// Bytes by which the process has grown in memory when all sleep, for each thread or connection.
     MemoryEach,
+    /// How often threads of the runtime were woken while nothing was to be done.
+    WakeUps,
     /// Nanoseconds from the first wake-up until all are joined, for each thread.
     WakeJoinEach,
 }
@@ -38,6 +40,7 @@ impl Metric {
             Self::Cpu => "cpu_ns_per_op",
             Self::CreateEach => "create_ns",
             Self::MemoryEach => "rss_bytes",
+            Self::WakeUps => "wake_ups",
             Self::WakeJoinEach => "wake_join_ns",
         }
     }
@@ -61,6 +64,7 @@ impl Workload {
         match self {
             Self::Spin { .. } | Self::Closed { .. } => &[Metric::LongestWait],
             Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
+            Self::Idle { .. } => &[Metric::MemoryEach, Metric::WakeUps],
             Self::Timers { .. } => &[Metric::P50, Metric::P99, Metric::Cpu],
             Self::Schbench { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
             Self::Mixed { .. } => &[Metric::P50, Metric::P99, Metric::PerOperation],

@@ -11,7 +11,7 @@ impl Workload {
     pub fn warm_up(self) -> Option<Self> {
         match self {
             // The generator warms a server up.
-            Self::Sleepers { .. } | Self::Serve(_) => None,
+            Self::Sleepers { .. } | Self::Serve(_) | Self::Idle { .. } => None,
             _ => Some(self.shortened(WARM_UP_DIVISOR)),
         }
     }
@@ -144,6 +144,10 @@ impl Workload {
                 passes: part(passes),
             },
             Self::Numa { turns } => Self::Numa { turns: part(turns) },
+            Self::Idle { connections, millis } => Self::Idle {
+                connections: part(connections),
+                millis: (millis / divisor as u64).max(1),
+            },
             Self::Serve(serve) => Self::Serve(Serve {
                 millis: (serve.millis / divisor as u64).max(1),
                 ..serve

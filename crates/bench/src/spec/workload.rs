@@ -190,6 +190,13 @@ pub enum Workload {
     },
     /// A server and its load, from another process; an operation is a request.
     Serve(Serve),
+    /// A TCP echo server whose clients, in another process, are connected and say nothing; an operation is a connection.
+    Idle {
+        /// Connections.
+        connections: usize,
+        /// For how long nothing comes, in milliseconds.
+        millis: u64,
+    },
     /// Four tasks that read and write one cache line; an operation is a turn of one of them.
     Numa {
         /// Turns a task.
@@ -204,6 +211,7 @@ impl Workload {
         match *self {
             Self::Skynet { leaves } => Some((leaves, "leaves")),
             Self::Sleepers { threads } => Some((threads, "threads")),
+            Self::Idle { connections, .. } => Some((connections, "connections")),
             Self::Fib { number, .. } => Some((number, "for n")),
             _ => None,
         }
@@ -278,6 +286,7 @@ impl Workload {
             (Self::Stream { .. }, _) => "stream",
             (Self::Numa { .. }, _) => "numa",
             (Self::Serve(serve), _) => serve.name(),
+            (Self::Idle { .. }, _) => "idle",
         }
     }
 

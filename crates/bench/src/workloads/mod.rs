@@ -10,6 +10,7 @@ pub mod fairness;
 pub mod fib;
 pub mod gate;
 pub mod hackbench;
+pub mod idle;
 pub mod load;
 pub mod mixed;
 pub mod numa;

@@ -4,13 +4,13 @@
 //! first spawn until all have begun; memory is by how much the process's resident set has grown when all sleep; waking lasts
 //! from the first unpark to the last join. There is no warm-up: the first time is the question. Verified by the sum of the results.
 
-use std::fs;
 use std::time::Instant;
 
 use super::gate::gate;
 use crate::adapters::blocking::ThreadRuntime;
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
+use crate::process::resident_bytes;
 use crate::spec::Metric;
 use crate::workloads::spawn_join::check;
 
@@ -23,7 +23,7 @@ pub fn run<R: ThreadRuntime>(runtime: R, threads: usize) -> Result<Measured, Sto
     let mut joins = Vec::with_capacity(threads);
     let mut sum = 0;
 
-    let resident_before = resident_bytes()?;
+    let resident_before = resident_bytes().map_err(Stop::failed)?;
     let meter = Meter::start(&runtime);
     let start = Instant::now();
     for index in 0..threads as u64 {
@@ -37,7 +37,7 @@ pub fn run<R: ThreadRuntime>(runtime: R, threads: usize) -> Result<Measured, Sto
     let joins = opener.all_ready(joins)?;
     let create_ns = nanos_since(start);
 
-    let resident = resident_bytes()?.saturating_sub(resident_before);
+    let resident = resident_bytes().map_err(Stop::failed)?.saturating_sub(resident_before);
 
     let start = Instant::now();
     opener.open(&joins);
@@ -60,32 +60,4 @@ pub fn run<R: ThreadRuntime>(runtime: R, threads: usize) -> Result<Measured, Sto
 
 fn nanos_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Memory that this process uses, in bytes, as the kernel counts it.
-fn resident_bytes() -> Result<u64, Stop> {
-    fs::read_to_string("/proc/self/status")
-        .ok()
-        .as_deref()
-        .and_then(parse_resident)
-        .ok_or_else(|| Stop::failed("/proc/self/status does not say how much memory the process uses (VmRSS)"))
-}
-
-/// Finds `VmRSS: 1234 kB`.
-fn parse_resident(status: &str) -> Option<u64> {
-    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resident_memory_is_found_in_kibibytes() {
-        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    1500 kB\n"), Some(1_536_000));
-        assert_eq!(parse_resident("VmSize:\t 1 kB\n"), None);
-        assert!(resident_bytes().unwrap() > 0);
-    }
 }
