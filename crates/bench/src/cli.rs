@@ -42,6 +42,14 @@ pub enum Command {
     Sim(Box<SimArgs>),
     /// Measure what things cost on this machine, in the form that the simulator's costs have.
     Calibrate(CalibrateArgs),
+    /// Break connections to servers on quadrille off in every way, and look whether anything is left of them.
+    Faults(FaultsArgs),
+    /// Break connections to servers off, as told by their process; what `faults` starts.
+    #[command(name = "fault-load", hide = true)]
+    FaultLoad {
+        /// What to do where, as JSON.
+        order: String,
+    },
     /// Load a server, as told by its process; what the runs of servers start.
     #[command(hide = true)]
     Generate {
@@ -232,6 +240,23 @@ pub struct CalibrateArgs {
     /// Also write the line for the simulator to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// Flags of `faults`.
+#[derive(Debug, Args)]
+pub struct FaultsArgs {
+    /// For how long connections come
+    #[arg(long, default_value_t = 60, value_parser = positive)]
+    pub seconds: usize,
+    /// Connections at a time
+    #[arg(long, default_value_t = 256, value_parser = positive)]
+    pub connections: usize,
+    /// Decides what each connection does
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Worker threads of the servers [default: hardware threads this process may use]
+    #[arg(long, value_parser = positive)]
+    pub workers: Option<usize>,
 }
 
 impl HackbenchArgs {

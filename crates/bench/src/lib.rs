@@ -16,7 +16,7 @@
 //!        └──► stats ─► report                      └──────────────────────────────┘
 //! ```
 //!
-//! [`calibrate`] stands apart: it measures what the simulator wants to know of a machine.
+//! [`calibrate`] stands apart: it measures what the simulator wants to know of a machine. So does [`faults`]: servers whose clients break off.
 //!
 //! Not here: a figure without the command that makes it, or a wait that no result depends on.
 
@@ -27,6 +27,7 @@ pub mod child;
 pub mod cli;
 pub mod commands;
 pub mod environment;
+pub mod faults;
 pub mod generate;
 pub mod meter;
 pub mod outcome;

@@ -455,3 +455,55 @@ fn more_connections_than_files_are_allowed_fail_with_both_numbers() {
     let expected = "1064 open files are needed, the limit is 1000 (ulimit -Hn)";
     assert_eq!(outcome["failed"], expected, "{outcome}");
 }
+
+/// A few seconds of what runs for ten minutes by hand: `quadrille faults --seconds 600`.
+#[test]
+fn faults_leave_nothing_behind() {
+    let args = ["faults", "--seconds", "3", "--connections", "45", "--seed", "7"];
+    let (status, stdout, stderr) = output(&mut quadrille(&args));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    for expected in [
+        "45 connections at a time for 3 s, seed 7",
+        "at the end",
+        "all tasks ended",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+    // The first scripts are dealt out in turn, to 45 threads, in both parts.
+    let manners = [
+        "behave",
+        "read slowly",
+        "write partially",
+        "half-close",
+        "reset",
+        "go away",
+        "connect only",
+        "send garbage",
+    ];
+    for manner in manners {
+        let line = stdout
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(manner))
+            .unwrap();
+        let counts: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(counts.len(), 2, "{line}");
+        for count in counts {
+            assert!(
+                count == "-" || count.replace(',', "").parse::<u64>().unwrap() >= 6,
+                "{manner}: {stdout}"
+            );
+        }
+    }
+}
+
+#[test]
+fn faults_need_as_many_files_as_they_have_connections() {
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 1000 && exec \"$0\" faults --seconds 1 --connections 1000";
+    let (status, _, stderr) = output(command.args(["-c", script, env!("CARGO_BIN_EXE_quadrille")]));
+    assert_eq!(status, Some(2), "{stderr}");
+    assert_eq!(
+        stderr,
+        "error: 4064 open files are needed, the limit is 1000 (ulimit -Hn)\n"
+    );
+}

@@ -51,6 +51,11 @@ impl Quadrille {
     pub(super) fn inside(self) -> quadrille::EnterGuard {
         self.0.enter()
     }
+
+    /// Tasks that have been pending and are not finished.
+    pub(crate) fn pending_tasks(self) -> usize {
+        self.0.metrics().pending_tasks
+    }
 }
 
 /// A task of quadrille; a panic of the task goes on in the one that joins it.

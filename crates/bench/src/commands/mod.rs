@@ -9,6 +9,8 @@ use crate::cli::{Cli, Command, SimCommand};
 
 pub mod calibrate;
 pub mod compare;
+pub mod fault_load;
+pub mod faults;
 pub mod generate;
 pub mod hackbench;
 pub mod run_one;
@@ -63,6 +65,8 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
             None => sim::run(args, out),
         },
         Command::Calibrate(args) => calibrate::run(args, out),
+        Command::Faults(args) => faults::run(args, out),
+        Command::FaultLoad { order } => fault_load::run(order, out),
         Command::Generate { order } => generate::run(order, out),
         Command::RunOne { spec } => run_one::run(spec, out),
     }

@@ -122,7 +122,7 @@ impl Connection {
 }
 
 /// Whether all of the request has come back.
-fn is_echo(bytes: &[u8], request: &[u8]) -> Result<bool, String> {
+pub(crate) fn is_echo(bytes: &[u8], request: &[u8]) -> Result<bool, String> {
     if request.starts_with(bytes) {
         Ok(bytes.len() == request.len())
     } else {
@@ -131,7 +131,7 @@ fn is_echo(bytes: &[u8], request: &[u8]) -> Result<bool, String> {
 }
 
 /// Whether this is all of a response with the greeting.
-fn is_greeting(bytes: &[u8]) -> Result<bool, String> {
+pub(crate) fn is_greeting(bytes: &[u8]) -> Result<bool, String> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(false);
     };

@@ -21,10 +21,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use serde::{Deserialize, Serialize};
 
 use self::connection::{Answer, Connection};
+pub(crate) use self::connection::{is_echo, is_greeting};
 use crate::outcome::Measured;
 use crate::spec::{Serve, Service};
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
+
+/// A request for the greeting.
+pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// The seed of the schedule of an open loop.
 const SEED: u64 = 42;
@@ -262,7 +266,7 @@ fn request(serve: Serve, index: usize) -> Vec<u8> {
             let letter = b'a' + u8::try_from(index % 26).unwrap_or(0);
             vec![letter; serve.size]
         }
-        Service::Http => b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+        Service::Http => GET.to_vec(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::Runtime;
 use crate::outcome::Stop;
 use crate::workloads::serve::GREETING;
 
-mod quadrille;
+pub(crate) mod quadrille;
 mod smol;
 mod threads;
 mod tokio;

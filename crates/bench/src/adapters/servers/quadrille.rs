@@ -14,7 +14,8 @@ use crate::adapters::quadrille::Quadrille;
 use crate::outcome::Stop;
 
 impl Quadrille {
-    fn listen(self, listener: TcpListener) -> Result<quadrille::net::TcpListener, Stop> {
+    /// quadrille's own listener, which needs to be inside its runtime to be made.
+    pub(crate) fn listen(self, listener: TcpListener) -> Result<quadrille::net::TcpListener, Stop> {
         let _inside = self.inside();
         listener
             .set_nonblocking(true)
@@ -58,19 +59,15 @@ impl Servers for Quadrille {
         let listener = self.listen(listener)?;
         self.spawn_outside(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                quadrille::spawn(async move {
-                    // The same settings as on tokio.
-                    let _ = stream.set_nodelay(true);
-                    // An error is a connection that the generator has closed.
-                    let _ = http1::Builder::new().serve_connection(stream, service_fn(greet)).await;
-                });
+                quadrille::spawn(greet_over(stream));
             }
         });
         Ok(())
     }
 }
 
-async fn echo(stream: TcpStream) -> io::Result<()> {
+/// Sends back what comes, until the other end is closed.
+pub(crate) async fn echo(stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = [0; BUFFER];
     loop {
@@ -80,4 +77,12 @@ async fn echo(stream: TcpStream) -> io::Result<()> {
         }
         stream.write_all(&buffer[..length]).await?;
     }
+}
+
+/// Answers every request with a greeting, until the other end is closed.
+pub(crate) async fn greet_over(stream: TcpStream) {
+    // The same settings as on tokio.
+    let _ = stream.set_nodelay(true);
+    // An error is a connection that the client has closed, or broken off.
+    let _ = http1::Builder::new().serve_connection(stream, service_fn(greet)).await;
 }
