@@ -89,11 +89,15 @@ impl Context {
         }
     }
 
-    /// Lets others have their turn, who may wait for it for ever.
+    /// Lets others have their turn, who may wait for it for ever. A worker that has not begun with one takes it: it has found work
+    /// before it was dry, or the clock was stopped since.
     #[inline]
     pub(super) fn lends_turn(&self) {
+        if !self.has_turn.get() {
+            return self.takes_turn();
+        }
         let polls = self.me().counters.polls.get();
-        if self.has_turn.get() && polls - self.turn_since.get() >= TURN {
+        if polls - self.turn_since.get() >= TURN {
             self.turn_since.set(polls);
             self.shared.clock.lend_turn(|| self.shared.sleepers.is_stopping());
         }

@@ -92,6 +92,7 @@ impl Worker {
         //   write. Wakers are called in `wake_caught`, which lends its own reference meanwhile.
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
+        self.context.takes_turn();
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.begins();
         while let Some(runnable) = self.next() {

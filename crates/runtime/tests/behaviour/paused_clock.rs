@@ -216,19 +216,45 @@ fn the_course_is_the_same_each_time() {
     }
 }
 
-/// A task that is never out of work does not keep the thread in `block_on` from its turn.
+/// A task that is never out of work does not keep the thread in `block_on` from its turn, whenever its worker comes to it.
 #[test]
 fn a_busy_task_does_not_hold_up_the_body() {
-    let runtime = paused();
+    for _ in 0..20 {
+        let runtime = paused();
+        let stop = Gate::default();
+        let busy = stop.clone();
+        let task = runtime.spawn(async move {
+            while !busy.is_open() {
+                quadrille::task::yield_now().await;
+            }
+        });
+        runtime.block_on(async {
+            for _ in 0..3 {
+                quadrille::task::yield_now().await;
+            }
+            stop.open();
+            task.await.unwrap();
+        });
+    }
+}
+
+/// The same where the clock goes until that task has stopped it.
+#[test]
+fn a_busy_task_that_stops_the_clock_does_not_hold_up_the_body() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
     let stop = Gate::default();
-    let busy = stop.clone();
+    let (busy, stopped) = (stop.clone(), Gate::default());
+    let tells = stopped.clone();
     let task = runtime.spawn(async move {
+        quadrille::time::pause();
+        tells.open();
         while !busy.is_open() {
             quadrille::task::yield_now().await;
         }
     });
     runtime.block_on(async {
-        for _ in 0..10 {
+        stopped.pass().await;
+        for _ in 0..3 {
             quadrille::task::yield_now().await;
         }
         stop.open();
