@@ -1,8 +1,10 @@
 //! Which workers have gone: for whoever waits for them, but not for ever.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crate::primitives::{Condvar, MutexGuard};
+use crate::stress::Mutex;
 use crate::sys::clock;
 
 /// How many workers have not gone.

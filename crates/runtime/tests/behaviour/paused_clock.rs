@@ -246,7 +246,7 @@ fn a_busy_task_that_stops_the_clock_does_not_hold_up_the_body() {
     let (busy, stopped) = (stop.clone(), Gate::default());
     let tells = stopped.clone();
     let task = runtime.spawn(async move {
-        quadrille::time::pause();
+        time::pause();
         tells.open();
         while !busy.is_open() {
             quadrille::task::yield_now().await;
