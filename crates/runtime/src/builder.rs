@@ -10,6 +10,7 @@ use quadrille_topology::{Discovery, Topology, discover, set_current_affinity};
 use crate::blocking::{Limits, Pool};
 use crate::error::BuildError;
 use crate::pinning::{Binding, Pinning, Resolved, resolve};
+use crate::reactor::ring::Rings;
 use crate::runtime::Runtime;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
@@ -24,7 +25,7 @@ const WORKERS_MAX: usize = 4096;
 ///
 /// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`),
 /// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`) and `QUADRILLE_POLICY` (see [`Config`]'s text form, for example
-/// `group=4,wake-cost=off`). `QUADRILLE_TRACE=1s` prints one line of counters a second.
+/// `group=4,wake-cost=off`), and with the feature `io-uring` `QUADRILLE_IO_URING` (`auto`, `off`). `QUADRILLE_TRACE=1s` prints one line of counters a second.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).thread_name("io").build()?;
@@ -42,6 +43,9 @@ pub struct Builder {
     limits: Limits,
     timer_slack: Duration,
     start_paused: bool,
+    /// Whether `uring` uses io_uring; `None`: where it can.
+    #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+    io_uring: Option<bool>,
 }
 
 impl Default for Builder {
@@ -69,6 +73,8 @@ impl Builder {
             limits: Limits::default(),
             timer_slack: Duration::from_micros(50),
             start_paused: false,
+            #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+            io_uring: None,
         }
     }
 
@@ -130,6 +136,14 @@ impl Builder {
         self
     }
 
+    /// Whether [`uring`](crate::uring) uses io_uring where the kernel allows it. Default: true. Without it the same operations wait for
+    /// readiness, or run on threads that may block.
+    #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+    pub fn io_uring(mut self, allowed: bool) -> Self {
+        self.io_uring = Some(allowed);
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -164,6 +178,7 @@ impl Builder {
             let _ = write!(report, "; {warning}");
         }
         let parts = Parts {
+            rings: self.rings(workers)?,
             policy,
             pool: Pool::new(self.limits, format!("{}-blocking", self.name), spawner.clone()),
             start_paused: self.start_paused,
@@ -203,6 +218,29 @@ impl Builder {
                 Ok(pus.min(by_quota.max(2)).clamp(1, WORKERS_MAX))
             }
         }
+    }
+
+    /// Rings for io_uring, or why there are none.
+    #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+    fn rings(&self, workers: usize) -> Result<Result<Arc<Rings>, String>, BuildError> {
+        let text = from_env("QUADRILLE_IO_URING").unwrap_or_else(|| "auto".to_owned());
+        let allowed = match (self.io_uring, text.trim()) {
+            (Some(true), _) | (None, "auto") => Ok(()),
+            (Some(false), _) => Err("the builder says no".to_owned()),
+            (None, "off") => Err("QUADRILLE_IO_URING is off".to_owned()),
+            (None, other) => {
+                let message = format!("QUADRILLE_IO_URING is {other:?}, expected auto or off");
+                return Err(BuildError::new(message));
+            }
+        };
+        Ok(allowed.and_then(|()| Rings::new(workers).map(Arc::new).map_err(|error| error.to_string())))
+    }
+
+    /// Without the feature there are none.
+    #[cfg(not(all(feature = "io-uring", target_os = "linux", not(quadrille_loom))))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "the other one may fail")]
+    fn rings(&self, _workers: usize) -> Result<Result<Arc<Rings>, String>, BuildError> {
+        Ok(Err("built without the feature io-uring".to_owned()))
     }
 
     fn policy(&self, machine: &Machine, workers: usize) -> Result<Policy, BuildError> {

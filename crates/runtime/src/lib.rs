@@ -55,14 +55,20 @@
 //!
 //! # Environment
 //!
-//! `QUADRILLE_WORKERS`, `QUADRILLE_PIN`, `QUADRILLE_POLICY` override the defaults of [`Builder`]; `QUADRILLE_TRACE=1s` prints one
+//! `QUADRILLE_WORKERS`, `QUADRILLE_PIN`, `QUADRILLE_POLICY`, and with the feature `io-uring` `QUADRILLE_IO_URING`, override the defaults of [`Builder`]; `QUADRILLE_TRACE=1s` prints one
 //! line of counters a second.
 //!
 //! # Features
 //!
-//! `macros` (default): the attributes. `hyper`: the traits of hyper's runtime. `hwloc`: machines through the C library hwloc. `decision-log`: for tests, what the
+//! `macros` (default): the attributes. `hyper`: the traits of hyper's runtime. `hwloc`: machines through the C library hwloc. `io-uring`:
+//! the module `quadrille::uring`, sockets and files whose operations own their buffers; Linux only, a compile error elsewhere. `decision-log`: for tests, what the
 //! policies were asked and answered. `sanitizer`: for builds with AddressSanitizer, which must be told of every switch between
 //! stacks.
+
+#[cfg(all(feature = "io-uring", not(target_os = "linux")))]
+compile_error!(
+    "the feature `io-uring` of quadrille needs Linux: enable it under [target.'cfg(target_os = \"linux\")'.dependencies]"
+);
 
 #[cfg(all(doctest, feature = "macros"))]
 mod attributes;
@@ -98,6 +104,8 @@ pub mod task;
 pub mod thread;
 pub mod time;
 mod trace;
+#[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+pub mod uring;
 
 pub use builder::Builder;
 pub use current::EnterGuard;

@@ -263,6 +263,18 @@ impl Handle {
         &self.shared.report
     }
 
+    /// What operations of [`uring`](crate::uring) are carried out by, and why. Found out when the runtime was built; if its rings can't be watched, when the first
+    /// socket or file is made.
+    #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+    #[must_use]
+    pub fn io_backend(&self) -> crate::uring::Backend {
+        let rings = self.shared.rings.as_ref().map_err(String::as_str);
+        match rings.and_then(|rings| rings.refusal().map_or(Ok(()), Err)) {
+            Ok(()) => crate::uring::Backend::IoUring,
+            Err(why) => crate::uring::Backend::Fallback { why: why.to_owned() },
+        }
+    }
+
     /// Number of workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {

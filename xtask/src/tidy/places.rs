@@ -80,6 +80,12 @@ const RULES: &[Rule] = &[
         why: "system calls of the runtime live in its sys/",
     },
     Rule {
+        name: "io_uring",
+        holds_in: RUNTIME,
+        may_use: &["crates/runtime/src/sys/"],
+        why: "system calls of the runtime live in its sys/",
+    },
+    Rule {
         name: "signal_hook_registry",
         holds_in: RUNTIME,
         may_use: &["crates/runtime/src/sys/"],

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::job::run;
+use super::job::{retry, run};
 use super::open_options::OpenOptions;
 use super::stream::Stream;
 use crate::io::impl_as_fd;
@@ -388,16 +388,6 @@ impl File {
 
 /// Most bytes that one operation takes to another thread: more is neither faster nor kind to memory.
 const LENGTH_MAX: usize = 2 * 1024 * 1024;
-
-/// Tries until nothing interrupts.
-fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match operation() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            outcome => return outcome,
-        }
-    }
-}
 
 /// The error of reads that want more than there is.
 pub(super) fn ends_before(what: &str) -> io::Error {

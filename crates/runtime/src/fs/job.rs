@@ -72,10 +72,20 @@ impl<T> Future for Job<T> {
 }
 
 /// Runs an operation on the current runtime's pool.
-pub(super) async fn run<T: Send + 'static>(
+pub(crate) async fn run<T: Send + 'static>(
     operation: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     Job::new(operation)?.await?
+}
+
+/// Tries until nothing interrupts.
+pub(crate) fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
 }
 
 fn stopped() -> io::Error {

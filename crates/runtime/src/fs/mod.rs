@@ -41,7 +41,7 @@ mod buffer;
 mod dir;
 mod file;
 mod file_io;
-mod job;
+pub(crate) mod job;
 mod open_options;
 mod path;
 mod stream;

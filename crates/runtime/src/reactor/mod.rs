@@ -23,11 +23,17 @@
 mod loom;
 mod readiness;
 mod registration;
+#[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+pub(crate) mod ring;
+#[cfg(not(all(feature = "io-uring", target_os = "linux", not(quadrille_loom))))]
+#[path = "ring/absent.rs"]
+pub(crate) mod ring;
 mod shard;
 mod slab;
 mod source;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -35,6 +41,8 @@ use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 pub(crate) use self::readiness::{Side, Tick};
 pub(crate) use self::registration::Registration;
+#[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+pub(crate) use self::shard::stopped;
 pub(crate) use self::shard::{Catch, Duty, Polled, Shard};
 pub(crate) use crate::sys::poller::Interest;
 
@@ -99,6 +107,13 @@ impl Reactor {
         let mut wakers = Vec::new();
         self.shards.iter().for_each(|shard| shard.close(&mut wakers));
         wakers
+    }
+}
+
+/// Calls the wakers. One that panics has been reported by the panic hook; the others are none the worse.
+pub(crate) fn wake_each(wakers: &mut Vec<Waker>) {
+    for waker in wakers.drain(..) {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 

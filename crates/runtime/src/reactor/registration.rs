@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+use std::task::Waker;
 use std::task::{Context, Poll};
 
 use super::source::{Closed, Source, WaiterId};
@@ -57,6 +59,23 @@ impl Registration {
     pub(crate) fn poll_ready(&self, side: Side, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
         let mut waiter = Some(WaiterId::SHARED);
         coop::poll_progress(cx, |cx| answer(self.source().poll(side, &mut waiter, false, cx)))
+    }
+
+    /// Is it ready? If not, `waker` is called at the next event. For who is no task, and has no budget; of several only the last is called.
+    ///
+    /// # Errors
+    ///
+    /// The runtime was shut down.
+    #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+    pub(crate) fn enlist(&self, side: Side, waker: &Waker) -> io::Result<bool> {
+        let mut waiter = Some(WaiterId::SHARED);
+        match self
+            .source()
+            .poll(side, &mut waiter, false, &mut Context::from_waker(waker))
+        {
+            Poll::Ready(outcome) => outcome.map(|_| true).map_err(io::Error::from),
+            Poll::Pending => Ok(false),
+        }
     }
 
     /// Waits for readiness; any number of tasks may do so. `eager` also ends if nothing is known of the side, for those

@@ -272,7 +272,7 @@ fn parts(key: u64) -> (u32, u32) {
 }
 
 /// What a source answers after shutdown.
-pub(super) fn stopped() -> io::Error {
+pub(crate) fn stopped() -> io::Error {
     io::Error::other("the runtime is shutting down")
 }
 

@@ -149,6 +149,19 @@ impl Context {
         f(unsafe { current.as_ref() })
     }
 
+    /// Calls `f` as if the calling thread were no worker.
+    pub(super) fn hidden<R>(f: impl FnOnce() -> R) -> R {
+        /// Puts it back, also when `f` panics.
+        struct Restore(*const Context);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.with(|current| current.set(self.0));
+            }
+        }
+        let _restore = Restore(CURRENT.with(|current| current.replace(ptr::null())));
+        f()
+    }
+
     /// Makes `self` the calling thread's worker until the guard is dropped.
     pub(crate) fn enter(&self) -> Entered<'_> {
         CURRENT.with(|current| {

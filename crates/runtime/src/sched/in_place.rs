@@ -136,6 +136,7 @@ impl Context {
     /// Puts what is in slot and deque where anyone may take it, and wakes somebody for it.
     fn hand_over(&self) {
         self.me().counters.blocks_in_place.add(1);
+        self.hand_over_ring();
         let mut tasks = Vec::new();
         // The deque first, whose tasks have waited longer.
         while let Some(runnable) = self.local.pop().or_else(|| self.me().slot.take()) {

@@ -21,6 +21,7 @@ mod poll;
 pub(crate) mod publish;
 pub(crate) mod queue;
 mod reserve;
+pub(crate) mod rings;
 mod run_delay;
 mod schedule;
 mod search;
@@ -62,6 +63,7 @@ use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
 use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering, StaticU64};
+use crate::reactor::ring::Rings;
 use crate::signal::Hubs;
 use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
@@ -151,6 +153,8 @@ pub(crate) struct Shared {
     /// By LLC: where its workers are. The same groups with all their members, unless a map scatters groups over caches.
     llc_members: Box<[Box<[Members]>]>,
     pub(crate) sleepers: Sleepers,
+    /// For operations by io_uring; why there are none.
+    pub(crate) rings: Result<Arc<Rings>, String>,
     pub(crate) loads: Loads,
     pub(crate) registry: Registry,
     pub(crate) foreign: ForeignCounters,
@@ -202,6 +206,7 @@ pub(crate) struct Parts {
     pub(crate) start_paused: bool,
     pub(crate) report: String,
     pub(crate) name: String,
+    pub(crate) rings: Result<Arc<Rings>, String>,
 }
 
 /// The live schedulers of the process, for abort handles that outlive theirs.
@@ -221,6 +226,7 @@ impl Shared {
             start_paused,
             report,
             name,
+            rings,
         } = parts;
         let locals: Vec<Local> = policy.plan.workers.iter().map(|_| Local::new()).collect();
         let workers = locals
@@ -252,6 +258,7 @@ impl Shared {
                 .collect(),
             llc_members: plan.llcs.iter().map(|llc| members_of(&plan, &llc.workers)).collect(),
             sleepers: Sleepers::new(&plan),
+            rings,
             loads: Loads::new(&policy, &plan),
             batch: stress::batch(policy.config.steal.batch),
             group_batch: stress::batch(policy.config.steal.group_batch),

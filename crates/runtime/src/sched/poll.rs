@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::park::{Host, Sleepers};
 use super::publish;
 use super::stats::WorkerCounters;
 use super::worker::Worker;
-use crate::reactor::{Catch, Duty, Interest, Polled, Reactor, Registration, Shard};
+use crate::reactor::{Catch, Duty, Interest, Polled, Reactor, Registration, Shard, wake_each};
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -104,19 +103,12 @@ impl Worker {
         context.leaves_task();
         // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: that is exclusive.
         let _again = context.enter_again();
-        wake_all(&mut self.catch);
+        wake_each(&mut self.catch.wakers);
         true
     }
 
     fn reactor(&self) -> &Reactor {
         &self.context.shared.sleepers.reactor
-    }
-}
-
-/// Calls the wakers. One that panics has been reported by the panic hook; the others are none the worse.
-fn wake_all(catch: &mut Catch) {
-    for waker in catch.wakers.drain(..) {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -191,9 +183,24 @@ impl Shared {
     ///
     /// The system can't watch this kind of descriptor, or the process has no descriptor left, or the runtime was shut down.
     pub(crate) fn register(self: &Arc<Self>, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Registration> {
+        let here = |context: &Context| Arc::ptr_eq(&context.shared, self).then(|| context.llc());
+        let llc = Context::with(|context| context.and_then(here));
+        self.register_behind(llc.unwrap_or_else(|| self.sleepers.reactor.next()), fd, interest)
+    }
+
+    /// The same in the shard of this cache.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(super) fn register_behind(
+        self: &Arc<Self>,
+        llc: usize,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+    ) -> io::Result<Registration> {
         Context::with(|context| {
             let here = context.filter(|context| Arc::ptr_eq(&context.shared, self));
-            let llc = here.map_or_else(|| self.sleepers.reactor.next(), Context::llc);
             let others = &self.policy.plan.llcs[llc].others;
             let register = |shard: &Arc<Shard>| Registration::new(shard, fd, interest);
             let (registered, is_unseen) = self.sleepers.register(llc, others, register);
@@ -221,15 +228,14 @@ impl Shared {
             }
         }
         let any = !catch.wakers.is_empty();
-        wake_all(catch);
+        wake_each(&mut catch.wakers);
         any
     }
 
     /// Ends the watch of all descriptors; who waits for one hears it.
     pub(super) fn close_reactor(&self) {
-        let mut catch = Catch::new();
-        catch.wakers = self.sleepers.reactor.close();
-        wake_all(&mut catch);
+        wake_each(&mut self.sleepers.reactor.close());
+        self.close_rings();
     }
 }
 

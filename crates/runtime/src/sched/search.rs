@@ -274,6 +274,7 @@ impl Worker {
             .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
         self.be_reserved();
         self.context.stacks.put_back();
+        self.empty_ring();
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,
@@ -325,6 +326,7 @@ impl Host for Bed<'_> {
         let shared = &*self.context.shared;
         let group = shared.policy.plan.workers[self.context.id.index()].group.index();
         !self.context.me().bound.is_empty()
+            || !self.catch.wakers.is_empty()
             || !shared.groups[group].is_empty()
             || self.sight.final_look(self.context, everything)
     }
@@ -393,7 +395,8 @@ impl Host for Bed<'_> {
     }
 
     fn poll(&mut self, duty: &Duty<'_>, timeout: Option<Duration>) -> Polled {
-        super::poll::poll(duty, self.catch, timeout, &self.context.me().counters)
+        let polled = super::poll::poll(duty, self.catch, timeout, &self.context.me().counters);
+        self.context.with_results(polled, self.catch)
     }
 
     fn is_neglected(&self, shard: usize) -> bool {

@@ -15,6 +15,7 @@
 //! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
 //!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
 //!    A thread that runs tasks in place of workers that block (`in_place`) counts as one until step 2 and takes no part in the rest.
+//!    Then it ends what the kernel has yet to do for rings, and waits until nothing is (`reactor/ring`).
 //! 6. The threads are joined by whoever called `shutdown` from a thread that may block and polls nothing, else by nobody. With a limit
 //!    it waits for their `Departures` first, and joins none if some are left then.
 
@@ -153,6 +154,7 @@ impl Shared {
         self.terminated.set(|| {
             self.drop_queued();
         });
+        self.drain_rings();
     }
 
     /// After a push by a foreign thread: step 5's other half.

@@ -32,6 +32,7 @@ impl Still {
             start_paused: false,
             report: String::new(),
             name: "still".to_owned(),
+            rings: Err("nobody needs them".to_owned()),
         });
         let locals = locals.into_iter().map(Some).collect();
         Self { shared, locals }

@@ -77,6 +77,9 @@ impl Rounds {
         let worker = &shared.workers[index];
         let polls = worker.counters.polls.get();
         let advanced = polls.wrapping_sub(std::mem::replace(&mut self.polls[index], polls));
+        if advanced == 0 {
+            shared.hand_over_for(index);
+        }
         let queued = worker.stealer.len() as u64;
         let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
         self.stuck[index] = stuck;
@@ -264,7 +267,8 @@ impl Worker {
         let queued = shared.workers.iter().any(|worker| left(worker))
             || shared.groups.iter().any(|group| !group.is_empty())
             || shared.anything_for_anyone()
-            || shared.sleepers.reactor.any_unpolled();
+            || shared.sleepers.reactor.any_unpolled()
+            || shared.any_ring_queued();
         if queued || shared.leaves_timers_unwatched(self.context.now.get()) {
             self.context.keep_watch();
         }

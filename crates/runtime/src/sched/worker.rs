@@ -191,6 +191,7 @@ impl Worker {
         if self.aggregates {
             self.settle(elapsed, now);
         }
+        self.serve_ring();
         self.poll_own(now);
         // First the duty: a shared queue that is never empty must not keep us from it.
         // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
@@ -296,7 +297,7 @@ impl Worker {
     pub(super) fn dry(&mut self) -> Option<Runnable> {
         self.judge_theft();
         self.arrivals.deque_is_empty();
-        if let Some(runnable) = self.take_near() {
+        if let Some(runnable) = self.take_completed().or_else(|| self.take_near()) {
             return Some(runnable);
         }
         let now = Nanos(clock::nanos());

@@ -10,6 +10,8 @@ pub(crate) mod memory;
 pub(crate) mod poller;
 pub(crate) mod prefetch;
 pub(crate) mod process;
+#[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+pub(crate) mod ring;
 pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod thread;

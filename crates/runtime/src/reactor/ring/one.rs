@@ -1,0 +1,338 @@
+//! One worker's ring.
+
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::{Poll, Wake, Waker};
+
+use crossbeam_utils::CachePadded;
+
+use super::slots::{Keep, Landed, Left, Slots};
+use crate::primitives::{AtomicU32, Ordering, relax};
+use crate::reactor::wake_each;
+use crate::stress::Mutex;
+use crate::sys::ring::{self, COMPLETIONS, Completions, Entered, Entry, Request, Submissions};
+
+/// So many operations are handed over, whatever else their worker has to do.
+const BATCH: usize = 64;
+
+/// A ring, and the operations that it carries.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    /// Taken before `inner`, and held while the kernel is called.
+    submissions: Mutex<Submissions>,
+    inner: Mutex<Inner>,
+    /// Operations that wait to be handed over, and such as the kernel has; told to those who have no lock.
+    queued: CachePadded<AtomicU32>,
+    flying: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    slots: Slots,
+    completions: Completions,
+    is_closed: bool,
+}
+
+/// The runtime has shut down: nothing is begun any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Closed;
+
+/// How an operation has begun.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) slot: u32,
+    /// How many are queued now.
+    queued: usize,
+}
+
+impl Begun {
+    /// Whether it is the first of those that its worker is to hand over.
+    pub(crate) fn is_first(self) -> bool {
+        self.queued == 1
+    }
+
+    /// Whether it should not wait for more.
+    pub(crate) fn completes_batch(self) -> bool {
+        self.queued >= BATCH
+    }
+}
+
+impl Ring {
+    pub(super) fn new() -> io::Result<Self> {
+        let (submissions, completions) = ring::new()?;
+        Ok(Self::of(submissions, completions))
+    }
+
+    /// One that was found to do what it should.
+    pub(super) fn probed() -> io::Result<Self> {
+        let (mut submissions, mut completions) = ring::new()?;
+        ring::probe(&mut submissions, &mut completions)?;
+        Ok(Self::of(submissions, completions))
+    }
+
+    fn of(submissions: Submissions, completions: Completions) -> Self {
+        Self {
+            submissions: Mutex::new(submissions),
+            inner: Mutex::new(Inner {
+                slots: Slots::new(),
+                completions,
+                is_closed: false,
+            }),
+            queued: CachePadded::new(AtomicU32::new(0)),
+            flying: AtomicU32::new(0),
+        }
+    }
+
+    /// Calls `f` with its descriptor, which is readable while there are results.
+    pub(super) fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
+        use std::os::fd::AsFd as _;
+        f(self.submissions().as_fd())
+    }
+
+    /// Whether there is something to be handed over.
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        // Ordering: Relaxed; its worker has queued it, or looks again; others come late at worst (W5).
+        self.queued.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether there is something to be handed over, or something may have come back.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        // Ordering: Relaxed; as above. Results make an event besides.
+        self.has_queued() || self.flying.load(Ordering::Relaxed) != 0
+    }
+
+    /// Queues an operation. Whoever calls this hands it over, now or when its worker looks up.
+    pub(crate) fn begin(&self, entry: Entry, waker: Waker) -> Result<Begun, Closed> {
+        let mut inner = self.inner();
+        if inner.is_closed {
+            drop(inner);
+            return Err(Closed);
+        }
+        let slot = inner.slots.begin(entry, waker);
+        self.note(&inner.slots);
+        Ok(Begun {
+            slot,
+            queued: inner.slots.queued(),
+        })
+    }
+
+    /// The result of an operation, which is over then; else `waker` is called when it is there.
+    pub(crate) fn poll(&self, slot: u32, waker: &Waker) -> Poll<i32> {
+        let (result, replaced) = self.inner().slots.poll(slot, waker);
+        // To drop a waker may be to drop a task, which may come back here.
+        drop(replaced);
+        result
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner().is_closed
+    }
+
+    /// The future of an operation goes, and leaves `request`. What the kernel uses of it stays until the kernel is done.
+    pub(crate) fn leave<R: Request>(&self, slot: u32, request: R) {
+        let mut request = Some(request);
+        let left = {
+            let mut inner = self.inner();
+            let left = inner
+                .slots
+                .leave(slot, || Box::new(Kept(request.take().expect("it is asked for once"))));
+            self.note(&inner.slots);
+            left
+        };
+        match left {
+            Left::Withdrawn(waker) => drop((waker, request)),
+            Left::Done(result) => end(request.expect("nobody has asked for it"), result),
+            Left::Orphan(data, waker) => {
+                drop(waker);
+                let mut wakers = Vec::new();
+                self.cancel(&[data], &mut wakers);
+                // Mostly it has ended by now: its descriptor is closed before whoever dropped the future goes on.
+                self.reap(&mut wakers);
+                wake_each(&mut wakers);
+            }
+        }
+    }
+
+    /// Hands over what is queued; those whom results concern that are taken out meanwhile go to `wakers`.
+    pub(crate) fn submit(&self, wakers: &mut Vec<Waker>) {
+        if !self.has_queued() {
+            return;
+        }
+        let mut submissions = self.submissions();
+        self.submit_all(&mut submissions, wakers);
+    }
+
+    /// The same, unless somebody is at it.
+    pub(crate) fn try_submit(&self, wakers: &mut Vec<Waker>) {
+        if let Ok(mut submissions) = self.submissions.try_lock() {
+            self.submit_all(&mut submissions, wakers);
+        }
+    }
+
+    fn submit_all(&self, submissions: &mut Submissions, wakers: &mut Vec<Waker>) {
+        loop {
+            let are_left = {
+                let mut inner = self.inner();
+                // SAFETY: the entry is that of a `Request`, which is kept, by its future or as an orphan, until the result was taken
+                // out; a future that is forgotten keeps it for ever. By the contract of `Request` all that it names stays valid so long.
+                let are_left = inner
+                    .slots
+                    .hand_over(|entry, data| unsafe { submissions.push(entry, data) });
+                self.note(&inner.slots);
+                are_left
+            };
+            self.enter(submissions, wakers);
+            if !are_left {
+                return;
+            }
+        }
+    }
+
+    /// Asks the kernel to end what carries `data`. That has ended when it has a result.
+    fn cancel(&self, data: &[u64], wakers: &mut Vec<Waker>) {
+        let mut submissions = self.submissions();
+        for data in data {
+            while !submissions.push_cancellation(*data) {
+                self.enter(&mut submissions, wakers);
+            }
+        }
+        self.enter(&mut submissions, wakers);
+    }
+
+    /// Calls the kernel until it has taken everything.
+    fn enter(&self, submissions: &mut Submissions, wakers: &mut Vec<Waker>) {
+        loop {
+            match submissions.enter() {
+                Ok(Entered::All) => return,
+                Ok(Entered::Busy) => {
+                    // Results are in its way, or it has no memory for now.
+                    self.take(wakers);
+                    std::thread::yield_now();
+                }
+                Err(error) => fail(&error.into()),
+            }
+        }
+    }
+
+    /// Takes results out; whom they concern goes to `wakers`.
+    pub(crate) fn reap(&self, wakers: &mut Vec<Waker>) {
+        // Ordering: Relaxed; more than there were at the last look under the lock come with an event of their own.
+        let may_overflow = self.flying.load(Ordering::Relaxed) >= COMPLETIONS / 2;
+        self.take(wakers);
+        if !may_overflow {
+            return;
+        }
+        let mut submissions = self.submissions();
+        while submissions.has_kept_results() {
+            self.enter(&mut submissions, wakers);
+            self.take(wakers);
+        }
+    }
+
+    fn take(&self, wakers: &mut Vec<Waker>) {
+        let mut guard = self.inner();
+        let Inner { slots, completions, .. } = &mut *guard;
+        completions.take(|completion| match slots.land(completion.data, completion.result) {
+            Landed::Wake(waker) => wakers.push(waker),
+            Landed::Orphan(kept) => wakers.push(Burial::of(kept, completion.result)),
+            Landed::Nothing => {}
+        });
+        self.note(slots);
+    }
+
+    /// Begins nothing more, and ends what the kernel has not got.
+    pub(super) fn close(&self, wakers: &mut Vec<Waker>) {
+        let mut inner = self.inner();
+        inner.is_closed = true;
+        inner.slots.cancel_queued(wakers);
+        self.note(&inner.slots);
+    }
+
+    /// Ends everything that the kernel has, and waits until it is done with it. Closed before.
+    pub(super) fn drain(&self, wakers: &mut Vec<Waker>) {
+        let flying = self.inner().slots.all_flying();
+        if flying.is_empty() {
+            return;
+        }
+        self.cancel(&flying, wakers);
+        for step in 0.. {
+            self.reap(wakers);
+            if self.inner().slots.flying() == 0 {
+                return;
+            }
+            // Not in the kernel, for so many results: another thread may take the last one out.
+            relax(step);
+        }
+    }
+
+    /// Tells those without the lock.
+    fn note(&self, slots: &Slots) {
+        let queued = u32::try_from(slots.queued()).unwrap_or(u32::MAX);
+        // Ordering: Relaxed; see `has_queued`.
+        self.queued.store(queued, Ordering::Relaxed);
+        // Ordering: Relaxed; see `is_busy`.
+        self.flying.store(slots.flying(), Ordering::Relaxed);
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // No foreign code runs under the lock, so nothing is half done in a poisoned one.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submissions(&self) -> MutexGuard<'_, Submissions> {
+        self.submissions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a future has left.
+struct Kept<R>(R);
+
+impl<R: Request> Keep for Kept<R> {
+    fn end(self: Box<Self>, result: i32) {
+        end(self.0, result);
+    }
+}
+
+/// Drops what an operation was for, and what it has made.
+fn end<R: Request>(request: R, result: i32) {
+    drop(request.finish(outcome(result)));
+}
+
+/// A result as the kernel gives it.
+pub(crate) fn outcome(result: i32) -> io::Result<u32> {
+    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+}
+
+/// What was kept of an operation whose future is gone, and is needed no more: it goes where wakers are called, because destructors of users run
+/// then.
+struct Burial(Mutex<Option<(Box<dyn Keep>, i32)>>);
+
+impl Burial {
+    fn of(kept: Box<dyn Keep>, result: i32) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some((kept, result))))))
+    }
+}
+
+impl Wake for Burial {
+    fn wake(self: Arc<Self>) {
+        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((kept, result)) = ended {
+            kept.end(result);
+        }
+    }
+}
+
+/// The kernel refuses a call that it has answered before, in a way that no later attempt mends. Everybody who waits would wait for ever.
+#[cold]
+fn fail(error: &io::Error) -> ! {
+    let _ = writeln!(
+        io::stderr(),
+        "quadrille: a worker can't call its ring of io_uring: {error}"
+    );
+    std::process::abort();
+}

@@ -1,0 +1,259 @@
+//! Files.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{BufResult, IoBuf, RingFd};
+use crate::fs::job::{retry, run};
+use crate::runtime::with_current;
+use crate::sys::ring::{Fsync, ReadAt, WriteAt};
+
+/// An open file that is read and written at offsets.
+///
+/// There is no position and no buffer in between, as there is in [`fs::File`](crate::fs::File): any number of operations may be under way, and each ends
+/// when the system has done it.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// # let path = std::env::temp_dir().join(format!("quadrille-doc-uring-{}", std::process::id()));
+/// use quadrille::uring::File;
+///
+/// let file = File::create(&path).await?;
+/// let (written, _) = file.write_all_at("hello", 0).await;
+/// written?;
+/// file.sync_all().await?;
+///
+/// let file = File::open(&path).await?;
+/// let (read, buffer) = file.read_at(Vec::with_capacity(16), 1).await;
+/// assert_eq!(&buffer[..read?], b"ello");
+/// # quadrille::fs::remove_file(&path).await?;
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct File(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Ring(RingFd),
+    Pool(Arc<std::fs::File>),
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`std::fs::File::open`]; the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a file that was opened for nobody is closed.
+    pub async fn open(path: impl AsRef<Path>) -> io::Result<File> {
+        let path = path.as_ref().to_owned();
+        run(move || std::fs::File::open(path)).await.map(Self::from_std)
+    }
+
+    /// Opens a file for writing; makes it if it isn't there, empties it if it is.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`std::fs::File::create`]; the runtime shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the file may be made, or emptied, afterwards.
+    pub async fn create(path: impl AsRef<Path>) -> io::Result<File> {
+        let path = path.as_ref().to_owned();
+        run(move || std::fs::File::create(path)).await.map(Self::from_std)
+    }
+
+    /// Takes over a file of std's, opened as one likes, for the current runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[must_use]
+    #[track_caller]
+    pub fn from_std(file: std::fs::File) -> File {
+        let ring = with_current(|shared| shared.watched_rings().ok().cloned());
+        File(match ring {
+            Some(rings) => Kind::Ring(RingFd::new(file.into(), &rings)),
+            None => Kind::Pool(Arc::new(file)),
+        })
+    }
+
+    /// Reads what is there at `offset` to the beginning of `buffer`, at most up to its capacity; returns how many bytes, which is its length then. Zero
+    /// means that the file ends there, or that `buffer` has no capacity. What was in it is lost.
+    ///
+    /// # Errors
+    ///
+    /// Those of `pread(2)`; the runtime shuts down. `buffer` comes back empty.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: what was read can be read again. The buffer is lost.
+    pub async fn read_at(&self, mut buffer: Vec<u8>, offset: u64) -> BufResult<usize, Vec<u8>> {
+        buffer.clear();
+        if buffer.capacity() == 0 {
+            return (Ok(0), buffer);
+        }
+        match &self.0 {
+            Kind::Ring(ring) => {
+                let fd = ring.fd();
+                ring.run(ReadAt { fd, buffer, offset }).await
+            }
+            Kind::Pool(file) => {
+                let file = Arc::clone(file);
+                let read = move |buffer: &mut Vec<u8>| {
+                    buffer.resize(buffer.capacity(), 0);
+                    let outcome = retry(|| file.read_at(buffer, offset));
+                    buffer.truncate(*outcome.as_ref().unwrap_or(&0));
+                    outcome
+                };
+                lend(buffer, read).await
+            }
+        }
+    }
+
+    /// Writes the beginning of `buffer` at `offset`; returns how many bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `pwrite(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Loses the count: it may be written, or be written yet. To write the same again does no harm.
+    pub async fn write_at<B: IoBuf>(&self, buffer: B, offset: u64) -> BufResult<usize, B> {
+        self.write_from(buffer, 0, offset).await
+    }
+
+    /// Writes all of `buffer` from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write_at`](Self::write_at).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub async fn write_all_at<B: IoBuf>(&self, mut buffer: B, offset: u64) -> BufResult<(), B> {
+        let mut from = 0;
+        while from < buffer.bytes().len() {
+            let (written, again) = self.write_from(buffer, from, offset + from as u64).await;
+            buffer = again;
+            match written {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(count) => from += count,
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    /// Writes what is in `buffer` from `from` on.
+    async fn write_from<B: IoBuf>(&self, buffer: B, from: usize, offset: u64) -> BufResult<usize, B> {
+        match &self.0 {
+            Kind::Ring(ring) => {
+                let fd = ring.fd();
+                let request = WriteAt {
+                    fd,
+                    buffer,
+                    from,
+                    offset,
+                };
+                ring.run(request).await
+            }
+            Kind::Pool(file) => {
+                let file = Arc::clone(file);
+                let write = move |buffer: &mut B| retry(|| file.write_at(&buffer.bytes()[from..], offset));
+                lend(buffer, write).await
+            }
+        }
+    }
+
+    /// Waits until the disk has all that was written before, and the metadata.
+    ///
+    /// # Errors
+    ///
+    /// Those of `fsync(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict.
+    pub async fn sync_all(&self) -> io::Result<()> {
+        self.sync(false).await
+    }
+
+    /// Waits until the disk has all that was written before, and as much of the metadata as it takes to read it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `fdatasync(2)`; the runtime shuts down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict.
+    pub async fn sync_data(&self) -> io::Result<()> {
+        self.sync(true).await
+    }
+
+    async fn sync(&self, only_data: bool) -> io::Result<()> {
+        match &self.0 {
+            Kind::Ring(ring) => {
+                let fd = ring.fd();
+                ring.run(Fsync { fd, only_data }).await
+            }
+            Kind::Pool(file) => {
+                let file = Arc::clone(file);
+                run(move || if only_data { file.sync_data() } else { file.sync_all() }).await
+            }
+        }
+    }
+}
+
+/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun.
+async fn lend<B: Send + 'static>(
+    buffer: B,
+    operation: impl FnOnce(&mut B) -> io::Result<usize> + Send + 'static,
+) -> BufResult<usize, B> {
+    let place = Arc::new(Mutex::new(Some(buffer)));
+    let lent = Arc::clone(&place);
+    let take = |place: &Mutex<Option<B>>| place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let outcome = run(move || {
+        let mut buffer = take(&lent).expect("the future waits for us to put it back");
+        let outcome = operation(&mut buffer);
+        *lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(buffer);
+        outcome
+    });
+    let outcome = outcome.await;
+    let buffer = take(&place).expect("the operation has put it back, or was dropped before it took it");
+    (outcome, buffer)
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Kind::Ring(ring) => ring.fd.as_fd(),
+            Kind::Pool(file) => file.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}

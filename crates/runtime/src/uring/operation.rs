@@ -1,0 +1,90 @@
+//! An operation as a future.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::coop;
+use crate::reactor::ring::{Ring, Rings, outcome};
+use crate::reactor::stopped;
+use crate::sched::rings::begin;
+use crate::sys::ring::{CANCELLED, INTERRUPTED, Request};
+
+/// An operation. Begins when first polled, in the ring of the worker that polls it.
+///
+/// Dropped in flight it leaves what the kernel uses to the ring, and asks for its end.
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct Operation<'a, R: Request> {
+    rings: &'a Arc<Rings>,
+    /// `None` once it is over.
+    request: Option<R>,
+    /// Ring and slot, from the first poll to the result.
+    place: Option<(usize, u32)>,
+}
+
+// Nothing in it is pinned: what the kernel has the address of is on the heap.
+impl<R: Request> Unpin for Operation<'_, R> {}
+
+impl<'a, R: Request> Operation<'a, R> {
+    pub(crate) fn new(rings: &'a Arc<Rings>, request: R) -> Self {
+        Self {
+            rings,
+            request: Some(request),
+            place: None,
+        }
+    }
+
+    fn ends(&mut self, result: io::Result<u32>) -> Poll<R::Output> {
+        self.place = None;
+        let request = self.request.take().expect("it is not polled after its end");
+        Poll::Ready(request.finish(result))
+    }
+
+    fn ring(&self, index: usize) -> &'a Ring {
+        self.rings.of(index)
+    }
+
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<R::Output> {
+        loop {
+            let Some((index, slot)) = self.place else {
+                let request = self.request.as_mut().expect("it is not polled after its end");
+                match begin(self.rings, request.entry(), cx.waker().clone()) {
+                    Ok(place) => self.place = Some(place),
+                    Err(_closed) => return self.ends(Err(stopped())),
+                }
+                return Poll::Pending;
+            };
+            let ring = self.ring(index);
+            let Poll::Ready(result) = ring.poll(slot, cx.waker()) else {
+                return Poll::Pending;
+            };
+            if ![CANCELLED, INTERRUPTED].contains(&result) {
+                return self.ends(outcome(result));
+            }
+            if ring.is_closed() {
+                return self.ends(Err(stopped()));
+            }
+            // The thread that has handed it over has ended, and the kernel gives up what it had of that: nothing was done.
+            self.place = None;
+        }
+    }
+}
+
+impl<R: Request> Future for Operation<'_, R> {
+    type Output = R::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R::Output> {
+        let this = self.get_mut();
+        coop::poll_progress(cx, |cx| this.advance(cx))
+    }
+}
+
+impl<R: Request> Drop for Operation<'_, R> {
+    fn drop(&mut self) {
+        if let (Some((index, slot)), Some(request)) = (self.place, self.request.take()) {
+            self.ring(index).leave(slot, request);
+        }
+    }
+}

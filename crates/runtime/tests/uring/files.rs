@@ -1,0 +1,81 @@
+//! Reading, writing and syncing files.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quadrille::uring::File;
+
+use crate::on_backends;
+
+/// A path that goes away.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Ordering: Relaxed; only that no two are the same matters.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("quadrille-uring-{}-{number}", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn what_is_written_is_in_the_file() {
+    on_backends(|| async {
+        let path = Scratch::new();
+        let file = File::create(&path.0).await.unwrap();
+        let sent: Vec<u8> = (0..300_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+        let (written, sent) = file.write_all_at(sent, 7).await;
+        written.unwrap();
+        let (written, text) = file.write_at("beginning", 0).await;
+        assert_eq!((written.unwrap(), text), (9, "beginning"));
+        file.sync_data().await.unwrap();
+        file.sync_all().await.unwrap();
+        let found = std::fs::read(&path.0).unwrap();
+        assert_eq!(&found[..9], b"beginning");
+        assert!(found[9..] == sent[2..]);
+    });
+}
+
+#[test]
+fn what_is_in_the_file_is_read() {
+    on_backends(|| async {
+        let path = Scratch::new();
+        std::fs::write(&path.0, b"0123456789").unwrap();
+        let file = File::open(&path.0).await.unwrap();
+        let (count, buffer) = file.read_at(Vec::with_capacity(4), 3).await;
+        assert_eq!(count.unwrap(), buffer.len());
+        assert_eq!(buffer, b"3456789"[..buffer.len()]);
+        let (count, buffer) = file.read_at(buffer, 8).await;
+        assert_eq!((count.unwrap(), &buffer[..]), (2, &b"89"[..]));
+        let (count, buffer) = file.read_at(buffer, 10).await;
+        assert_eq!((count.unwrap(), buffer.len()), (0, 0), "it ends there");
+        let (count, _) = file.read_at(Vec::new(), 0).await;
+        assert_eq!(count.unwrap(), 0, "nothing fits");
+    });
+}
+
+#[test]
+fn errors_bring_the_buffer_back() {
+    on_backends(|| async {
+        let path = Scratch::new();
+        assert_eq!(File::open(&path.0).await.unwrap_err().kind(), ErrorKind::NotFound);
+        std::fs::write(&path.0, b"x").unwrap();
+        let only_read = File::open(&path.0).await.unwrap();
+        let (written, text) = only_read.write_at(vec![1, 2, 3], 0).await;
+        // EBADF: it is not open for writing.
+        assert_eq!((written.unwrap_err().raw_os_error(), text), (Some(9), vec![1, 2, 3]));
+        let only_write = File::create(&path.0).await.unwrap();
+        let (count, buffer) = only_write.read_at(Vec::with_capacity(10), 0).await;
+        assert_eq!((count.unwrap_err().raw_os_error(), buffer.len()), (Some(9), 0));
+        assert!(buffer.capacity() >= 10);
+    });
+}
