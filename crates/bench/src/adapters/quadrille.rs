@@ -19,7 +19,11 @@ use crate::spec::{RuntimeName, Transport};
 
 /// A quadrille runtime.
 #[derive(Clone, Copy, Debug)]
-pub struct Quadrille(&'static quadrille::Runtime);
+pub struct Quadrille {
+    runtime: &'static quadrille::Runtime,
+    /// Whether its servers of TCP are to use io_uring.
+    by_ring: bool,
+}
 
 impl Quadrille {
     /// Starts one with `workers` workers; `name` chooses the policies. All but the baseline respect
@@ -41,20 +45,28 @@ impl Quadrille {
         };
         builder
             .build()
-            .map(|runtime| Self(Box::leak(Box::new(runtime))))
+            .map(|runtime| Self {
+                runtime: Box::leak(Box::new(runtime)),
+                by_ring: name == RuntimeName::QuadrilleUring,
+            })
             .map_err(|error| Stop::failed(format!("quadrille does not start: {error}")))
     }
 }
 
 impl Quadrille {
+    /// Whether its servers of TCP are to use io_uring.
+    pub(super) fn is_by_ring(self) -> bool {
+        self.by_ring
+    }
+
     /// For what is made outside of a task, but belongs to the runtime.
     pub(super) fn inside(self) -> quadrille::EnterGuard {
-        self.0.enter()
+        self.runtime.enter()
     }
 
     /// Tasks that have been pending and are not finished.
     pub(crate) fn pending_tasks(self) -> usize {
-        self.0.metrics().pending_tasks
+        self.runtime.metrics().pending_tasks
     }
 }
 
@@ -74,7 +86,7 @@ impl<T> Future for Join<T> {
 
 impl Counts for Quadrille {
     fn counters(&self) -> Counters {
-        let metrics = self.0.metrics();
+        let metrics = self.runtime.metrics();
         let mut counters: Counters = metrics
             .total()
             .iter()
@@ -108,7 +120,7 @@ impl Runtime for Quadrille {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        drop(self.0.spawn(future));
+        drop(self.runtime.spawn(future));
     }
 
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
@@ -184,7 +196,7 @@ impl ThreadRuntime for Quadrille {
         F: FnOnce() -> Result<T, Stop> + Send + 'static,
         T: Send + 'static,
     {
-        let root = thread::Builder::new().spawn_on(body, self.0.handle());
+        let root = thread::Builder::new().spawn_on(body, self.runtime.handle());
         ended(root.map_err(|error| spawn_failed(&error))?.join())
     }
 }
@@ -231,7 +243,7 @@ impl Streams for Quadrille {
     type Reader = Reader;
 
     fn open(self, transport: Transport) -> Result<(Writer, Reader), Stop> {
-        let _inside = self.0.enter();
+        let _inside = self.runtime.enter();
         if transport == Transport::Pipe {
             pipe().map(|(reader, writer)| (Writer::Pipe(writer), Reader::Pipe(reader)))
         } else {

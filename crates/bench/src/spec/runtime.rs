@@ -17,6 +17,8 @@ pub enum RuntimeName {
     QuadrilleBaseline,
     /// quadrille in a program with mimalloc.
     QuadrilleMimalloc,
+    /// quadrille, its servers of TCP by io_uring.
+    QuadrilleUring,
     /// tokio's multi-threaded runtime; the base of the ratios of workloads of tasks.
     Tokio,
     /// tokio with one worker.
@@ -69,9 +71,11 @@ impl RuntimeName {
     #[must_use]
     pub fn family(self) -> Family {
         match self {
-            Self::Quadrille | Self::Quadrille1w | Self::QuadrilleBaseline | Self::QuadrilleMimalloc => {
-                Family::Quadrille
-            }
+            Self::Quadrille
+            | Self::Quadrille1w
+            | Self::QuadrilleBaseline
+            | Self::QuadrilleMimalloc
+            | Self::QuadrilleUring => Family::Quadrille,
             Self::Tokio | Self::Tokio1w | Self::TokioMimalloc => Family::Tokio,
             Self::Smol | Self::Smol1w => Family::Smol,
             Self::Go | Self::Go1w => Family::Go,
@@ -104,6 +108,7 @@ impl RuntimeName {
             Self::Quadrille1w => "quadrille-1w",
             Self::QuadrilleBaseline => "quadrille-baseline",
             Self::QuadrilleMimalloc => "quadrille-mimalloc",
+            Self::QuadrilleUring => "quadrille-uring",
             Self::TokioMimalloc => "tokio-mimalloc",
             Self::Tokio => "tokio",
             Self::Tokio1w => "tokio-1w",

@@ -12,6 +12,11 @@ use crate::outcome::Stop;
 use crate::workloads::serve::GREETING;
 
 pub(crate) mod quadrille;
+#[cfg(feature = "io-uring")]
+mod ring;
+#[cfg(not(feature = "io-uring"))]
+#[path = "ring/absent.rs"]
+mod ring;
 mod smol;
 mod threads;
 mod tokio;

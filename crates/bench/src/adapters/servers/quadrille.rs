@@ -8,7 +8,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use quadrille::net::TcpStream;
 
-use super::{BUFFER, Servers, greet, refused};
+use super::{BUFFER, Servers, greet, refused, ring};
 use crate::adapters::Runtime;
 use crate::adapters::quadrille::Quadrille;
 use crate::outcome::Stop;
@@ -26,6 +26,9 @@ impl Quadrille {
 
 impl Servers for Quadrille {
     fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
+        if self.is_by_ring() {
+            return ring::echo_tcp(self, listener);
+        }
         let listener = self.listen(listener)?;
         self.spawn_outside(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -56,6 +59,9 @@ impl Servers for Quadrille {
     }
 
     fn http(self, listener: TcpListener) -> Result<(), Stop> {
+        if self.is_by_ring() {
+            return Err(Stop::unsupported("hyper has no streams that own their buffers"));
+        }
         let listener = self.listen(listener)?;
         self.spawn_outside(async move {
             while let Ok((stream, _)) = listener.accept().await {
