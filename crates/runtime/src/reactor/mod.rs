@@ -33,6 +33,7 @@ mod slab;
 mod source;
 
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -113,7 +114,10 @@ impl Reactor {
 /// Calls the wakers. One that panics has been reported by the panic hook; the others are none the worse.
 pub(crate) fn wake_each(wakers: &mut Vec<Waker>) {
     for waker in wakers.drain(..) {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            // Its destructor may panic as well.
+            mem::forget(payload);
+        }
     }
 }
 

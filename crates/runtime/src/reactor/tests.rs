@@ -214,3 +214,23 @@ fn a_new_source_knows_nothing_of_the_one_before() {
         registration.deregister(other.as_fd()).unwrap();
     }
 }
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a destructor panics");
+    }
+}
+
+/// Nor does it keep the others from being woken.
+#[test]
+fn a_waker_that_panics_with_what_panics_is_survived() {
+    let (woken, wakes) = mpsc::channel();
+    let panics = || std::panic::panic_any(Bomb);
+    let tells = move || woken.send(()).unwrap();
+    let mut wakers = vec![Waker::from(Arc::new(Call(panics))), Waker::from(Arc::new(Call(tells)))];
+    wake_each(&mut wakers);
+    assert_eq!(wakes.try_recv(), Ok(()));
+}
