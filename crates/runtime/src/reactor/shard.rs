@@ -55,8 +55,8 @@ pub(crate) struct Catch {
     events: Option<Events>,
     /// To be called once the duty was given back.
     pub(crate) wakers: Vec<Waker>,
-    /// When the last poll ended, by the clock.
-    pub(crate) polled_at: u64,
+    /// When the last look for events ended, by the clock.
+    pub(crate) caught_at: u64,
 }
 
 impl Shard {
@@ -223,9 +223,9 @@ impl Duty<'_> {
         // Ordering: Relaxed; single writer, handed over by the duty; compared by others now and then.
         let polls = self.shard.polls.load(Ordering::Relaxed);
         self.shard.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
-        catch.polled_at = clock();
+        catch.caught_at = clock();
         // Ordering: Relaxed; a hint.
-        self.shard.polled_at.store(catch.polled_at, Ordering::Relaxed);
+        self.shard.polled_at.store(catch.caught_at, Ordering::Relaxed);
         match (count, notified) {
             (0, true) => Polled::Notified,
             (0, false) => Polled::Nothing,
@@ -247,7 +247,7 @@ impl Catch {
         Self {
             events: None,
             wakers: Vec::new(),
-            polled_at: 0,
+            caught_at: 0,
         }
     }
 }

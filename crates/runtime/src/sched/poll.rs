@@ -72,6 +72,7 @@ impl Worker {
         let duty = shard.try_hold(context.id.index())?;
         let _polled = poll(&duty, &mut self.catch, Some(Duration::ZERO), &context.me().counters);
         drop(duty);
+        self.was_busy_until_caught();
         Some(self.wake_caught())
     }
 
@@ -93,13 +94,20 @@ impl Worker {
         self.wake_caught();
     }
 
+    /// Between tasks, before [`wake_caught`](Self::wake_caught) moves the clock on: the time since it was read last went into tasks.
+    pub(super) fn was_busy_until_caught(&mut self) {
+        if !self.catch.wakers.is_empty() {
+            self.was_busy_until(Nanos(self.catch.caught_at));
+        }
+    }
+
     /// Wakes those for whom events have come, holding no duty. True if there were any.
     pub(super) fn wake_caught(&mut self) -> bool {
         if self.catch.wakers.is_empty() {
             return false;
         }
         let context = &self.context;
-        context.now.set(Nanos(self.catch.polled_at));
+        context.now.set(Nanos(self.catch.caught_at));
         context.leaves_task();
         // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: that is exclusive.
         let _again = context.enter_again();

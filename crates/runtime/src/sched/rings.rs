@@ -5,6 +5,7 @@ use super::context::Context;
 use super::worker::Worker;
 use crate::reactor::ring::{Ring, Rings};
 use crate::reactor::{Catch, Polled, wake_each};
+use crate::sys::clock;
 use crate::task::Runnable;
 
 impl Shared {
@@ -87,7 +88,16 @@ impl Worker {
             }
             _ => return false,
         }
+        self.note_caught();
+        self.was_busy_until_caught();
         self.wake_caught()
+    }
+
+    /// What was caught without a poll has no time yet, by which `wake_caught` goes.
+    fn note_caught(&mut self) {
+        if !self.catch.wakers.is_empty() {
+            self.catch.caught_at = clock::nanos();
+        }
     }
 
     /// A worker that has run dry.
@@ -109,6 +119,7 @@ impl Worker {
     pub(super) fn empty_ring(&mut self) {
         if let Some(ring) = self.context.ring() {
             ring.submit(&mut self.catch.wakers);
+            self.note_caught();
         }
     }
 }
@@ -178,3 +189,33 @@ mod operations {
 
 #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
 pub(crate) use operations::begin;
+
+#[cfg(all(test, feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use quadrille_policy::{Config, Nanos};
+
+    use super::*;
+    use crate::sched::still::Still;
+    use crate::sys::ring::Entry;
+
+    /// A worker that serves its ring knows the time, and that it has worked until then, though it has polled for nothing else.
+    #[test]
+    fn results_move_the_clock_on() {
+        let Ok(rings) = Rings::new(1).map(Arc::new) else {
+            // The kernel refuses.
+            return;
+        };
+        let mut still = Still::with_rings("core:1", "default", Ok(Arc::clone(&rings)));
+        let mut worker = still.worker(0);
+        let now = (0..).map(|_| Nanos(clock::nanos())).find(|now| now.0 > 0).unwrap();
+        worker.context.now.set(Nanos(0));
+        let _begun = rings.of(0).begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        assert!(worker.serve_ring());
+        assert!(worker.context.now.get() >= now);
+        worker.pace.looks_up(Nanos(0), &Config::default());
+        assert!(worker.pace.average_run() >= now);
+    }
+}

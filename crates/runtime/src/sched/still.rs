@@ -8,6 +8,7 @@ use super::queue::local::Local;
 use super::worker::Worker;
 use super::{Parts, Shared};
 use crate::blocking::{Limits, Pool};
+use crate::reactor::ring::Rings;
 use crate::runtime::Handle;
 use crate::sys::thread::Spawner;
 use crate::task::Runnable;
@@ -22,6 +23,10 @@ pub(crate) struct Still {
 
 impl Still {
     pub(crate) fn new(machine: &str, config: &str) -> Self {
+        Self::with_rings(machine, config, Err("nobody needs them".to_owned()))
+    }
+
+    pub(super) fn with_rings(machine: &str, config: &str, rings: Result<Arc<Rings>, String>) -> Self {
         let config: Config = config.parse().unwrap();
         let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
         let (shared, locals) = Shared::new(Parts {
@@ -32,7 +37,7 @@ impl Still {
             start_paused: false,
             report: String::new(),
             name: "still".to_owned(),
-            rings: Err("nobody needs them".to_owned()),
+            rings,
         });
         let locals = locals.into_iter().map(Some).collect();
         Self { shared, locals }

@@ -436,6 +436,13 @@ impl Worker {
             dry_since: now,
             ..Sight::default()
         };
+        self.was_busy_until(now);
+    }
+
+    /// Takes the time since the clock was read last for that of the tasks that have run.
+    pub(super) fn was_busy_until(&mut self, now: Nanos) {
+        // Of two that were read on the way the first may come second.
+        let now = now.max(self.context.now.get());
         let elapsed = now.since(self.context.now.get());
         self.context.now.set(now);
         self.pace.pauses(elapsed);
