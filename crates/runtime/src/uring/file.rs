@@ -99,13 +99,16 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of `pread(2)`; the runtime shuts down. `buffer` comes back empty.
+    /// Those of `pread(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput) for an offset above [`i64::MAX`]; the runtime shuts down. `buffer` comes back empty.
     ///
     /// # Cancel safety
     ///
     /// Strict: what was read can be read again. The buffer is lost.
     pub async fn read_at(&self, mut buffer: Vec<u8>, offset: u64) -> BufResult<usize, Vec<u8>> {
         buffer.clear();
+        if let Err(error) = check(offset) {
+            return (Err(error), buffer);
+        }
         if buffer.capacity() == 0 {
             return (Ok(0), buffer);
         }
@@ -131,7 +134,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of `pwrite(2)`; the runtime shuts down.
+    /// Those of `pwrite(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput) for an offset above [`i64::MAX`]; the runtime shuts down.
     ///
     /// # Cancel safety
     ///
@@ -165,6 +168,9 @@ impl File {
 
     /// Writes what is in `buffer` from `from` on.
     async fn write_from<B: IoBuf>(&self, buffer: B, from: usize, offset: u64) -> BufResult<usize, B> {
+        if let Err(error) = check(offset) {
+            return (Err(error), buffer);
+        }
         match &self.0 {
             Kind::Ring(ring) => {
                 let fd = ring.fd();
@@ -222,6 +228,15 @@ impl File {
             }
         }
     }
+}
+
+/// Refuses what is no offset to the system. A ring would take the highest one for the position of the file.
+fn check(offset: u64) -> io::Result<()> {
+    if i64::try_from(offset).is_ok() {
+        return Ok(());
+    }
+    let message = format!("the offset is {offset}, expected at most {}", i64::MAX);
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun.

@@ -79,3 +79,21 @@ fn errors_bring_the_buffer_back() {
         assert!(buffer.capacity() >= 10);
     });
 }
+
+/// The same for both, though a ring has a meaning of its own for the highest one.
+#[test]
+fn what_is_no_offset_is_refused() {
+    on_backends(|| async {
+        let path = Scratch::new();
+        std::fs::write(&path.0, b"0123456789").unwrap();
+        let file = std::fs::File::options().read(true).write(true).open(&path.0).unwrap();
+        let file = File::from_std(file);
+        for offset in [u64::MAX, 1 << 63] {
+            let (count, buffer) = file.read_at(Vec::with_capacity(4), offset).await;
+            assert_eq!((count.unwrap_err().kind(), buffer.len()), (ErrorKind::InvalidInput, 0));
+            let (written, text) = file.write_all_at("abc", offset).await;
+            assert_eq!((written.unwrap_err().kind(), text), (ErrorKind::InvalidInput, "abc"));
+        }
+        assert_eq!(std::fs::read(&path.0).unwrap(), b"0123456789");
+    });
+}
