@@ -45,7 +45,7 @@
 //!
 //! # Shutdown
 //!
-//! Operations that are under way when a runtime shuts down are cancelled, and whoever waits for one outside of its tasks gets an error of kind
+//! Operations that are under way when a runtime shuts down are cancelled, and whoever still waits for one gets an error of kind
 //! [`Other`](std::io::ErrorKind::Other) and the buffer. The shutdown waits until the kernel has let go of everything.
 
 mod buffer;

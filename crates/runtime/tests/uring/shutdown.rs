@@ -68,3 +68,27 @@ async fn read_once(stream: &TcpStream) -> (ErrorKind, usize) {
     let (count, buffer) = stream.read(Vec::with_capacity(64)).await;
     (count.unwrap_err().kind(), buffer.capacity())
 }
+
+/// A task that blocks its worker keeps the runtime from its end, unless it hears of it, too.
+#[test]
+fn a_worker_that_waits_in_place_hears_that_the_runtime_ends() {
+    watched(|| {
+        for by_ring in [true, false] {
+            let runtime = runtime(2, by_ring);
+            let (ours, theirs) = runtime.block_on(connection());
+            let (waits, waiting) = channel();
+            let task = runtime.spawn(async move {
+                quadrille::task::block_in_place(|| {
+                    let mut read = Box::pin(read_once(&ours));
+                    assert!(block_on(futures_lite::future::poll_once(&mut read)).is_none());
+                    waits.send(ErrorKind::WouldBlock).unwrap();
+                    waits.send(block_on(read).0).unwrap();
+                });
+            });
+            assert_eq!(waiting.recv(), Ok(ErrorKind::WouldBlock));
+            drop(runtime);
+            assert_eq!(waiting.recv(), Ok(ErrorKind::Other));
+            drop((task, theirs));
+        }
+    });
+}

@@ -37,8 +37,9 @@
 //!   (`IORING_FEAT_NODROP`, required) and hands them over when called, which `reap` does.
 //! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled. Nobody has asked for that,
 //!   so it is begun again. Likewise if a signal interrupts.
-//! - *Shutdown*: `close` ends what is queued, and refuses more; when all tasks are gone, the last worker cancels what flies and waits for every
-//!   result (`drain`). Whoever waits elsewhere hears it then, and has its buffer back.
+//! - *Shutdown*: `close` ends what is queued, cancels what flies, and refuses more: whoever waits has its buffer back, also one that
+//!   blocks a worker, which the end of all tasks waits for. The reactor is closed, so that events tell nobody of those results: `close` wakes all
+//!   who wait, who look for theirs (`poll_closed`). When the tasks are gone, the last worker waits for every result (`drain`).
 //! - *No io_uring*: see [`Backend`](crate::uring::Backend). It is found out when the runtime is built, with a trial.
 //!
 //! # What was rejected
@@ -134,14 +135,14 @@ impl Rings {
         self.rings.iter().any(Ring::has_queued)
     }
 
-    /// Begins nothing more, and ends what the kernel has not got.
+    /// Begins nothing more, ends what the kernel has not got, and asks it to end the rest.
     pub(crate) fn close(&self) {
         let mut wakers = Vec::new();
         self.rings.iter().for_each(|ring| ring.close(&mut wakers));
         wake_each(&mut wakers);
     }
 
-    /// Ends everything, and waits until the kernel is done with it: for the last worker, when all tasks are gone.
+    /// Waits until the kernel is done with everything: for the last worker, when all tasks are gone.
     pub(crate) fn drain(&self) {
         // Whoever stops the runtime may not have come to it yet.
         self.close();

@@ -59,6 +59,19 @@ impl Begun {
     }
 }
 
+/// So many results were taken out at once.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Taken(u32);
+
+impl Taken {
+    /// Whether the kernel may keep some for which there was no room. It does so only once there is none, and whoever takes the first result
+    /// out of a full queue takes all.
+    fn may_leave_more(self) -> bool {
+        self.0 >= COMPLETIONS
+    }
+}
+
 impl Ring {
     pub(super) fn new() -> io::Result<Self> {
         let (submissions, completions) = ring::new()?;
@@ -122,9 +135,32 @@ impl Ring {
 
     /// The result of an operation, which is over then; else `waker` is called when it is there.
     pub(crate) fn poll(&self, slot: u32, waker: &Waker) -> Poll<i32> {
-        let (result, replaced) = self.inner().slots.poll(slot, waker);
+        let (result, replaced, is_closed) = {
+            let mut inner = self.inner();
+            let (result, replaced) = inner.slots.poll(slot, waker);
+            (result, replaced, inner.is_closed)
+        };
         // To drop a waker may be to drop a task, which may come back here.
         drop(replaced);
+        if result.is_pending() && is_closed {
+            return self.poll_closed(slot, waker);
+        }
+        result
+    }
+
+    /// The same when the runtime shuts down, and nobody hears of results any more: who waits looks for them by itself, again and again. What the
+    /// kernel was asked to end ends soon.
+    #[cold]
+    fn poll_closed(&self, slot: u32, waker: &Waker) -> Poll<i32> {
+        let mut wakers = Vec::new();
+        self.reap(&mut wakers);
+        wake_each(&mut wakers);
+        let (result, replaced) = self.inner().slots.poll(slot, waker);
+        drop(replaced);
+        if result.is_pending() {
+            std::thread::yield_now();
+            waker.wake_by_ref();
+        }
         result
     }
 
@@ -148,12 +184,12 @@ impl Ring {
             Left::Withdrawn(waker) => drop((waker, request)),
             Left::Done(result) => end(request.expect("nobody has asked for it"), result),
             Left::Orphan(data, waker) => {
-                drop(waker);
                 let mut wakers = Vec::new();
                 self.cancel(&[data], &mut wakers);
                 // Mostly it has ended by now: its descriptor is closed before whoever dropped the future goes on.
                 self.reap(&mut wakers);
                 wake_each(&mut wakers);
+                drop(waker);
             }
         }
     }
@@ -210,8 +246,8 @@ impl Ring {
             match submissions.enter() {
                 Ok(Entered::All) => return,
                 Ok(Entered::Busy) => {
-                    // Results are in its way, or it has no memory for now.
-                    self.take(wakers);
+                    // Results are in its way, or it has no memory for now. The next call hands over what it keeps.
+                    let _taken = self.take(wakers);
                     std::thread::yield_now();
                 }
                 Err(error) => fail(&error.into()),
@@ -221,52 +257,59 @@ impl Ring {
 
     /// Takes results out; whom they concern goes to `wakers`.
     pub(crate) fn reap(&self, wakers: &mut Vec<Waker>) {
-        // Ordering: Relaxed; more than there were at the last look under the lock come with an event of their own.
-        let may_overflow = self.flying.load(Ordering::Relaxed) >= COMPLETIONS / 2;
-        self.take(wakers);
-        if !may_overflow {
+        // Asked after the look: what counts before it may be more by the time that the look has ended.
+        if !self.take(wakers).may_leave_more() {
             return;
         }
         let mut submissions = self.submissions();
         while submissions.has_kept_results() {
             self.enter(&mut submissions, wakers);
-            self.take(wakers);
+            let _taken = self.take(wakers);
         }
     }
 
-    fn take(&self, wakers: &mut Vec<Waker>) {
+    /// Takes out those for which there was room.
+    fn take(&self, wakers: &mut Vec<Waker>) -> Taken {
+        let mut taken = 0;
         let mut guard = self.inner();
         let Inner { slots, completions, .. } = &mut *guard;
-        completions.take(|completion| match slots.land(completion.data, completion.result) {
-            Landed::Wake(waker) => wakers.push(waker),
-            Landed::Orphan(kept) => wakers.push(Burial::of(kept, completion.result)),
-            Landed::Nothing => {}
+        completions.take(|completion| {
+            taken += 1;
+            match slots.land(completion.data, completion.result) {
+                Landed::Wake(waker) => wakers.push(waker),
+                Landed::Orphan(kept) => wakers.push(Burial::of(kept, completion.result)),
+                Landed::Nothing => {}
+            }
         });
         self.note(slots);
+        Taken(taken)
     }
 
-    /// Begins nothing more, and ends what the kernel has not got.
+    /// Begins nothing more, ends what the kernel has not got, and asks it to end the rest: whoever waits hears it.
     pub(super) fn close(&self, wakers: &mut Vec<Waker>) {
-        let mut inner = self.inner();
-        inner.is_closed = true;
-        inner.slots.cancel_queued(wakers);
-        self.note(&inner.slots);
+        let flying = {
+            let mut inner = self.inner();
+            inner.is_closed = true;
+            inner.slots.cancel_queued(wakers);
+            self.note(&inner.slots);
+            inner.slots.wake_flying(wakers);
+            inner.slots.all_flying()
+        };
+        if !flying.is_empty() {
+            self.cancel(&flying, wakers);
+            self.reap(wakers);
+        }
     }
 
-    /// Ends everything that the kernel has, and waits until it is done with it. Closed before.
+    /// Waits until the kernel is done with everything. Closed before.
     pub(super) fn drain(&self, wakers: &mut Vec<Waker>) {
-        let flying = self.inner().slots.all_flying();
-        if flying.is_empty() {
-            return;
-        }
-        self.cancel(&flying, wakers);
         for step in 0.. {
-            self.reap(wakers);
             if self.inner().slots.flying() == 0 {
                 return;
             }
             // Not in the kernel, for so many results: another thread may take the last one out.
             relax(step);
+            self.reap(wakers);
         }
     }
 
@@ -335,4 +378,29 @@ fn fail(error: &io::Error) -> ! {
         "quadrille: a worker can't call its ring of io_uring: {error}"
     );
     std::process::abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A taker has read how many fly; then so much is handed over, and has ended, that there is no room for all results.
+    #[test]
+    fn what_ends_while_somebody_begins_to_look_is_found() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let count = COMPLETIONS as usize + 1000;
+        for _ in 0..count {
+            let _begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        }
+        let mut wakers = Vec::new();
+        ring.submit(&mut wakers);
+        ring.flying.store(0, Ordering::Relaxed);
+        // His look, and that of who comes for the event.
+        ring.reap(&mut wakers);
+        ring.reap(&mut wakers);
+        assert_eq!(wakers.len(), count);
+    }
 }

@@ -196,6 +196,15 @@ impl Slots {
         }
     }
 
+    /// Those who wait for what the kernel has go to `wakers`, and may poll it again.
+    pub(super) fn wake_flying(&mut self, wakers: &mut Vec<Waker>) {
+        for slot in &mut self.slots {
+            if let State::Flying { waker } = &mut slot.state {
+                wakers.push(std::mem::replace(waker, Waker::noop().clone()));
+            }
+        }
+    }
+
     /// What the results of those carry that the kernel has.
     pub(super) fn all_flying(&self) -> Vec<u64> {
         let slots = (0..).zip(&self.slots);
