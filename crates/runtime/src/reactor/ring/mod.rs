@@ -26,8 +26,8 @@
 //!    kernel is asked to cancel, before the drop returns. If it is forgotten, so is the request: its memory is never used again.
 //! 2. One that is dropped while it is queued was never begun: nothing of it reaches the kernel.
 //! 3. A descriptor is closed when nobody holds it, and requests do.
-//! 4. `submissions` is locked before `inner`. Under neither runs foreign code: wakers and what is let go are moved out, and called
-//!    or dropped afterwards.
+//! 4. `submissions` is locked before `inner`. Under neither is a waker called, nor anything of a user's dropped: that is moved out, and
+//!    called or dropped afterwards.
 //!
 //! # What may happen
 //!
