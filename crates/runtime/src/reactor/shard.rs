@@ -134,12 +134,14 @@ impl Shard {
             .slab
             .take()
             .ok_or_else(|| io::Error::other("2^26 descriptors are watched"))?;
-        // Ordering: Release; (L a) who sees a source finds the set that it polls then. The fence of (L b) comes after it.
+        // Ordering: Release; (L a) who sees a source finds the set that it polls then.
         self.count.fetch_add(1, Ordering::Release);
         let key = self.key_of(index);
         debug_assert!(key != NOTIFICATION, "generations have 23 bits");
         stress::delay();
-        // Ordering: SeqCst; (L f) the place is taken before we look at the flag, against the flag before the look at the places.
+        // Ordering: SeqCst; (L f) the place is taken before we look at the flag, against the flag before the look at the places. And (L b)
+        // the count is raised before `is_unseen` looks for a holder and for who is idle, against the fence (W1 B) of who goes to sleep
+        // before its look at the count.
         fence(Ordering::SeqCst);
         // Ordering: Relaxed; after the fence.
         let added = if self.closed.load(Ordering::Relaxed) {

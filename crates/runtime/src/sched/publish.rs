@@ -98,14 +98,11 @@ pub(crate) fn to_owner(push: impl FnOnce(), sleepers: &Sleepers, seat: Seat) -> 
     sleepers.idle.claim_seat(seat)
 }
 
-/// After a source was added to `shard`: (A), and whether nobody polls it, and nobody is about to look who may (L b). Somebody near
-/// the cache `llc` would be woken, else behind one of `others`.
+/// After a source was added to `shard`, which has fenced (A): whether nobody polls it, and nobody is about to look who may (L b).
+/// Somebody near the cache `llc` would be woken, else behind one of `others`.
 #[must_use = "an unpark may be owed"]
 pub(crate) fn is_unseen(sleepers: &Sleepers, shard: &Shard, (llc, others): (usize, &[LlcId])) -> bool {
     stress::delay();
-    // Ordering: SeqCst; (L b) the source before the looks at the holder and at who is idle, against the fence (W1 B) of who goes to sleep
-    // before its look at the sources.
-    fence(Ordering::SeqCst);
     shard.is_unpolled() && sleepers.idle.caches.any() && sleepers.searching_for(llc, others) == 0
 }
 
