@@ -75,6 +75,7 @@ mod plan;
 mod policy;
 mod reserve;
 mod rng;
+mod spins;
 #[cfg(test)]
 mod testing;
 mod units;
@@ -101,6 +102,7 @@ pub use policy::{Active, Policy};
 pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
 pub use reserve::Reserve;
 pub use rng::Rng;
+pub use spins::Spins;
 pub use units::{InvalidSpan, Nanos, Tick};
 pub use view::{RemoteStealView, SpawnView, UnparkView, WakeView};
 pub use worker_set::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId};

@@ -27,7 +27,6 @@ mod schedule;
 mod search;
 mod sets;
 pub(crate) mod shutdown;
-mod spin;
 pub(crate) mod stats;
 #[cfg(all(test, not(quadrille_loom)))]
 pub(crate) mod still;

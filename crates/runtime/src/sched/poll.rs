@@ -53,11 +53,7 @@ impl Worker {
             return None;
         }
         let found = self.next_local()?;
-        if self.context.local.len() > 0 {
-            self.context.offer();
-        }
-        // As after a look up.
-        self.name_successor();
+        self.owes(false);
         Some(found)
     }
 

@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::time::Duration;
 
-use quadrille_policy::{Cause, GroupId, Level, LlcId, Nanos};
+use quadrille_policy::{Cause, GroupId, Level, LlcId, Nanos, Spins};
 
 use super::Shared;
 use super::alarms::Alarm;
@@ -11,7 +11,6 @@ use super::context::Context;
 use super::far::Sight;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
-use super::spin::Spins;
 use super::watch::{Rounds, glance_interval};
 use super::worker::Worker;
 use crate::decisions;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -15,7 +15,6 @@ use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
 use super::search::Scope;
-use super::spin::Spins;
 use super::watch::Rounds;
 use crate::coop;
 use crate::primitives::Ordering;
@@ -285,11 +284,7 @@ impl Worker {
         }
         // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
         let found = self.take_shared(self.context.shared.batch)?;
-        if self.context.local.len() > 0 {
-            self.context.offer();
-        }
-        // As after a look up.
-        self.name_successor();
+        self.owes(false);
         Some(found)
     }
 
@@ -395,7 +390,7 @@ impl Worker {
     }
 
     /// What it leaves as it goes to work. `last`: it was the last searcher of its cache.
-    fn owes(&self, last: bool) {
+    pub(super) fn owes(&self, last: bool) {
         // W1s: what a pusher left to us as its witness and we do not take is ours to announce.
         if self.context.local.len() > 0 || (last && self.anything_shared()) {
             self.context.offer();

@@ -5,13 +5,27 @@ const VAIN: u8 = 8;
 /// Of so many sleeps then, one is preceded by a spin, to see whether that pays again.
 const PROBE: u8 = 16;
 
-/// How a worker's last spins have ended.
+/// How a worker's last spins have ended, and so whether it spins before its next sleep. A worker keeps one for itself.
 ///
 /// A spin as long as a wake-up costs is at most twice as dear as the best that can be done without knowing the future. But where tasks
 /// come from outside, by readiness or time, the future is known well enough: nobody wakes this worker, and what it spends others
-/// could use, who may be the ones that it waits for.
-#[derive(Debug, Default)]
-pub(super) struct Spins {
+/// could use, who may be the ones that it waits for. So after 8 spins in a row without success it spins before each 16th sleep alone,
+/// until one succeeds.
+///
+/// ```
+/// use quadrille_policy::Spins;
+///
+/// let mut spins = Spins::default();
+/// for _ in 0..8 {
+///     assert!(spins.are_worth_it());
+///     spins.ended(false);
+/// }
+/// assert_eq!((0..160).filter(|_| spins.are_worth_it()).count(), 10);
+/// spins.ended(true);
+/// assert!(spins.are_worth_it());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spins {
     /// Spins in a row without success, up to `VAIN`.
     vain: u8,
     /// Sleeps without a spin since the last one.
@@ -20,7 +34,9 @@ pub(super) struct Spins {
 
 impl Spins {
     /// Whether to spin before this sleep.
-    pub(super) fn are_worth_it(&mut self) -> bool {
+    #[inline]
+    #[must_use]
+    pub fn are_worth_it(&mut self) -> bool {
         if self.vain < VAIN {
             return true;
         }
@@ -28,22 +44,23 @@ impl Spins {
         self.left_out == 0
     }
 
-    /// A spin has ended, with a token or without.
-    pub(super) fn ended(&mut self, with_token: bool) {
-        self.vain = if with_token { 0 } else { (self.vain + 1).min(VAIN) };
+    /// A spin has ended, with a wake-up for the worker or without.
+    #[inline]
+    pub fn ended(&mut self, woken: bool) {
+        self.vain = if woken { 0 } else { (self.vain + 1).min(VAIN) };
     }
 }
 
-#[cfg(all(test, not(quadrille_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     /// Of so many sleeps, before how many a worker spins whose spins all end so.
-    fn spins(spins: &mut Spins, sleeps: u32, with_token: bool) -> u32 {
+    fn spins(spins: &mut Spins, sleeps: u32, woken: bool) -> u32 {
         let worth_it = |_: &u32| {
             let is_worth_it = spins.are_worth_it();
             if is_worth_it {
-                spins.ended(with_token);
+                spins.ended(woken);
             }
             is_worth_it
         };
