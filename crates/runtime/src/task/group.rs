@@ -13,6 +13,7 @@ use super::meta::Id;
 use super::spawn::Options;
 use crate::primitives::{AtomicU32, Ordering};
 use crate::runtime::Handle;
+use crate::sched::Shared;
 
 /// Where the tasks of a [`TaskGroup`] should run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,7 +34,8 @@ pub enum Locality {
 ///
 /// It is a hint about *where*: a group is never a reason for a task to wait while a worker has nothing to do, and on a
 /// machine with one last-level cache it changes nothing. It neither joins nor aborts its tasks; for that there is
-/// [`JoinSet`](super::JoinSet). What its tasks spawn belongs to the group too. Clones are handles of the same group.
+/// [`JoinSet`](super::JoinSet). What its tasks spawn belongs to the group too. Clones are handles of the same group. User-level threads
+/// are spawned into one with [`thread::Builder::group`](crate::thread::Builder::group).
 ///
 /// Up to four tasks that a group of [`Locality::Together`] has at a time stay on the NUMA node that they were spawned on
 /// ([`Numa::small_set`](crate::policy::Numa)).
@@ -138,7 +140,17 @@ impl TaskGroup {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let policy = &handle.shared.policy;
+        let (set, member) = self.enter(&handle.shared);
+        let options = Options {
+            set: Some(set),
+            ..Options::default()
+        };
+        handle.spawn_with(options, Grouped { future, member })
+    }
+
+    /// One more in the group: its set, its number in that, and what counts it for as long as it lives.
+    pub(crate) fn enter(&self, shared: &Shared) -> ((SetId, u32), Member) {
+        let policy = &shared.policy;
         // Ordering: Relaxed; counts.
         let turn = self.counts.spawned.fetch_add(1, Ordering::Relaxed);
         let before = self.counts.living.fetch_add(1, Ordering::Relaxed);
@@ -154,17 +166,13 @@ impl TaskGroup {
         let member = Member {
             counts: self.counts.clone(),
         };
-        let options = Options {
-            set: Some((set, turn)),
-            ..Options::default()
-        };
-        handle.spawn_with(options, Grouped { future, member })
+        ((set, turn), member)
     }
 }
 
-/// Counts a task of a group for as long as its future lives.
+/// Counts a task of a group for as long as its future lives, or the closure of a thread.
 #[derive(Debug)]
-struct Member {
+pub(crate) struct Member {
     counts: Arc<Counts>,
 }
 

@@ -11,9 +11,9 @@ use super::stack::{DEFAULT_SIZE, Reservation};
 use crate::runtime::{Handle, Runtime, spawn_unchecked, with_current};
 use crate::sched::Shared;
 use crate::sched::context::Context;
-use crate::task;
 use crate::task::meta::THREAD;
 use crate::task::spawn::Options;
+use crate::task::{self, TaskGroup};
 
 /// Spawns a user-level thread on the current runtime; see [`Handle::spawn_thread`].
 ///
@@ -90,6 +90,7 @@ impl Runtime {
 pub struct Builder {
     name: Option<String>,
     stack_size: Option<usize>,
+    group: Option<TaskGroup>,
 }
 
 impl Builder {
@@ -113,10 +114,31 @@ impl Builder {
         self
     }
 
+    /// Makes it a thread of `group`: of the same coupling set as the group's tasks, with what the group says about locality and
+    /// footprint. By default it belongs to the set of whoever spawns it.
+    ///
+    /// ```
+    /// use quadrille::{TaskGroup, thread};
+    ///
+    /// # let runtime = quadrille::Runtime::new().unwrap();
+    /// # let _guard = runtime.enter();
+    /// let shard = TaskGroup::new().footprint(256 * 1024);
+    /// let thread = thread::Builder::new().group(&shard).spawn(|| 6 * 7)?;
+    /// let task = shard.spawn(async { 6 * 7 });
+    /// # drop(task);
+    /// assert_eq!(thread.join().unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn group(mut self, group: &TaskGroup) -> Self {
+        self.group = Some(group.clone());
+        self
+    }
+
     /// Spawns a thread on the current runtime.
     ///
     /// # Errors
-    /// If there is no memory for its stack.
+    /// If there is no stack for it: `OutOfMemory` if the system gives no memory, or, where guard pages take mappings, no more of them
+    /// (`vm.max_map_count`, which the error names); `InvalidInput` if it would be larger than 1 GiB.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -132,7 +154,7 @@ impl Builder {
     /// Spawns a thread on the runtime behind `handle`.
     ///
     /// # Errors
-    /// If there is no memory for its stack.
+    /// As [`spawn`](Self::spawn).
     pub fn spawn_on<F, T>(self, f: F, handle: &Handle) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -160,7 +182,7 @@ impl Builder {
     /// Spawns a thread that may borrow what outlives `scope`, on the current runtime; see [`scope`](super::scope()).
     ///
     /// # Errors
-    /// If there is no memory for its stack.
+    /// As [`spawn`](Self::spawn).
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -207,17 +229,45 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let options = Options {
+        let mut options = Options {
             name: self.name.map(String::into_boxed_str),
             flags: THREAD,
             ..Options::default()
         };
-        // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
-        // there by our contract.
-        let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
-        // SAFETY: by our contract, and a fiber begins with an address.
-        unsafe { spawn_unchecked(shared, options, make) }
+        let Some(group) = self.group else {
+            // SAFETY: by our contract.
+            return unsafe { launch(options, f, reservation, shared) };
+        };
+        let (set, member) = group.enter(shared);
+        options.set = Some(set);
+        let in_group = move || {
+            let _member = member;
+            f()
+        };
+        // SAFETY: by our contract; what is added borrows nothing.
+        unsafe { launch(options, in_group, reservation, shared) }
     }
+}
+
+/// Spawns the task whose body is the thread.
+///
+/// # Safety
+/// What `f` and its result borrow is there until both are dropped.
+unsafe fn launch<F, T>(
+    options: Options,
+    f: F,
+    reservation: Reservation,
+    shared: &Arc<Shared>,
+) -> task::JoinHandle<std::thread::Result<T>>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
+    // there by our contract.
+    let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
+    // SAFETY: by our contract, and a fiber begins with an address.
+    unsafe { spawn_unchecked(shared, options, make) }
 }
 
 /// What a closure and its result take of a stack beside what the closure does there, if that is much: each is moved there, and
