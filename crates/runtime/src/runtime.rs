@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use quadrille_policy::SetId;
+use quadrille_policy::{Config, SetId};
 
 use crate::builder::Builder;
 use crate::current::{self, EnterGuard};
@@ -255,6 +255,19 @@ impl Handle {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::of(&self.shared)
+    }
+
+    /// The policies that this runtime was built with, wherever they came from; as text it is what
+    /// [`Builder::config`](crate::Builder::config) and `QUADRILLE_POLICY` take.
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::builder().config("group=2".parse()?).build()?;
+    /// assert!(runtime.handle().config().to_string().contains("group=2"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.policy.config
     }
 
     /// One line: the workers, the machine they were planned for, how they are pinned and why.

@@ -7,8 +7,10 @@
 mod abort_handle;
 mod block_on;
 mod blocking;
+mod child;
 mod count;
 mod destructors;
+mod environment;
 mod fairness;
 mod gate;
 mod in_place;
@@ -36,6 +38,7 @@ mod task_locals;
 mod task_scope;
 mod theft;
 mod thieves;
+mod thread_faults;
 mod thread_hygiene;
 mod thread_life;
 mod thread_list;

@@ -1,0 +1,39 @@
+//! What the environment says where the program says nothing.
+
+use std::error::Error as _;
+
+use quadrille::Runtime;
+use quadrille::policy::Config;
+
+use crate::child::{assert_passed, is_child, run_child};
+
+#[test]
+fn policies_are_set_from_outside_unless_the_program_sets_them() {
+    if is_child() {
+        let of = |runtime: &Runtime| runtime.handle().config().to_string();
+        let from_outside = Runtime::new().unwrap();
+        assert_eq!(
+            of(&from_outside),
+            "group=2,wake-cost=off".parse::<Config>().unwrap().to_string()
+        );
+        let own = Runtime::builder().config(Config::default()).build().unwrap();
+        assert_eq!(of(&own), Config::default().to_string());
+        return;
+    }
+    let name = "policies_are_set_from_outside_unless_the_program_sets_them";
+    let output = run_child(module_path!(), name, &[("QUADRILLE_POLICY", "group=2,wake-cost=off")]);
+    assert_passed(&output);
+}
+
+#[test]
+fn a_bad_policy_from_outside_is_one_clear_error() {
+    if is_child() {
+        let error = Runtime::new().map(drop).unwrap_err();
+        assert!(error.to_string().contains("QUADRILLE_POLICY"), "{error}");
+        let reason = error.source().expect("what is wrong with it").to_string();
+        assert!(reason.contains("`sping`") && reason.contains("expected"), "{reason}");
+        return;
+    }
+    let name = "a_bad_policy_from_outside_is_one_clear_error";
+    assert_passed(&run_child(module_path!(), name, &[("QUADRILLE_POLICY", "sping=1us")]));
+}

@@ -1,0 +1,137 @@
+//! User-level threads that go wrong: too deep, without a stack, waiting where they must not; and what is said about it.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+
+use quadrille::Runtime;
+use quadrille::thread::{self, Builder};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::child::{assert_passed, is_child, run_child, stderr};
+
+const SIGABRT: i32 = 6;
+
+fn recurse(depth: usize) -> usize {
+    let frame = std::hint::black_box([depth; 16]);
+    if frame[0] == usize::MAX {
+        return 0;
+    }
+    recurse(depth + 1) + frame[1]
+}
+
+#[test]
+fn an_overflow_of_a_spawned_thread_names_it_and_its_stack() {
+    if is_child() {
+        let runtime = Runtime::new().unwrap();
+        let named = Builder::new().name("deep thinker".to_owned()).stack_size(100_000);
+        let thread = named.spawn_on(
+            || {
+                // From a suspension on it is another switch that enters the stack.
+                thread::yield_now();
+                recurse(0)
+            },
+            &runtime.handle(),
+        );
+        drop(thread.unwrap().join());
+        unreachable!("it overflows");
+    }
+    let output = run_child(
+        module_path!(),
+        "an_overflow_of_a_spawned_thread_names_it_and_its_stack",
+        &[],
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
+    let expected = "thread 'deep thinker' has overflowed its stack (131072 bytes)\n";
+    assert!(said.contains(expected), "{said}");
+}
+
+/// Waits when it is dropped.
+struct WaitsInDrop;
+
+impl Drop for WaitsInDrop {
+    fn drop(&mut self) {
+        thread::park();
+    }
+}
+
+#[test]
+fn to_wait_while_panicking_is_refused_with_a_reason() {
+    if is_child() {
+        let runtime = Runtime::new().unwrap();
+        let thread = runtime.spawn_thread(|| {
+            let _waits = WaitsInDrop;
+            panic!("on purpose");
+        });
+        drop(thread.join());
+        unreachable!("a panic while panicking aborts");
+    }
+    let output = run_child(module_path!(), "to_wait_while_panicking_is_refused_with_a_reason", &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
+    assert!(
+        said.contains("a user-level thread can't be suspended while it panics"),
+        "{said}"
+    );
+}
+
+#[inline(never)]
+fn a_function_of_the_thread() {
+    thread::yield_now();
+    panic!("on purpose");
+}
+
+#[test]
+fn a_backtrace_goes_from_the_thread_to_its_worker() {
+    const NAME: &str = "a_backtrace_goes_from_the_thread_to_its_worker";
+    if is_child() {
+        let runtime = Runtime::new().unwrap();
+        runtime.spawn_thread(a_function_of_the_thread).join().unwrap_err();
+        return;
+    }
+    let output = run_child(module_path!(), NAME, &[("RUST_BACKTRACE", "full")]);
+    assert_passed(&output);
+    let said = stderr(&output);
+    let of_thread = said.find("thread_faults::a_function_of_the_thread");
+    let of_worker = said.find("quadrille::sched::worker::Worker::run");
+    assert!(of_thread.is_some() && of_thread < of_worker, "{said}");
+}
+
+#[test]
+fn a_stack_that_is_too_large_is_an_error() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let builder = Builder::new().stack_size(2 << 30);
+    let error = builder.spawn_on(|| (), &runtime.handle()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("2147483648"), "{error}");
+}
+
+#[test]
+fn want_of_memory_at_spawn_is_an_error_and_passes() {
+    if is_child() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        // What the process has now, in whole GiB, and another one and a half: room for one such slab of stacks at most.
+        let mut limit = getrlimit(Resource::As);
+        let used = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = used.split(' ').next().unwrap().parse().unwrap();
+        limit.current = Some(pages * 4096 + (3 << 29));
+        setrlimit(Resource::As, limit).unwrap();
+        let large = || {
+            Builder::new()
+                .stack_size(1 << 30)
+                .spawn_on(thread::park, &runtime.handle())
+        };
+        let spawned: Vec<_> = std::iter::repeat_with(large).take(4).collect();
+        let failed = spawned.iter().filter_map(|result| result.as_ref().err());
+        let kinds: Vec<_> = failed.map(io::Error::kind).collect();
+        assert!(
+            !kinds.is_empty() && kinds.iter().all(|kind| *kind == io::ErrorKind::OutOfMemory),
+            "{spawned:?}"
+        );
+        // And small ones are still to be had.
+        assert_eq!(runtime.spawn_thread(|| 6 * 7).join().unwrap(), 42);
+        return;
+    }
+    let output = run_child(module_path!(), "want_of_memory_at_spawn_is_an_error_and_passes", &[]);
+    assert_passed(&output);
+}
