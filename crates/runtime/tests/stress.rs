@@ -473,18 +473,19 @@ fn storm(handle: &Handle, ledger: &Ledger, rng: &mut Rng) {
     wake_all(&woken);
 }
 
-/// User-level threads that are woken from everywhere, and in half of the rounds ended half-way: each is dropped once, on the
-/// OS thread that it began on. Not for ThreadSanitizer, which does not see stacks switched.
+/// User-level threads that are woken from everywhere, and in two thirds of the rounds ended half-way, with their runtime or one by
+/// one: each is dropped once, on the OS thread that it began on. Not for ThreadSanitizer, which does not see stacks switched.
 #[test]
 fn bound_threads() {
     soak("bound_threads", |runtime, rng| {
-        let (ledger, all_end) = (Ledger::default(), rng.below(2) == 0);
+        let (ledger, meeting, ending) = (Ledger::default(), Meeting::new(), rng.below(3));
         let threads: Vec<_> = (0..24)
             .map(|_| {
-                let (ledger, mut rng) = (ledger.clone(), rng.fork());
-                runtime.spawn_thread(move || wander(&ledger, &mut rng))
+                let (ledger, meeting, mut rng) = (ledger.clone(), meeting.clone(), rng.fork());
+                runtime.spawn_thread(move || wander(&ledger, &meeting, &mut rng))
             })
             .collect();
+        drop(meeting);
         let moment = rng.below(20_000);
         let done = Arc::new(AtomicUsize::new(0));
         let wakers: Vec<_> = (0..2)
@@ -499,15 +500,18 @@ fn bound_threads() {
                 })
             })
             .collect();
-        if all_end {
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-        } else {
-            (0..moment).for_each(|_| std::hint::spin_loop());
-            drop(runtime);
-            for thread in threads {
-                if let Err(payload) = thread.join() {
-                    assert!(payload.is::<task::JoinError>(), "it panicked");
-                }
+        (0..moment).for_each(|_| std::hint::spin_loop());
+        match ending {
+            0 => drop(runtime),
+            1 => threads
+                .iter()
+                .filter(|_| rng.below(2) == 0)
+                .for_each(user::JoinHandle::abort),
+            _ => {}
+        }
+        for thread in threads {
+            if let Err(payload) = thread.join() {
+                assert!(ending < 2 && payload.is::<task::JoinError>(), "it panicked");
             }
         }
         done.store(1, Ordering::Relaxed);
@@ -516,11 +520,43 @@ fn bound_threads() {
     });
 }
 
+/// Where threads meet: a lock, and a channel.
+#[derive(Clone)]
+struct Meeting {
+    lock: Arc<user::sync::Mutex<u64>>,
+    sender: mpmc::Sender<u64>,
+    receiver: mpmc::Receiver<u64>,
+}
+
+impl Meeting {
+    fn new() -> Self {
+        let (sender, receiver) = mpmc::bounded(4);
+        Self {
+            lock: Arc::default(),
+            sender,
+            receiver,
+        }
+    }
+}
+
 /// Waits for this and that, on one OS thread.
-fn wander(ledger: &Ledger, rng: &mut Rng) {
+fn wander(ledger: &Ledger, meeting: &Meeting, rng: &mut Rng) {
     let (_token, place) = (ledger.token(), thread::current().id());
     for _ in 0..30 {
-        match rng.below(6) {
+        match rng.below(8) {
+            6 => {
+                // One that is ended while it waits in here poisons the lock.
+                let mut count = meeting.lock.lock().unwrap_or_else(user::sync::PoisonError::into_inner);
+                *count += 1;
+                user::yield_now();
+                *count -= 1;
+            }
+            7 => {
+                // Who was ended between the two has left one too many: full for ever, or empty, is for nobody to wait for.
+                let limit = Duration::from_micros(200);
+                let _given = meeting.sender.send(1).wait_timeout(limit);
+                let _taken = meeting.receiver.recv().wait_timeout(limit);
+            }
             0 => user::yield_now(),
             1 => user::park(),
             2 => user::sleep(Duration::from_micros(u64::try_from(rng.below(60)).unwrap())),

@@ -8,7 +8,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::Meta;
 use super::abort::AbortCell;
@@ -16,6 +16,7 @@ use super::body::Outcome;
 use super::cell::{self, Header};
 use super::lifecycle::Detached;
 use super::meta::Id;
+use super::waker;
 use crate::error::JoinError;
 use crate::sched::Shared;
 
@@ -77,6 +78,13 @@ impl<T> JoinHandle<T> {
 
     pub(crate) fn meta(&self) -> &Meta {
         &self.header().meta
+    }
+
+    /// Lends `f` a waker of the task.
+    pub(crate) fn with_waker<R>(&self, f: impl FnOnce(&Waker) -> R) -> R {
+        // SAFETY: the task is there while it is joined (C e), so while `f` runs; clones have a part of their own.
+        let waker = unsafe { waker::lend(self.header) };
+        f(&waker)
     }
 
     /// Asks the task to stop at its next suspension point; awaiting the handle then gives an error with

@@ -19,6 +19,7 @@ use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::handle::Thread;
 use super::stack::{self, Occupant, Reservation, Stack};
 use super::suspend::{Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
@@ -108,14 +109,14 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
         if let State::Fresh { .. } = &this.state {
             let leaves = Context::with(|context| {
                 let context = context.unwrap_or_else(|| misplaced());
-                let leaves = context.unwinding.get();
+                let leaves = context.unwinding.get() || Thread::is_aborted(this.enrolled.meta());
                 if !leaves {
                     this.start(context);
                 }
                 leaves
             });
             if leaves {
-                // Bound, and not begun (B c).
+                // Bound, and not begun (B c), or aborted.
                 this.state = State::Ended;
                 return Poll::Ready(Err(Box::new(Cancelled)));
             }
@@ -125,7 +126,8 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
         };
         let input = Context::with(|context| match context {
             Some(context) if started.is_owned_by(context) => {
-                (!context.unwinding.get()).then(|| NonNull::from(cx.waker()))
+                let unwinds = context.unwinding.get() || Thread::is_aborted(started.meta());
+                (!unwinds).then(|| NonNull::from(cx.waker()))
             }
             _ => misplaced(),
         });
@@ -232,9 +234,7 @@ impl<T> Started<T> {
     #[inline(always)]
     fn resume(&mut self, input: Input) -> CoroutineResult<Suspension, thread::Result<T>> {
         let _resumption = Resumption::new();
-        // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
-        let meta = unsafe { self.meta.as_ref() };
-        meta.clear(READY);
+        self.meta().clear(READY);
         // SAFETY: the guard goes at the end of this function, and the occupant stays where it is until then.
         let _entered = unsafe { stack::enter(&self.occupant) };
         let depth = current::depth();
@@ -247,6 +247,11 @@ impl<T> Started<T> {
             self.entered = current::suspend_above(depth);
         }
         result
+    }
+
+    fn meta(&self) -> &Meta {
+        // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
+        unsafe { self.meta.as_ref() }
     }
 
     /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread.

@@ -5,13 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::thread;
 
 use super::note::Reason;
 use super::park::Token;
 use super::wait::wait_on;
 use crate::error::JoinError;
+use crate::primitives::{AtomicBool, Ordering};
 use crate::task;
 use crate::task::Meta;
 use crate::task::join::error;
@@ -33,6 +34,8 @@ struct Inner {
     id: task::Id,
     name: Option<Box<str>>,
     token: Token,
+    /// Set once: the thread is to unwind from where it waits.
+    aborted: AtomicBool,
 }
 
 impl Thread {
@@ -44,6 +47,7 @@ impl Thread {
                 id: meta.id,
                 name: extras.name.clone(),
                 token: Token::default(),
+                aborted: AtomicBool::new(false),
             })))
         })
     }
@@ -51,6 +55,17 @@ impl Thread {
     /// The handle to a thread of the operating system.
     pub(super) fn os(thread: thread::Thread) -> Self {
         Self(Kind::Os(thread))
+    }
+
+    /// Whether the user-level thread with this metadata was aborted.
+    #[inline]
+    pub(super) fn is_aborted(meta: &Meta) -> bool {
+        let thread = meta.extras().and_then(|extras| extras.thread.get());
+        match thread.map(|thread| &thread.0) {
+            // Ordering: Relaxed; a wake follows the store, and the next poll sees what came before that (C a).
+            Some(Kind::User(inner)) => inner.aborted.load(Ordering::Relaxed),
+            _ => false,
+        }
     }
 
     /// The token by which a user-level thread is unparked.
@@ -184,6 +199,75 @@ impl<T> JoinHandle<T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
+    }
+
+    /// Asks the thread to end; see [`AbortHandle::abort`].
+    ///
+    /// ```
+    /// use quadrille::task::JoinError;
+    /// use quadrille::thread;
+    ///
+    /// # let runtime = quadrille::Runtime::new().unwrap();
+    /// let thread = runtime.spawn_thread(|| loop {
+    ///     thread::park();
+    /// });
+    /// thread.abort();
+    /// let payload = thread.join().unwrap_err();
+    /// assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+    /// ```
+    pub fn abort(&self) {
+        self.task.with_waker(|waker| abort(self.thread(), waker));
+    }
+
+    /// A handle that can only abort the thread; any number of clones.
+    #[must_use]
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle {
+            thread: self.thread().clone(),
+            waker: self.task.with_waker(Waker::clone),
+        }
+    }
+}
+
+/// Asks a user-level thread to end; obtained from [`JoinHandle::abort_handle`], and of use when the thread has been detached or
+/// somebody else joins it. While it exists the memory of the thread's task, some hundred bytes, is kept; its stack is not.
+#[derive(Clone)]
+pub struct AbortHandle {
+    thread: Thread,
+    waker: Waker,
+}
+
+impl AbortHandle {
+    /// Asks the thread to end: it unwinds, quietly, from the call in which it waits, or the next in which it does, as at the
+    /// [end of its runtime](super#panics-and-the-end-of-the-runtime). One that has not begun does not begin. Does nothing if the thread
+    /// has ended.
+    ///
+    /// Whoever joins it gets an error with [`is_cancelled`](JoinError::is_cancelled), unless it ends by itself first. A lock of
+    /// [`thread::sync`](super::sync) that it holds is poisoned, as by a panic. A thread that waits for those of its own
+    /// [`scope`](super::scope()) unwinds when they have ended, which abort does not ask of them. Code that never waits is not interrupted.
+    pub fn abort(&self) {
+        abort(&self.thread, &self.waker);
+    }
+
+    /// The thread.
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        &self.thread
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle").field("id", &self.thread.id()).finish()
+    }
+}
+
+/// Tells a user-level thread to unwind, and wakes it for that.
+fn abort(thread: &Thread, waker: &Waker) {
+    if let Kind::User(inner) = &thread.0 {
+        // Ordering: Relaxed; the wake publishes it (C a).
+        inner.aborted.store(true, Ordering::Relaxed);
+        waker.wake_by_ref();
     }
 }
 

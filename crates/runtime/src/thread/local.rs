@@ -122,6 +122,27 @@ impl<T: 'static> LocalKey<Cell<T>> {
     {
         self.with(Cell::get)
     }
+
+    /// The value, in whose place the default is left.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[track_caller]
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with(Cell::take)
+    }
+
+    /// Sets the value, and returns the one before.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
 }
 
 impl<T: 'static> LocalKey<RefCell<T>> {
@@ -141,6 +162,36 @@ impl<T: 'static> LocalKey<RefCell<T>> {
     #[track_caller]
     pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
         self.with(|cell| f(&mut cell.borrow_mut()))
+    }
+
+    /// Sets the value.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), and if the value is borrowed.
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        drop(self.replace(value));
+    }
+
+    /// The value, in whose place the default is left.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), and if the value is borrowed.
+    #[track_caller]
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with(RefCell::take)
+    }
+
+    /// Sets the value, and returns the one before.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with), and if the value is borrowed.
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
     }
 }
 

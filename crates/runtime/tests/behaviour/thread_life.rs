@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use quadrille::task::JoinError;
-use quadrille::thread::{self, JoinHandle};
+use quadrille::thread::{self, AbortHandle, JoinHandle};
 use quadrille::{Runtime, Wait as _};
 
 use crate::count::{Count, OnDrop, Token};
@@ -20,6 +20,12 @@ enum Event {
     EndsAfterWaiting,
     PanicsAtOnce,
     PanicsAfterWaiting,
+    AbortedBeforeItStarts,
+    AbortedWhileItWaits,
+    /// And it then waits.
+    AbortedWhileItRuns,
+    /// And it then ends.
+    AbortedWhileItEnds,
     RuntimeDroppedBeforeItStarts,
     RuntimeDroppedWhileItWaits,
     /// And it then waits.
@@ -29,22 +35,27 @@ enum Event {
 }
 
 use Event::{
-    EndsAfterWaiting, EndsAtOnce, PanicsAfterWaiting, PanicsAtOnce, RuntimeDroppedBeforeItStarts,
-    RuntimeDroppedWhileItEnds, RuntimeDroppedWhileItRuns, RuntimeDroppedWhileItWaits,
+    AbortedBeforeItStarts, AbortedWhileItEnds, AbortedWhileItRuns, AbortedWhileItWaits, EndsAfterWaiting, EndsAtOnce,
+    PanicsAfterWaiting, PanicsAtOnce, RuntimeDroppedBeforeItStarts, RuntimeDroppedWhileItEnds,
+    RuntimeDroppedWhileItRuns, RuntimeDroppedWhileItWaits,
 };
 
-const EVENTS: [Event; 8] = [
+const EVENTS: [Event; 12] = [
     EndsAtOnce,
     EndsAfterWaiting,
     PanicsAtOnce,
     PanicsAfterWaiting,
+    AbortedBeforeItStarts,
+    AbortedWhileItWaits,
+    AbortedWhileItRuns,
+    AbortedWhileItEnds,
     RuntimeDroppedBeforeItStarts,
     RuntimeDroppedWhileItWaits,
     RuntimeDroppedWhileItRuns,
     RuntimeDroppedWhileItEnds,
 ];
 
-/// What the owner of the handle does. A thread has no abort of its own, as std's has none; whoever awaits one does.
+/// What the owner of the handle does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// Joins it on a thread of the operating system, from before the event on.
@@ -83,18 +94,30 @@ const PAYLOAD: &str = "on purpose";
 impl Event {
     fn ending(self) -> Ending {
         match self {
-            EndsAtOnce | EndsAfterWaiting | RuntimeDroppedWhileItEnds => Ending::Value,
+            EndsAtOnce | EndsAfterWaiting | AbortedWhileItEnds | RuntimeDroppedWhileItEnds => Ending::Value,
             PanicsAtOnce | PanicsAfterWaiting => Ending::Panic,
+            AbortedBeforeItStarts | AbortedWhileItWaits | AbortedWhileItRuns => Ending::Cancelled,
             RuntimeDroppedBeforeItStarts | RuntimeDroppedWhileItWaits | RuntimeDroppedWhileItRuns => Ending::Cancelled,
         }
     }
 
     fn waits(self) -> bool {
-        !matches!(self, EndsAtOnce | PanicsAtOnce | RuntimeDroppedWhileItEnds)
+        !matches!(
+            self,
+            EndsAtOnce | PanicsAtOnce | AbortedWhileItEnds | RuntimeDroppedWhileItEnds
+        )
     }
 
     fn blocks_first(self) -> bool {
-        matches!(self, RuntimeDroppedWhileItRuns | RuntimeDroppedWhileItEnds)
+        matches!(
+            self,
+            AbortedWhileItRuns | AbortedWhileItEnds | RuntimeDroppedWhileItRuns | RuntimeDroppedWhileItEnds
+        )
+    }
+
+    /// Whether it happens before the thread starts.
+    fn comes_first(self) -> bool {
+        matches!(self, AbortedBeforeItStarts | RuntimeDroppedBeforeItStarts)
     }
 }
 
@@ -155,10 +178,25 @@ fn happen(
     witness: &Witness,
     gate: &Gate,
     holds: &Gate,
-    handle: Option<&JoinHandle<Token>>,
+    (handle, abort, occupied): (Option<&JoinHandle<Token>>, &AbortHandle, Option<impl Sized>),
 ) {
     match event {
         EndsAtOnce | PanicsAtOnce => {}
+        AbortedBeforeItStarts => {
+            abort.abort();
+            drop(occupied);
+            eventually("it is dropped", || witness.captured.get() == 1);
+            assert_eq!(witness.started.get(), 0);
+        }
+        AbortedWhileItWaits => {
+            eventually("it waits", || gate.waiting() > 0);
+            abort.abort();
+        }
+        AbortedWhileItRuns | AbortedWhileItEnds => {
+            eventually("it runs", || witness.started.get() == 1);
+            abort.abort();
+            holds.open();
+        }
         EndsAfterWaiting | PanicsAfterWaiting => {
             eventually("it waits", || gate.waiting() > 0);
             gate.open();
@@ -221,11 +259,18 @@ fn begin(owner: Owner, handle: &mut Option<JoinHandle<Token>>, elsewhere: &Runti
 fn check(shape: &Shape, event: Event, owner: Owner) {
     let (runtime, elsewhere) = (shape.runtime(), Shape::flat(1).runtime());
     let (witness, gate, holds) = (Witness::default(), Gate::default(), Gate::default());
-    let occupied = (event == RuntimeDroppedBeforeItStarts).then(|| occupy(&runtime));
+    let occupied = event.comes_first().then(|| occupy(&runtime));
     let mut handle = Some(runtime.spawn_thread(witness.body(event, gate.clone(), holds.clone())));
+    let abort = handle.as_ref().unwrap().abort_handle();
     let joiner = begin(owner, &mut handle, &elsewhere);
-    happen(event, runtime, &witness, &gate, &holds, handle.as_ref());
-    drop(occupied);
+    happen(
+        event,
+        runtime,
+        &witness,
+        &gate,
+        &holds,
+        (handle.as_ref(), &abort, occupied),
+    );
     eventually("all is dropped", || witness.captured.get() == 1);
     if let Some(joiner) = joiner {
         check_ending(joiner(), event.ending());
@@ -243,6 +288,8 @@ fn check(shape: &Shape, event: Event, owner: Owner) {
     assert_eq!(places.len(), 2 * started);
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
     assert!(!places.contains(&std::thread::current().id()));
+    // Too late for all of them.
+    abort.abort();
 }
 
 #[test]
