@@ -30,7 +30,7 @@ fn an_overflow_of_a_spawned_thread_names_it_and_its_stack() {
                 thread::yield_now();
                 recurse(0)
             },
-            &runtime.handle(),
+            runtime.handle(),
         );
         drop(thread.unwrap().join());
         unreachable!("it overflows");
@@ -101,7 +101,7 @@ fn a_backtrace_goes_from_the_thread_to_its_worker() {
 fn a_stack_that_is_too_large_is_an_error() {
     let runtime = Runtime::builder().worker_threads(1).build().unwrap();
     let builder = Builder::new().stack_size(2 << 30);
-    let error = builder.spawn_on(|| (), &runtime.handle()).unwrap_err();
+    let error = builder.spawn_on(|| (), runtime.handle()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("2147483648"), "{error}");
 }
@@ -119,7 +119,7 @@ fn want_of_memory_at_spawn_is_an_error_and_passes() {
         let large = || {
             Builder::new()
                 .stack_size(1 << 30)
-                .spawn_on(thread::park, &runtime.handle())
+                .spawn_on(thread::park, runtime.handle())
         };
         let spawned: Vec<_> = std::iter::repeat_with(large).take(4).collect();
         let failed = spawned.iter().filter_map(|result| result.as_ref().err());
