@@ -150,7 +150,7 @@ impl Context {
             Scope::Normal if self.shared.worker_count() == 2 => {
                 // Nor need it call for us: nobody else is there to hear it.
                 // Ordering: Relaxed; a hint.
-                there.spared_until.store(robbed.until.0, Ordering::Relaxed);
+                there.told.spared_until.store(robbed.until.0, Ordering::Relaxed);
             }
             Scope::Normal => self.hand_over_to_fewer(victim, own),
         }

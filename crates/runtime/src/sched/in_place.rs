@@ -392,7 +392,7 @@ mod tests {
             let worker = still.worker(0);
             still.announce(1);
             // Its tasks are short: it would be worth waiting for.
-            shared.workers[0].average_run.store(1, Ordering::Relaxed);
+            shared.workers[0].told.average_run.store(1, Ordering::Relaxed);
             let (task, other) = (still.task(0, SetId::NONE), still.task(0, SetId::NONE));
             let entered = worker.context.enter();
             block_in_place(|| {
@@ -419,7 +419,7 @@ mod tests {
         let still = Still::new("llc:2 core:2", "groups=off,group-map=0+2/1+3");
         still.announce(0);
         still.announce(1);
-        still.shared.workers[0].average_run.store(1, Ordering::Relaxed);
+        still.shared.workers[0].told.average_run.store(1, Ordering::Relaxed);
         schedule(still.task(0, SetId::NONE));
         assert!(!still.is_idle(0) || !still.is_idle(1));
     }

@@ -96,6 +96,15 @@ pub(crate) struct WorkerShared {
     /// What those wait for.
     pub(crate) notes: Notes,
     pub(crate) counters: WorkerCounters,
+    /// On lines of their own: others read them with every wake-up, while the worker writes all the rest with every task.
+    told: CachePadded<Told>,
+    /// What was set here and has not expired. On lines of their own: its worker writes them with every timer.
+    pub(crate) timers: CachePadded<Store<Waker>>,
+}
+
+/// What a worker tells others of itself now and then, for their decisions.
+#[derive(Debug, Default)]
+struct Told {
     /// When it was last unparked, by the unparker's clock; zero once it has looked.
     unparked_at: AtomicU64,
     /// Average run of a task there, ns; zero: unknown.
@@ -104,8 +113,19 @@ pub(crate) struct WorkerShared {
     spared_until: AtomicU64,
     /// Until when other tasks' wakers leave it alone while it is idle (policy 2); by the clock.
     reserved_until: AtomicU64,
-    /// What was set here and has not expired. On lines of their own: its worker writes them with every timer.
-    pub(crate) timers: CachePadded<Store<Waker>>,
+}
+
+impl Told {
+    /// Tells the average run of a task if it is not about what was told last: others compare it with multiples of what a wake-up
+    /// costs, and lose the line with each change.
+    fn tell_average(&self, average: Nanos) {
+        // Ordering: Relaxed; an estimate for others.
+        let told = self.average_run.load(Ordering::Relaxed);
+        if average.0.abs_diff(told) > told / 8 {
+            // Ordering: Relaxed; as above.
+            self.average_run.store(average.0, Ordering::Relaxed);
+        }
+    }
 }
 
 impl WorkerShared {
@@ -118,10 +138,7 @@ impl WorkerShared {
             living_tasks: AtomicU32::new(0),
             notes: Notes::new(),
             counters: WorkerCounters::default(),
-            unparked_at: AtomicU64::new(0),
-            average_run: AtomicU64::new(0),
-            spared_until: AtomicU64::new(0),
-            reserved_until: AtomicU64::new(0),
+            told: CachePadded::default(),
             timers: CachePadded::new(Store::new()),
         }
     }
@@ -131,7 +148,7 @@ impl WorkerShared {
     #[inline]
     pub(crate) fn is_spared(&self, now: Nanos) -> bool {
         // Ordering: Relaxed; a hint.
-        now.0 < self.spared_until.load(Ordering::Relaxed)
+        now.0 < self.told.spared_until.load(Ordering::Relaxed)
     }
 }
 

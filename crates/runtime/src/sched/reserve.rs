@@ -26,7 +26,7 @@ impl Worker {
         let me = self.context.me();
         let until = self.reserve.parks(self.context.now.get());
         // Ordering: Relaxed; a hint.
-        me.reserved_until.store(until.0, Ordering::Relaxed);
+        me.told.reserved_until.store(until.0, Ordering::Relaxed);
         me.counters.reserved.add(u64::from(until.0 != 0));
     }
 }
@@ -68,9 +68,9 @@ impl Shared {
         let mut now = None;
         let mut is_kept = |member: u8| {
             let worker = &self.workers[members[usize::from(member)].index()];
-            lines::touch(&worker.reserved_until);
+            lines::touch(&worker.told.reserved_until);
             // Ordering: Relaxed; a hint.
-            let until = worker.reserved_until.load(Ordering::Relaxed);
+            let until = worker.told.reserved_until.load(Ordering::Relaxed);
             until != 0 && until > *now.get_or_insert_with(clock::nanos)
         };
         let mut kept = 0;
@@ -147,6 +147,7 @@ mod tests {
         for worker in kept {
             // Ordering: Relaxed; one thread.
             shared.workers[usize::from(*worker)]
+                .told
                 .reserved_until
                 .store(u64::MAX, Ordering::Relaxed);
         }
@@ -192,7 +193,7 @@ mod tests {
         still.announce(1);
         let until = |ns| {
             // Ordering: Relaxed; one thread.
-            still.shared.workers[1].reserved_until.store(ns, Ordering::Relaxed);
+            still.shared.workers[1].told.reserved_until.store(ns, Ordering::Relaxed);
             still.shared.claimable(0, Some(WorkerId(0)), None)
         };
         assert_eq!(until(0), GroupMask::only(1));
@@ -213,7 +214,7 @@ mod tests {
             }
             let me = &still.shared.workers[0];
             assert_eq!(me.counters.snapshot().reserved, kept, "{config}");
-            let until = me.reserved_until.load(Ordering::Relaxed);
+            let until = me.told.reserved_until.load(Ordering::Relaxed);
             assert_eq!(until, kept * (now.0 + 40_000), "{config}");
         }
     }

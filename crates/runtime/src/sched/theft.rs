@@ -25,7 +25,7 @@ impl Worker {
         if let Some((victim, until)) = self.profit.used_up(steal, polls, || Nanos(clock::nanos())) {
             let victim = &context.shared.workers[victim.index()];
             // Ordering: Relaxed; a hint.
-            victim.spared_until.store(until.0, Ordering::Relaxed);
+            victim.told.spared_until.store(until.0, Ordering::Relaxed);
         }
     }
 }

@@ -110,9 +110,10 @@ impl Shared {
     /// Posts the token that a claim owes.
     pub(crate) fn wake_claimed(&self, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)].index();
-        lines::touch(&self.workers[worker].unparked_at);
+        lines::touch(&self.workers[worker].told.unparked_at);
         // Ordering: Relaxed; a measurement; the token publishes it.
         self.workers[worker]
+            .told
             .unparked_at
             .store(crate::sys::clock::nanos(), Ordering::Relaxed);
         let found = self.sleepers.wake(worker);

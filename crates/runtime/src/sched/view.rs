@@ -192,8 +192,8 @@ impl Shared {
 fn longest_run<'a>(workers: impl Iterator<Item = &'a CachePadded<WorkerShared>>) -> Nanos {
     // Ordering: Relaxed; estimates.
     let runs = workers
-        .inspect(|worker| lines::touch(&worker.average_run))
-        .map(|worker| worker.average_run.load(Ordering::Relaxed));
+        .inspect(|worker| lines::touch(&worker.told.average_run))
+        .map(|worker| worker.told.average_run.load(Ordering::Relaxed));
     Nanos(runs.max().unwrap_or(0))
 }
 

@@ -111,7 +111,7 @@ fn lines_of(machine: &str, case: &Case) -> usize {
     let mut still = Still::new(machine, case.config);
     let shared = still.shared.clone();
     let workers = u16::try_from(shared.worker_count()).unwrap();
-    shared.workers[0].average_run.store(case.run, Ordering::Relaxed);
+    shared.workers[0].told.average_run.store(case.run, Ordering::Relaxed);
     let waker = case.waker.unwrap_or(workers - 1);
     let others = (0..workers).filter(|worker| *worker != waker);
     others

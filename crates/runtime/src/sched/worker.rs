@@ -169,8 +169,7 @@ impl Worker {
         self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
         context.average_run.set(average);
-        // Ordering: Relaxed; an estimate for others.
-        context.me().average_run.store(average.0, Ordering::Relaxed);
+        context.me().told.tell_average(average);
         self.context
             .load
             .goes_on(&context.shared, self.llc(), &context.me().counters, now);
@@ -449,7 +448,7 @@ impl Worker {
     /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up.
     fn measure_wake(&self) {
         // Ordering: Relaxed; a measurement, published by the token.
-        let at = self.context.me().unparked_at.swap(0, Ordering::Relaxed);
+        let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
             self.context
                 .shared

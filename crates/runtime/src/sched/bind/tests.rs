@@ -110,7 +110,7 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
             assert_eq!(there.is_spared(Nanos(clock::nanos())), leaves);
             if leaves {
                 // Even when the time for which nobody asks is over, it does not stay awake for them.
-                there.spared_until.store(0, Ordering::Relaxed);
+                there.told.spared_until.store(0, Ordering::Relaxed);
                 assert!(!thief.sight.final_look(&thief.context, false));
                 let before = thief.context.me().counters.polls.get();
                 let stuck = thief.steal_in(LlcId(0), Scope::Rescue, 128).unwrap();
