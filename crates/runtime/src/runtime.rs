@@ -217,7 +217,8 @@ impl Handle {
         unsafe { spawn_unchecked(&self.shared, options, |_| future) }
     }
 
-    /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait.
+    /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait, in a queue that has no bound:
+    /// who produces them faster than they end bounds them, say by a semaphore or a bounded channel.
     ///
     /// The result is cancelled if the runtime shuts down before `f` has started, or if there is no thread and the system has
     /// none to give.

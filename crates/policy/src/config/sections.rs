@@ -53,7 +53,7 @@ pub struct WakeGroups {
     /// Age of a group's queue from which any worker drains it; while groups are used, the sentinel looks at them as often
     /// as this. Default 200 us, at most 1 s. Ours, assumed.
     pub rescue_any: Nanos,
-    /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache. Default 2, 1 or more.
+    /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache. Default 2, 1 to 1,000,000.
     /// Ours, assumed.
     pub overflow_factor: u32,
     /// A woken task stays with its waker if the runs of its home worker's tasks are at most so many times as long as waking a
@@ -167,7 +167,7 @@ pub struct Aggregation {
     pub mode: Mode,
     /// How often occupancy is halved and the preference looked at. Default 10 ms (the kernel's), 1 ms to 10 s.
     pub epoch: Nanos,
-    /// A preference ends when the set has not run for this long. Default 50 ms (the kernel's 5 epochs), at least `epoch`.
+    /// A preference ends when the set has not run for this long. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
     pub ttl: Nanos,
     /// Another cache becomes the preferred one if the set's occupancy there is more than this many times that of the
     /// preferred one. Default 2 (the kernel's), 1 to 16.
