@@ -10,28 +10,25 @@
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
-use std::time::Duration;
 
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille::{Runtime, Wait, thread};
+use quadrille_examples::accept;
 
 const CLIENTS: usize = 4;
 const CONNECTIONS: usize = 25;
 const LINES: usize = 20;
 
 /// Serves until the runtime ends.
-fn serve(listener: &TcpListener) -> io::Result<()> {
+fn serve(listener: &TcpListener) {
     loop {
-        match listener.accept().wait() {
-            Ok((connection, _)) => drop(thread::Builder::new().spawn(move || echo(&connection))?),
-            // Mostly that no descriptor is left: connections that end give some back.
-            Err(_) => thread::sleep(Duration::from_millis(10)),
-        }
+        let (connection, _) = accept(listener).wait();
+        // Where there is no memory for another stack this client is let go, and the others are served.
+        let _ = thread::Builder::new().spawn(move || echo(&connection));
     }
 }
 
 fn echo(connection: &TcpStream) -> io::Result<()> {
-    connection.set_nodelay(true)?;
     let mut buffer = [0; 1024];
     loop {
         let count = connection.read(&mut buffer).wait()?;
@@ -66,9 +63,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = runtime.block_on(TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")))?;
     let address = listener.local_addr()?;
     let server = runtime.spawn_thread(move || serve(&listener));
+    println!("listening on {address}");
     if argument.is_some() {
-        println!("serves at {address}");
-        return Ok(server.join().expect("the server doesn't panic")?);
+        server.join().expect("the server doesn't panic");
+        return Ok(());
     }
 
     let bytes: io::Result<usize> = std::thread::scope(|scope| {

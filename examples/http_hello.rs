@@ -7,7 +7,6 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use hyper::{Request, Response};
 use quadrille::JoinSet;
 use quadrille::hyper::Timer;
 use quadrille::net::{TcpListener, TcpStream};
+use quadrille_examples::accept;
 
 const CLIENTS: usize = 8;
 const REQUESTS: usize = 50;
@@ -29,11 +29,9 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
 }
 
 /// A task for each connection; it ends with the connection.
-async fn serve(listener: TcpListener) -> io::Result<()> {
+async fn serve(listener: TcpListener) {
     loop {
-        let (stream, _) = listener.accept().await?;
-        // An answer leaves at once, rather than wait until the one before is acknowledged.
-        stream.set_nodelay(true)?;
+        let (stream, _) = accept(&listener).await;
         quadrille::spawn(
             hyper::server::conn::http1::Builder::new()
                 // Without a timer a client may take for ever to send its headers.
@@ -68,7 +66,7 @@ async fn main() -> Result<(), Failure> {
     println!("listening on {address}");
     let server = quadrille::spawn(serve(listener));
     if argument.is_some() {
-        return Ok(server.await??);
+        return Ok(server.await?);
     }
 
     let mut clients = JoinSet::new();

@@ -7,7 +7,6 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -23,6 +22,7 @@ use hyper::{Request, Response};
 use quadrille::hyper::{Io, Timer};
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille::time::{Duration, timeout};
+use quadrille_examples::accept;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -65,10 +65,9 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor) -> Result<(), Failur
     Ok(())
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor) -> io::Result<()> {
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor) {
     loop {
-        let (stream, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
+        let (stream, _) = accept(&listener).await;
         quadrille::spawn(converse(stream, acceptor.clone()));
     }
 }
@@ -99,7 +98,7 @@ async fn main() -> Result<(), Failure> {
     println!("listening on {address}");
     let server = quadrille::spawn(serve(listener, acceptor(certificate.clone(), key)?));
     if argument.is_some() {
-        return Ok(server.await??);
+        return Ok(server.await?);
     }
     let answer = ask(address, connector(certificate)?).await?;
     assert_eq!(answer, "Hello, whoever listens!\n");

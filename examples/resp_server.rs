@@ -15,10 +15,9 @@ use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use quadrille::net::{TcpListener, TcpStream};
-use quadrille::time::sleep;
+use quadrille_examples::accept;
 
 #[path = "resp/protocol.rs"]
 mod protocol;
@@ -55,16 +54,12 @@ impl Store {
 async fn serve(listener: TcpListener) {
     let store = Arc::new(Store::default());
     loop {
-        match listener.accept().await {
-            Ok((connection, _)) => drop(quadrille::spawn(attend(connection, Arc::clone(&store)))),
-            // Mostly that no descriptor is left: connections that end give some back.
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
+        let (connection, _) = accept(&listener).await;
+        quadrille::spawn(attend(connection, Arc::clone(&store)));
     }
 }
 
 async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
-    connection.set_nodelay(true)?;
     let (mut input, mut output) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; 16 << 10];
     loop {
@@ -150,8 +145,8 @@ async fn main() -> io::Result<()> {
     let argument = std::env::args().nth(1);
     let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let address = listener.local_addr()?;
+    println!("listening on {address}");
     if argument.is_some() {
-        println!("serves at {address}");
         serve(listener).await;
         return Ok(());
     }

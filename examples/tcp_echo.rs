@@ -9,27 +9,22 @@
 
 use std::io::{self, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
-use std::time::Duration;
 
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille::sync::mpmc;
-use quadrille::time::sleep;
+use quadrille_examples::accept;
 
 const CLIENTS: u32 = 20;
 const BYTES: usize = 300_000;
 
 async fn serve(listener: TcpListener) {
     loop {
-        match listener.accept().await {
-            Ok((connection, _)) => drop(quadrille::spawn(echo(connection))),
-            // Mostly that no descriptor is left: connections that end give some back.
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
+        let (connection, _) = accept(&listener).await;
+        quadrille::spawn(echo(connection));
     }
 }
 
 async fn echo(connection: TcpStream) -> io::Result<()> {
-    connection.set_nodelay(true)?;
     let (reader, writer) = connection.into_split();
     let (sender, chunks) = mpmc::bounded::<Vec<u8>>(4);
     quadrille::spawn(async move {
@@ -73,8 +68,8 @@ async fn main() -> io::Result<()> {
     let argument = std::env::args().nth(1);
     let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let address = listener.local_addr()?;
+    println!("listening on {address}");
     if argument.is_some() {
-        println!("serves at {address}");
         serve(listener).await;
         return Ok(());
     }

@@ -14,18 +14,21 @@ use std::time::Duration;
 
 use quadrille::JoinSet;
 use quadrille::net::UdpSocket;
-use quadrille::time::timeout;
+use quadrille::time::{sleep, timeout};
 
 const RECEIVERS: usize = 4;
 const CLIENTS: u32 = 10;
 const QUESTIONS: u32 = 50;
 
-async fn serve(socket: Arc<UdpSocket>) -> io::Result<()> {
+async fn serve(socket: Arc<UdpSocket>) {
     let mut buffer = [0; 65536];
     loop {
-        let (length, from) = socket.recv_from(&mut buffer).await?;
-        // Somebody who can't be answered is no reason to end.
-        let _ = socket.send_to(&buffer[..length], from).await;
+        match socket.recv_from(&mut buffer).await {
+            // Somebody who can't be answered is no reason to end.
+            Ok((length, from)) => drop(socket.send_to(&buffer[..length], from).await),
+            // Mostly that the system has no memory at the moment.
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
     }
 }
 
@@ -61,8 +64,8 @@ async fn main() -> io::Result<()> {
     for _ in 0..RECEIVERS {
         servers.spawn(serve(Arc::clone(&socket)));
     }
+    println!("listening on {address}");
     if argument.is_some() {
-        println!("serves at {address}");
         servers.join_all().await;
         return Ok(());
     }
