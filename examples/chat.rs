@@ -1,146 +1,211 @@
 //! A chat server: what one says, all others hear.
 //!
-//! Watch the room: each member has a channel of its own, and who speaks never waits. A member who doesn't read as fast as the
-//! others talk is thrown out, rather than hold them up or fill the memory.
+//! Watch the room: it is one `broadcast` channel, and who speaks never waits. It keeps the last lines for those who are late. A
+//! member who doesn't read as fast as the others talk misses the oldest (`Lagged`) and is told how many, rather than hold
+//! anybody up or fill the memory.
 //!
 //! With an address as argument it serves there until it is killed: `cargo run --example chat -- 127.0.0.1:7007`, and
 //! `nc 127.0.0.1 7007` for as many as like to talk.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{self, SocketAddr};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use quadrille::net::{TcpListener, TcpStream};
-use quadrille::sync::mpmc::{self, Sender};
-use quadrille::time::sleep;
+use quadrille::net::{TcpListener, TcpSocket, TcpStream};
+use quadrille::sync::broadcast::{self, RecvError};
+use quadrille_examples::accept;
 
 /// Lines that a member may be behind.
-const BEHIND_MAX: usize = 1000;
+const BEHIND_MAX: usize = 256;
+/// Bytes that are kept of a line that has not ended. Whoever sends more is let go.
+const LINE_MAX: usize = 4096;
+/// Bytes that the system keeps for a member. What is beyond stays in the room, where it is counted.
+const SEND_BUFFER: u32 = 64 << 10;
+
 const MEMBERS: usize = 8;
 const LINES: usize = 20;
+/// Lines of a kilobyte: together more than a connection holds that nobody reads from.
+const FLOOD: usize = 16 << 10;
 
-/// Who is there, and how each is reached.
-#[derive(Default)]
-struct Room(Mutex<HashMap<SocketAddr, Sender<Arc<str>>>>);
+/// What is said in the room.
+#[derive(Clone)]
+struct Line {
+    from: SocketAddr,
+    text: Arc<str>,
+}
 
-impl Room {
-    /// Says `line` to all but who says it.
-    fn say(&self, from: SocketAddr, line: &str) {
-        let line: Arc<str> = line.into();
-        let mut members = self.0.lock().expect("nobody panics in the room");
-        // Dropping its channel throws a member out.
-        members.retain(|member, channel| *member == from || channel.try_send(Arc::clone(&line)).is_ok());
-    }
+type Room = broadcast::Sender<Line>;
 
-    fn enter(&self, member: SocketAddr, channel: Sender<Arc<str>>) {
-        self.0
-            .lock()
-            .expect("nobody panics in the room")
-            .insert(member, channel);
-    }
+/// Says it to all who are there. That nobody is, is no failure.
+fn say(room: &Room, from: SocketAddr, text: String) {
+    let text = text.into();
+    let _ = room.send(Line { from, text });
+}
 
-    fn leave(&self, member: SocketAddr) {
-        self.0.lock().expect("nobody panics in the room").remove(&member);
-    }
+fn listen(address: &str) -> io::Result<TcpListener> {
+    let address: SocketAddr = address.parse().map_err(|_| {
+        io::Error::other(format!(
+            "{address:?}: expected an address and a port, such as 127.0.0.1:7007"
+        ))
+    })?;
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    // Connections inherit it.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(1024)
 }
 
 async fn serve(listener: TcpListener) {
-    let room = Arc::new(Room::default());
+    let room = Room::new(BEHIND_MAX);
     loop {
-        match listener.accept().await {
-            Ok((connection, member)) => {
-                let room = Arc::clone(&room);
-                quadrille::spawn(async move {
-                    // It ends when the member is gone, for whatever reason.
-                    let _ = attend(&room, connection, member).await;
-                    room.leave(member);
-                });
-            }
-            Err(_) => sleep(Duration::from_millis(10)).await,
-        }
+        let (connection, member) = accept(&listener).await;
+        // Before the next one is let in: everybody hears of those who come later, and of nobody else.
+        say(&room, member, format!("{member} is here\n"));
+        let lines = room.subscribe();
+        quadrille::spawn(attend(room.clone(), lines, connection, member));
     }
 }
 
-async fn attend(room: &Room, connection: TcpStream, member: SocketAddr) -> io::Result<()> {
-    let (reader, writer) = connection.into_split();
-    let (channel, lines) = mpmc::bounded::<Arc<str>>(BEHIND_MAX);
-    room.enter(member, channel);
-    quadrille::spawn(async move {
-        while let Ok(line) = lines.recv().await {
-            writer.write_all(line.as_bytes()).await?;
-        }
-        io::Result::Ok(())
-    });
-    // It is in the room.
-    room.say(member, &format!("{member} is here\n"));
+/// A member's time in the room: it ends when the connection does, in either direction and for whatever reason.
+async fn attend(room: Room, lines: broadcast::Receiver<Line>, connection: TcpStream, member: SocketAddr) {
+    let _ = quadrille::select! {
+        outcome = hear(&connection, member, &room) => outcome,
+        outcome = tell(&connection, member, lines) => outcome,
+    };
+}
+
+/// From the member to the room.
+async fn hear(connection: &TcpStream, member: SocketAddr, room: &Room) -> io::Result<()> {
     let mut text = Vec::new();
-    let mut buffer = [0; 1024];
-    loop {
-        match reader.read(&mut buffer).await? {
-            0 => return Ok(()),
+    let mut buffer = [0; LINE_MAX];
+    while text.len() <= LINE_MAX {
+        match connection.read(&mut buffer).await? {
+            0 => break,
             count => text.extend_from_slice(&buffer[..count]),
         }
         while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = text.drain(..=end).collect();
-            room.say(member, &format!("{member}: {}", String::from_utf8_lossy(&line)));
+            say(room, member, format!("{member}: {}", String::from_utf8_lossy(&line)));
         }
     }
-}
-
-/// Waits until all have come, talks, and hears everybody out. How many lines it has heard.
-fn member(mut connection: net::TcpStream, others: usize) -> io::Result<usize> {
-    for line in 0..LINES {
-        connection.write_all(format!("line {line}\n").as_bytes())?;
-    }
-    let mut heard = 0;
-    for line in BufReader::new(connection).lines() {
-        heard += usize::from(line?.contains("line"));
-        if heard == others * LINES {
-            break;
-        }
-    }
-    Ok(heard)
-}
-
-#[quadrille::main]
-async fn main() -> io::Result<()> {
-    let argument = std::env::args().nth(1);
-    let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
-    let address = listener.local_addr()?;
-    if argument.is_some() {
-        println!("serves at {address}");
-        serve(listener).await;
-        return Ok(());
-    }
-    quadrille::spawn(serve(listener));
-    let heard = quadrille::spawn_blocking(move || all_members(address)).await;
-    println!("{MEMBERS} members heard {} lines", heard.expect("no member panics")?);
     Ok(())
 }
 
-/// One enters after the other; when the last is there, all talk.
-fn all_members(address: SocketAddr) -> io::Result<usize> {
-    let mut connections = Vec::<net::TcpStream>::new();
-    for _ in 0..MEMBERS {
-        let newcomer = net::TcpStream::connect(address)?;
-        for there in &connections {
-            // Whoever has come before is told.
-            BufReader::with_capacity(1, there).read_line(&mut String::new())?;
+/// From the room to the member, but for what it says itself.
+async fn tell(connection: &TcpStream, member: SocketAddr, mut lines: broadcast::Receiver<Line>) -> io::Result<()> {
+    loop {
+        match lines.recv().await {
+            Ok(line) if line.from == member => {}
+            Ok(line) => connection.write_all(line.text.as_bytes()).await?,
+            // Its own may be among them.
+            Err(RecvError::Lagged(missed)) => {
+                let text = format!("(you are too slow: {missed} lines missed)\n");
+                connection.write_all(text.as_bytes()).await?;
+            }
+            Err(RecvError::Closed) => return Ok(()),
         }
-        connections.push(newcomer);
     }
+}
+
+/// Enters one after the other: who has come before is told of who comes.
+fn enter(address: SocketAddr, count: usize) -> io::Result<Vec<BufReader<net::TcpStream>>> {
+    let mut connections = Vec::new();
+    for _ in 0..count {
+        let newcomer = net::TcpStream::connect(address)?;
+        for there in &mut connections {
+            BufReader::read_line(there, &mut String::new())?;
+        }
+        connections.push(BufReader::new(newcomer));
+    }
+    Ok(connections)
+}
+
+/// When the last is there, all talk, and hear everybody out. How many lines they have heard.
+fn all_talk(address: SocketAddr) -> io::Result<usize> {
+    let member = |mut connection: BufReader<net::TcpStream>| {
+        for line in 0..LINES {
+            connection.get_mut().write_all(format!("line {line}\n").as_bytes())?;
+        }
+        let mut heard = 0;
+        while heard < (MEMBERS - 1) * LINES && connection.read_line(&mut String::new())? > 0 {
+            heard += 1;
+        }
+        io::Result::Ok(heard)
+    };
+    let members = enter(address, MEMBERS)?;
     std::thread::scope(|scope| {
-        let members: Vec<_> = connections
+        let members: Vec<_> = members
             .into_iter()
-            .map(|connection| scope.spawn(move || member(connection, MEMBERS - 1)))
+            .map(|connection| scope.spawn(|| member(connection)))
             .collect();
         members
             .into_iter()
             .map(|member| member.join().expect("no member panics"))
             .sum()
     })
+}
+
+/// Reads until somebody says "over". How many lines it has heard since then, and how many it is told that it missed.
+fn hear_out(connection: &mut BufReader<net::TcpStream>) -> io::Result<(usize, usize)> {
+    let (mut heard, mut missed) = (0, 0);
+    for line in connection.lines() {
+        let line = line?;
+        match line
+            .strip_prefix("(you are too slow: ")
+            .and_then(|rest| rest.split_once(' '))
+        {
+            Some((count, _)) => missed += count.parse::<usize>().map_err(io::Error::other)?,
+            None => heard += 1,
+        }
+        if line.ends_with(": over") {
+            break;
+        }
+    }
+    Ok((heard, missed))
+}
+
+/// One member talks and talks, another one begins to read when all is said. What that one hears and misses.
+fn one_is_slow(address: SocketAddr) -> io::Result<(usize, usize)> {
+    let mut members = enter(address, 3)?;
+    let [slow, quick, talker] = members.as_mut_slice() else {
+        unreachable!("three have entered");
+    };
+    let line = format!("{}\n", "blah".repeat(250));
+    std::thread::scope(|scope| {
+        let listening = scope.spawn(|| hear_out(quick));
+        for _ in 0..FLOOD {
+            talker.get_mut().write_all(line.as_bytes())?;
+        }
+        talker.get_mut().write_all(b"over\n")?;
+        listening.join().expect("it doesn't panic")
+    })?;
+    hear_out(slow)
+}
+
+#[quadrille::main]
+async fn main() -> io::Result<()> {
+    let argument = std::env::args().nth(1);
+    let listener = listen(argument.as_deref().unwrap_or("127.0.0.1:0"))?;
+    let address = listener.local_addr()?;
+    println!("listening on {address}");
+    if argument.is_some() {
+        serve(listener).await;
+        return Ok(());
+    }
+    quadrille::spawn(serve(listener));
+    let heard = quadrille::spawn_blocking(move || all_talk(address)).await;
+    println!("{MEMBERS} members heard {} lines", heard.expect("no member panics")?);
+    let slow = quadrille::spawn_blocking(move || one_is_slow(address)).await;
+    let (heard, missed) = slow.expect("no member panics")?;
+    assert_eq!(heard + missed, FLOOD + 1, "each line was heard or counted");
+    assert!(missed > 0, "the room doesn't wait for anybody");
+    println!("one of three who was slow heard {heard} lines and was told of {missed} that it missed");
+    Ok(())
 }
