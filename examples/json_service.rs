@@ -6,8 +6,9 @@
 //! GET /metrics                 what the runtime and this service count
 //! ```
 //!
-//! `cargo run --example json_service -- 127.0.0.1:8080` serves until Ctrl-C. Then nobody is let in any
-//! more, every request that has begun is answered, and the program ends. Without an address it asks itself, and ends the same way.
+//! `cargo run --example json_service -- 127.0.0.1:8080` serves until Ctrl-C (`SIGINT`) or `SIGTERM`. Then nobody is let in any
+//! more, every request that has begun is answered, and the program ends. Whoever takes longer than 10 seconds for the rest of a
+//! request is cut off; `-- 127.0.0.1:8080 0.5` makes it half a second. Without an address it asks itself, and ends the same way.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
@@ -31,14 +32,19 @@ use quadrille::Handle;
 use quadrille::hyper::Timer;
 use quadrille::metrics::PROMETHEUS_CONTENT_TYPE;
 use quadrille::net::{TcpListener, TcpStream};
-use quadrille::signal::unix::{SignalKind, signal};
+use quadrille::signal::unix::{Signal, SignalKind, signal};
 use quadrille::sync::CancellationToken;
 use quadrille::task::TaskTracker;
+use quadrille::time::{Duration, timeout};
+use quadrille_examples::accept;
 use serde::{Deserialize, Serialize};
 use tower_service::Service;
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Notes = Arc<Mutex<Vec<String>>>;
+
+/// What a connection gets at the end for the request that it is at, unless the second argument says otherwise.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 struct Draft {
@@ -95,22 +101,64 @@ async fn converse(stream: TcpStream, router: Router, stop: CancellationToken) ->
     connection.await
 }
 
-/// Serves until `stop`, and ends with the last connection. How many there were.
-async fn serve(listener: TcpListener, stop: CancellationToken) -> io::Result<usize> {
+/// What became of the connections.
+struct Served {
+    connections: usize,
+    /// Those among them that took too long at the end.
+    cut_off: usize,
+}
+
+/// Serves until `stop`, and ends with the last connection, or when `patience` is over.
+async fn serve(listener: TcpListener, stop: CancellationToken, patience: Duration) -> Served {
     let router = router();
     let connections = TaskTracker::new();
     let mut count = 0;
-    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let (stream, _) = accepted?;
-        stream.set_nodelay(true)?;
+    while let Some((stream, _)) = stop.run_until_cancelled(accept(&listener)).await {
         // A client's bad manners are no failure of the server: how a connection ended is nobody's business.
         connections.spawn(converse(stream, router.clone(), stop.clone()));
         count += 1;
     }
     drop(listener);
     connections.close();
-    connections.wait().await;
-    Ok(count)
+    println!("stopping, connections left: {}", connections.len());
+    // A task that is late ends with the runtime: its connection is closed in the middle of what it is at.
+    let _ = timeout(patience, connections.wait()).await;
+    Served {
+        connections: count,
+        cut_off: connections.len(),
+    }
+}
+
+/// The signals that ask for an end. While this lives they are events, and no more the end of the process.
+struct EndSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl EndSignals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for either.
+    async fn recv(&mut self) {
+        quadrille::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Seconds, as they are typed.
+fn seconds(text: &str) -> Result<Duration, Failure> {
+    let seconds = text
+        .parse()
+        .ok()
+        .and_then(|number| Duration::try_from_secs_f64(number).ok());
+    seconds.ok_or_else(|| format!("{text:?} as patience: expected seconds, such as 10 or 0.5").into())
 }
 
 /// Writes a note, reads it, and looks at the metrics, over one connection.
@@ -143,20 +191,22 @@ async fn try_out(address: SocketAddr) -> Result<(), Failure> {
 
 #[quadrille::main]
 async fn main() -> Result<(), Failure> {
-    let argument = std::env::args().nth(1);
-    // From here on Ctrl-C is an event, and no more the end of the process.
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut arguments = std::env::args().skip(1);
+    let (argument, patience) = (arguments.next(), arguments.next());
+    let patience = patience.map_or(Ok(PATIENCE), |text| seconds(&text))?;
+    let mut signals = EndSignals::new()?;
     let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let address = listener.local_addr()?;
     println!("listening on {address}");
     let stop = CancellationToken::new();
-    let server = quadrille::spawn(serve(listener, stop.clone()));
+    let server = quadrille::spawn(serve(listener, stop.clone(), patience));
     if argument.is_some() {
-        interrupt.recv().await;
+        signals.recv().await;
     } else {
         try_out(address).await?;
     }
     stop.cancel();
-    println!("served {} connections", server.await??);
+    let Served { connections, cut_off } = server.await?;
+    println!("served {connections} connections, {cut_off} of them cut off");
     Ok(())
 }

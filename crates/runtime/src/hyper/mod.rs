@@ -84,7 +84,8 @@
 //! # }
 //! ```
 //!
-//! A [`TaskTracker`](crate::task::TaskTracker) waits for all of them; the example `json_service` does both.
+//! A [`TaskTracker`](crate::task::TaskTracker) waits for all of them, and a [`timeout`](crate::time::timeout) around that lets
+//! nobody hold up the end; the example `json_service` does all three.
 //!
 //! # Cancel safety
 //!
