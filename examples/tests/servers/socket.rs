@@ -1,0 +1,122 @@
+//! Those with a protocol of their own, or none: echo and chat, over sockets of std.
+
+use std::io::{BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::server::{Server, program, read_line};
+
+/// More than the connection holds both ways, so that the server must read while it writes.
+const BYTES: usize = 8 << 20;
+
+/// Sends bytes, says that this was all, and gets every one of them back; on two connections at a time.
+fn echoes(name: &str) {
+    let server = Server::start(name);
+    let sent: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(BYTES).collect();
+    let converse = || {
+        let mut connection = TcpStream::connect(&server.address).unwrap();
+        let mut writer = connection.try_clone().unwrap();
+        let mut received = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writer.write_all(&sent).unwrap();
+                writer.shutdown(Shutdown::Write).unwrap();
+            });
+            connection.read_to_end(&mut received).unwrap();
+        });
+        assert!(
+            received == sent,
+            "{} of {BYTES} bytes came back, or others",
+            received.len()
+        );
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(converse);
+        scope.spawn(converse);
+    });
+}
+
+#[test]
+fn tcp_echo_gives_every_byte_back() {
+    echoes("tcp_echo");
+}
+
+#[test]
+fn echo_server_gives_every_byte_back() {
+    echoes("echo_server");
+}
+
+#[test]
+fn udp_echo_gives_datagrams_back() {
+    let server = Server::start("udp_echo");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(&server.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let large: Vec<u8> = (0..=255).cycle().take(8192).collect();
+    for datagram in [b"hello".as_slice(), b"", &large] {
+        let mut buffer = vec![0; 65536];
+        // A datagram may be lost: then it is sent again. What was asked before may be answered twice.
+        let answered = (0..100).any(|_| {
+            socket.send(datagram).unwrap();
+            matches!(socket.recv(&mut buffer), Ok(length) if buffer[..length] == *datagram)
+        });
+        assert!(answered, "no answer to {} bytes, sent 100 times", datagram.len());
+    }
+}
+
+/// A member of the chat.
+struct Member {
+    connection: BufReader<TcpStream>,
+    address: SocketAddr,
+}
+
+impl Member {
+    fn enter(server: &Server) -> Self {
+        let connection = TcpStream::connect(&server.address).unwrap();
+        let address = connection.local_addr().unwrap();
+        let connection = BufReader::new(connection);
+        Member { connection, address }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.connection.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        read_line(&mut self.connection)
+    }
+}
+
+#[test]
+fn chat_tells_each_what_the_other_says() {
+    let server = Server::start("chat");
+    let mut one = Member::enter(&server);
+    let mut other = Member::enter(&server);
+    assert_eq!(one.hear(), format!("{} is here", other.address));
+    other.say("hello\nand ");
+    assert_eq!(one.hear(), format!("{}: hello", other.address));
+    one.say("good day\n");
+    assert_eq!(other.hear(), format!("{}: good day", one.address));
+    other.say("good bye\n");
+    assert_eq!(one.hear(), format!("{}: and good bye", other.address));
+
+    // Who has no end is shown out, and nobody else.
+    let mut endless = Member::enter(&server);
+    assert_eq!(one.hear(), format!("{} is here", endless.address));
+    endless.say(&"blah".repeat(1025));
+    let _ = endless.connection.read_to_end(&mut Vec::new());
+    one.say("still here\n");
+    assert_eq!(other.hear(), format!("{} is here", endless.address));
+    assert_eq!(other.hear(), format!("{}: still here", one.address));
+}
+
+#[test]
+fn chat_tells_a_slow_member_what_it_missed() {
+    // Its own members check that nothing is unaccounted for.
+    let output = Command::new(program("chat")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    assert!(said.contains("8 members heard 1120 lines\n"), "{said}");
+    assert!(said.ends_with(" that it missed\n"), "{said}");
+}
