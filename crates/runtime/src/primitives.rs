@@ -102,9 +102,9 @@ mod imp {
     /// turn, any other one when notified.
     pub(crate) fn wait_on<'a, T>(
         changed: &Condvar,
-        guard: loom::sync::MutexGuard<'a, T>,
+        guard: MutexGuard<'a, T>,
         limit: Option<std::time::Duration>,
-    ) -> Option<loom::sync::MutexGuard<'a, T>> {
+    ) -> Option<MutexGuard<'a, T>> {
         if limit == Some(std::time::Duration::ZERO) {
             drop(guard);
             loom::thread::yield_now();
@@ -115,11 +115,11 @@ mod imp {
 
     /// What stands in for a spin lock.
     #[derive(Debug)]
-    pub(crate) struct Modelled(loom::sync::Mutex<()>);
+    pub(crate) struct Modelled(Mutex<()>);
 
     impl Modelled {
         pub(crate) fn new() -> Self {
-            Self(loom::sync::Mutex::new(()))
+            Self(Mutex::new(()))
         }
 
         pub(crate) fn run<R>(&self, section: impl FnOnce() -> R) -> R {

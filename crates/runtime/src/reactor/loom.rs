@@ -154,7 +154,7 @@ fn l_a_place_has_one_owner() {
     check(|| {
         let slab = Arc::new(Slab::new());
         let before = [slab.take().unwrap(), slab.take().unwrap()];
-        before.map(|index| slab.put_back(index));
+        before.into_iter().for_each(|index| slab.put_back(index));
         let other = slab.clone();
         let thread = spawn(move || {
             let first = other.take().unwrap();

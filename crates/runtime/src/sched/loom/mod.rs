@@ -162,7 +162,7 @@ impl Machine {
     /// Without items, and the first two workers idle, one of them sentinel.
     fn with_two_idle(plan: &Plan, sentinel: usize) -> Arc<Self> {
         let machine = Self::new(plan, 0);
-        [0, 1].map(|member| machine.sleepers.idle.announce(seat(member)));
+        (0..2).for_each(|member| machine.sleepers.idle.announce(seat(member)));
         assert!(machine.sleepers.take_duty(sentinel));
         machine
     }

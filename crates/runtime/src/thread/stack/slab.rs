@@ -73,7 +73,7 @@ impl Budget {
     }
 
     /// For a test: `system` mappings are allowed and nobody has any.
-    #[cfg(test)]
+    #[cfg(all(test, not(quadrille_loom)))]
     pub(super) fn limit_to(&'static self, system: usize) -> &'static Self {
         self.limits.get_or_init(|| Limits::new(Some(system), 0));
         self
@@ -93,7 +93,7 @@ impl Budget {
     }
 
     /// How many mappings are in use by guards.
-    #[cfg(test)]
+    #[cfg(all(test, not(quadrille_loom)))]
     pub(super) fn used(&self) -> usize {
         // Ordering: Relaxed; a counter.
         self.used.load(Ordering::Relaxed)
