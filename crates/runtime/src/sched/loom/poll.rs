@@ -7,7 +7,6 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use loom::thread::spawn;
-use quadrille_policy::Plan;
 
 use super::{Machine, Sleeper, check, one_group, seat};
 use crate::reactor::{Catch, Duty, Interest, Polled, Registration, Side};
@@ -62,6 +61,9 @@ fn work(machine: &Machine, worker: usize) {
             waker.wake();
             machine.finish_one();
         }
+    }
+    if claimed {
+        machine.sleepers.stop_search(worker);
     }
 }
 
@@ -133,6 +135,8 @@ fn l_a_token_and_an_event() {
         });
         work(&machine, 0);
         drop(thread.join().unwrap());
+        assert_eq!(machine.sleepers.idle.caches.total(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0, "each claim has had its search");
     });
 }
 
@@ -173,23 +177,6 @@ fn l_one_of_two_polls() {
     });
 }
 
-/// The holder gets up while the sentinel of an idle house resigns: there is a sentinel, or the holder knows that nobody polls.
-fn gets_up(plan: &Plan) {
-    let machine = Machine::with_two_idle(plan, 1);
-    let (registration, _) = register(&machine);
-    let holder = machine.clone();
-    let duty = machine.sleepers.reactor.shard(0).try_hold(0).expect("it has a source");
-    drop(duty);
-    let thread = spawn(move || {
-        let _free = holder.sleepers.idle.withdraw(seat(0));
-        holder.sleepers.is_unwatched() && holder.sleepers.reactor.any_unpolled()
-    });
-    let _resigned = machine.sleepers.resign_if_all_idle(1);
-    let noticed = thread.join().unwrap();
-    assert!(noticed || machine.sleepers.has_sentinel(), "nobody polls, nobody knows");
-    drop(registration);
-}
-
 /// All are idle, and a shard has nobody: whoever resigned would leave it so.
 #[test]
 fn l_a_sentinel_stays_for_a_shard() {
@@ -207,8 +194,32 @@ fn l_a_sentinel_stays_for_a_shard() {
     });
 }
 
+/// An event wakes the holder while the sentinel of an idle house resigns: there is a sentinel, or the holder, which has given
+/// its duty back, knows that nobody polls.
 #[test]
 fn l_a_holder_that_gets_up_is_replaced() {
     let plan = one_group(2);
-    check(3, move || gets_up(&plan));
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        machine.sleepers.idle.announce(seat(1));
+        assert!(machine.sleepers.take_duty(1));
+        let (registration, _) = register(&machine);
+        wait_for(&registration);
+        fire(&machine, &registration);
+        let other = machine.clone();
+        let thread = spawn(move || {
+            let mut host = Polls {
+                machine: &other,
+                catch: Catch::new(),
+            };
+            other.sleepers.start_search(0);
+            let awake = other.sleepers.sleep(0, &mut host);
+            assert!(awake.slept && host.catch.wakers.len() == 1, "it has polled");
+            other.sleepers.is_unwatched() && other.sleepers.reactor.any_unpolled()
+        });
+        let _resigned = machine.sleepers.resign_if_all_idle(1);
+        let noticed = thread.join().unwrap();
+        assert!(noticed || machine.sleepers.has_sentinel(), "nobody polls, nobody knows");
+        drop(registration);
+    });
 }

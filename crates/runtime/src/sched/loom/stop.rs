@@ -26,17 +26,21 @@ fn s_stop_ends_every_sleep() {
     });
 }
 
-/// The token falls where a worker that has found something eats it on its way out of the sleep.
+/// The token falls where a worker that has found something eats it on its way out of the sleep. A second item, which never comes,
+/// keeps the worker from ending the machine itself.
 #[test]
 fn s_stop_between_two_sleeps() {
     let plan = one_group(1);
     check(3, move || {
-        let machine = Machine::new(&plan, 1);
+        let machine = Machine::new(&plan, 2);
         let stopper = machine.clone();
-        machine.push_to_group(0, false);
-        let thread = spawn(move || stopper.sleepers.stop());
+        let thread = spawn(move || {
+            stopper.push_to_group(0, false);
+            stopper.sleepers.stop();
+        });
         machine.work(0);
         thread.join().unwrap();
-        assert!(machine.sleepers.is_stopping());
+        assert_eq!(machine.sleepers.idle.caches.total(), 0);
+        assert_eq!(machine.sleepers.searching_behind(0), 0);
     });
 }

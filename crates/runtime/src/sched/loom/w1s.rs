@@ -19,15 +19,17 @@ fn one_worker(plan: Plan) {
     });
 }
 
-/// Two workers that go to sleep together, and one push.
+/// Two workers that go to sleep together, both searchers at first, and one push.
 fn two_workers(plan: Plan) {
     check(2, move || {
         let machine = Machine::new(&plan, 1);
-        let threads = [0, 1].map(|member| {
-            let worker = machine.clone();
-            spawn(move || worker.work(member))
-        });
-        machine.push_to_anyone(0);
+        (0..2).for_each(|member| machine.sleepers.start_search(member));
+        let (other, pusher) = (machine.clone(), machine.clone());
+        let threads = [
+            spawn(move || other.work_on(1, true)),
+            spawn(move || pusher.push_to_anyone(0)),
+        ];
+        machine.work_on(0, true);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(machine.sleepers.idle.caches.total(), 0);
         assert_eq!(machine.sleepers.searching_behind(0), 0);
@@ -82,18 +84,13 @@ fn w1s_hidden_member_has_a_witness() {
     check(2, move || {
         let machine = Machine::new(&plan, 1);
         machine.sleepers.idle.announce(seat(0));
-        let (claimer, other) = (machine.clone(), machine.clone());
-        let threads = [
-            spawn(move || {
-                // One thread for the claimer and, once the token is there, for the worker that it claims.
-                let claimed = claimer.sleepers.idle.claim_in_group(0, None, Some(1));
-                claimer.wake(claimed.map(seat));
-                // Claimed by us, or, if it was gone already, by the pusher.
-                claimer.work_on(0, true);
-            }),
-            spawn(move || other.work(1)),
-        ];
-        machine.push_to_anyone(0);
+        let (pusher, other) = (machine.clone(), machine.clone());
+        let threads = [spawn(move || other.work(1)), spawn(move || pusher.push_to_anyone(0))];
+        // One thread for the claimer and, once the token is there, for the worker that it claims.
+        let claimed = machine.sleepers.idle.claim_in_group(0, None, Some(1));
+        machine.wake(claimed.map(seat));
+        // Claimed by us, or, if it was gone already, by the pusher.
+        machine.work_on(0, true);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

@@ -24,6 +24,8 @@ struct Task {
     outcome: UnsafeCell<usize>,
     /// Written by whoever frees it, read by whoever has a part in it.
     memory: UnsafeCell<usize>,
+    /// It was ended because nobody could wake it any more.
+    abandoned: AtomicBool,
 }
 
 impl Task {
@@ -35,6 +37,7 @@ impl Task {
             future: UnsafeCell::new(0),
             outcome: UnsafeCell::new(0),
             memory: UnsafeCell::new(0),
+            abandoned: AtomicBool::new(false),
         })
     }
 
@@ -69,7 +72,10 @@ impl Task {
             }
             match self.lifecycle.pause() {
                 Pause::Again => {}
-                Pause::Abandoned => return self.end(false),
+                Pause::Abandoned => {
+                    self.abandoned.store(true, Ordering::Relaxed);
+                    return self.end(false);
+                }
                 Pause::Released(_) => return,
             }
         }
@@ -242,7 +248,7 @@ fn c_who_can_not_be_woken_ends() {
     });
 }
 
-/// (C a, e) The last waker is used and given up while the task lets go, and nobody joins it.
+/// (C a, e) The last waker is used and given up while the task lets go, and nobody joins it: it is polled again, not abandoned.
 #[test]
 fn c_the_last_waker_is_used() {
     check(3, || {
@@ -257,6 +263,7 @@ fn c_the_last_waker_is_used() {
         });
         task.run();
         waking.join().unwrap();
+        assert!(!task.abandoned.load(Ordering::Relaxed), "it was woken");
         assert_eq!(task.freed(), 1);
     });
 }
