@@ -37,7 +37,7 @@ usage: cargo xtask <command> [options]
                             ordering comments, labels, theorems, mutations, links
   loom [FILTER]             model-check the tests of crates/runtime that are built with --cfg quadrille_loom
       --preemptions N       bound on preemptions per execution (default 2, LOOM_MAX_PREEMPTIONS overrides)
-  mutate [--only NAME] [--list] [--seconds N]
+  mutate [--only NAME]... [--list] [--seconds N]
                             apply each file of mutations/ to a copy; the test it names must fail
   stress [--seconds N]      soak test with shrunk queues, random delays and timed parks (default 10 seconds)
   tsan [--seconds N]        the stress tests under ThreadSanitizer (nightly toolchain)
@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(status(&["emulate", "--machine", "up"]), 2);
         assert_eq!(status(&["emulate", "--list"]), 0);
         assert_eq!(status(&["counts", "--only", "nothing"]), 2);
+        assert_eq!(status(&["mutate", "--only", "nothing"]), 2);
     }
 
     #[test]

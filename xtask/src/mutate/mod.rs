@@ -10,10 +10,10 @@
 //! | passes | survived: the test is weak or the line needless; the command fails |
 //! | does not build | no evidence: the mutation is to be repaired; the command fails |
 
+mod claim;
 mod mutation;
 
-use mutation::Build;
-pub(crate) use mutation::Mutation;
+pub(crate) use mutation::{Build, Mutation};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::process::{self, Verdict};
 use crate::stress;
 use crate::workspace;
+use claim::Claim;
 
 /// Where mutations live, relative to the root.
 pub(crate) const FOLDER: &str = "mutations/";
@@ -39,21 +40,19 @@ pub(crate) fn name_of(path: &str) -> &str {
     path.trim_start_matches(FOLDER).trim_end_matches(".mut")
 }
 
-/// Runs all mutations, or the one that `--only` names.
+/// Runs all mutations, or those that `--only` names.
 pub(crate) fn run(options: &Options) -> Outcome {
     let list = options.flag("--list");
-    let only = options.value::<String>("--only")?;
+    let only = options.values::<String>("--only")?;
     let limit = Duration::from_secs(options.value("--seconds")?.unwrap_or(SECONDS_DEFAULT));
     options.finish()?;
     let mut mutations = read_all(&workspace::root())?;
-    if let Some(only) = &only {
-        mutations.retain(|mutation| mutation.name == *only);
-        if mutations.is_empty() {
-            return Err(Failure::usage(format!(
-                "there is no mutation `{only}`; --list shows them"
-            )));
-        }
+    if let Some(unknown) = only.iter().find(|name| mutations.iter().all(|m| m.name != **name)) {
+        return Err(Failure::usage(format!(
+            "there is no mutation `{unknown}`; --list shows them"
+        )));
     }
+    mutations.retain(|mutation| only.is_empty() || only.contains(&mutation.name));
     if list {
         for mutation in &mutations {
             println!(
@@ -98,13 +97,17 @@ fn read_all(root: &Path) -> Outcome<Vec<Mutation>> {
 struct Bench {
     root: PathBuf,
     limit: Duration,
+    /// While it lasts the copy is ours.
+    _claim: Claim,
 }
 
 impl Bench {
-    /// Brings the copy up to date. Files that have not changed keep their time stamps, so cargo builds only what differs.
+    /// Claims the copy and brings it up to date. Files that have not changed keep their time stamps, so cargo builds only what differs.
     fn prepare(limit: Duration) -> Outcome<Self> {
         let source = workspace::root();
         let root = workspace::target_dir("mutate");
+        fs::create_dir_all(&root).map_err(|error| Failure::new(format!("cannot make {}: {error}", root.display())))?;
+        let claim = Claim::of(&root)?;
         let wanted = workspace::paths(&source)?;
         for path in &wanted {
             copy_if_changed(&source.join(path), &root.join(path))?;
@@ -112,7 +115,11 @@ impl Bench {
         for path in workspace::paths(&root)?.iter().filter(|path| !wanted.contains(path)) {
             fs::remove_file(root.join(path)).map_err(|error| Failure::new(format!("cannot remove {path}: {error}")))?;
         }
-        Ok(Self { root, limit })
+        Ok(Self {
+            root,
+            limit,
+            _claim: claim,
+        })
     }
 
     /// All tests that the mutations name pass without them.
