@@ -9,6 +9,7 @@ mod finding;
 mod labels;
 mod links;
 mod manifest;
+mod models;
 mod orderings;
 mod places;
 mod size;
@@ -130,6 +131,12 @@ impl Report {
                 self.findings.push(Finding::new(&mutation.path(), 0, message));
             }
         }
+        let models: Vec<models::Model> = rust
+            .iter()
+            .filter(|(file, _)| file.path.starts_with(RUNTIME_SOURCE))
+            .flat_map(|(file, source)| models::of(&file.path, source))
+            .collect();
+        self.findings.extend(models::check(&models, &mutations));
         let has_scheduler = files
             .iter()
             .any(|file| file.path.starts_with("crates/runtime/src/sched/"));
@@ -255,7 +262,7 @@ mod tests {
     #[test]
     fn a_mutation_that_no_longer_applies_is_found() {
         let readme = "| theorem | loom test |\n|---|---|\n| W1 | `w1` |\n";
-        let code = "fn f() {\n    fence();\n}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn w1() {}\n}\n";
+        let code = "fn f() {\n    fence();\n}\n#[cfg(test)]\nmod loom {\n    #[test]\n    fn w1() {}\n}\n";
         let text = |find: &str| {
             let path = "crates/runtime/src/sched/a.rs";
             format!("theorem: W1\ntest: w1\nwhy: x\n--- find {path}\n{find}\n--- replace\n--- end\n")
