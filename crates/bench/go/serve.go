@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,9 @@ import (
 )
 
 const greeting = "Hello, world!"
+
+// messageMax is the longest message of tbench.
+const messageMax = 70_000
 
 // serve mirrors workloads/serve.rs: a server here, and the load generator of the Rust program in a process of its own.
 func serve(p params) (measured, error) {
@@ -184,7 +188,11 @@ func startServer(service string) (string, error) {
 				if err != nil {
 					return
 				}
-				go echo(connection)
+				if service == "tbench" {
+					go answerFiles(connection)
+				} else {
+					go echo(connection)
+				}
 			}
 		}()
 	}
@@ -201,6 +209,40 @@ func echo(connection net.Conn) {
 			return
 		}
 		if _, err := connection.Write(buffer[:length]); err != nil {
+			return
+		}
+	}
+}
+
+// answerFiles mirrors the server of workloads/tbench.rs: a request begins with how long it and its answer are, and the answer takes its bytes
+// from the buffer that requests come to.
+func answerFiles(connection net.Conn) {
+	defer connection.Close()
+	buffer := make([]byte, messageMax)
+	for i := range buffer {
+		buffer[i] = byte(i % 251)
+	}
+	filled := 0
+	for {
+		length, err := connection.Read(buffer[filled:])
+		if err != nil {
+			return
+		}
+		filled += length
+		if filled < 8 {
+			continue
+		}
+		request := int(binary.BigEndian.Uint32(buffer)) + 4
+		answer := int(binary.BigEndian.Uint32(buffer[4:])) + 4
+		if request < 8 || request > messageMax || answer > messageMax || filled > request {
+			return
+		}
+		if filled < request {
+			continue
+		}
+		filled = 0
+		copy(buffer, buffer[4:8])
+		if _, err := connection.Write(buffer[:answer]); err != nil {
 			return
 		}
 	}

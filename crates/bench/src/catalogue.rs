@@ -48,6 +48,8 @@ pub enum WorkloadName {
     RrTcp,
     /// A UDP echo server: 1 and 64 peers.
     RrUdp,
+    /// Requests and answers of a file server, 39 bytes to 64 KiB: 1, 8 and 64 clients.
+    Tbench,
     /// An HTTP server: 64 and 256 connections, beside a task that spins, and at 30 % load.
     Http,
     /// A TCP echo server with 10,000 connections that are idle: its memory and its wake-ups.
@@ -60,10 +62,18 @@ pub enum WorkloadName {
     ThreadPingPong,
     /// hackbench --threads: 10 groups, with bounds of 655 and 64 messages.
     ThreadHackbench,
+    /// hackbench --threads over pipes, 1, 4, 10 and 20 groups.
+    ThreadHackbenchPipe,
+    /// hackbench --threads over AF_UNIX sockets.
+    ThreadHackbenchSocket,
     /// A tree of threads with 100,000 leaves.
     ThreadSkynet,
     /// 100,000 threads that sleep: what each costs to create, in memory, and to wake and join.
     ThreadSleepers,
+    /// A TCP echo server with a thread a connection: 1, 64 and 512, and at 30 % load.
+    ThreadRrTcp,
+    /// tbench with a thread a client: 1, 8 and 64.
+    ThreadTbench,
     /// The longest wait beside a task that spins, and in a closed loop; not part of the default set.
     Fairness,
 }
@@ -102,6 +112,7 @@ impl WorkloadName {
             | Self::Numa
             | Self::RrTcp
             | Self::RrUdp
+            | Self::Tbench
             | Self::Http
             | Self::Idle
             | Self::Fairness => Body::Tasks,
@@ -109,8 +120,12 @@ impl WorkloadName {
             | Self::ThreadSpawnJoin
             | Self::ThreadPingPong
             | Self::ThreadHackbench
+            | Self::ThreadHackbenchPipe
+            | Self::ThreadHackbenchSocket
             | Self::ThreadSkynet
-            | Self::ThreadSleepers => Body::Threads,
+            | Self::ThreadSleepers
+            | Self::ThreadRrTcp
+            | Self::ThreadTbench => Body::Threads,
         }
     }
 
@@ -119,8 +134,8 @@ impl WorkloadName {
     pub fn workloads(self) -> Vec<Workload> {
         match self {
             Self::Hackbench => [655, 64].into_iter().flat_map(hackbench_rows).collect(),
-            Self::HackbenchPipe => hackbench_by_stream(Transport::Pipe),
-            Self::HackbenchSocket => hackbench_by_stream(Transport::Socket),
+            Self::HackbenchPipe | Self::ThreadHackbenchPipe => hackbench_by_stream(Transport::Pipe),
+            Self::HackbenchSocket | Self::ThreadHackbenchSocket => hackbench_by_stream(Transport::Socket),
             Self::ThreadHackbench => [655, 64]
                 .into_iter()
                 .map(|bound| hackbench_row(10, 1400, bound))
@@ -171,6 +186,12 @@ impl WorkloadName {
             Self::RrTcp => servers(Service::TcpEcho, &[1, 64, 512]),
             Self::RrUdp => servers(Service::UdpEcho, &[1, 64]),
             Self::Http => servers(Service::Http, &[64, 256]),
+            Self::Tbench | Self::ThreadTbench => [1, 8, 64]
+                .map(|clients| server(Service::Tbench, clients, 0, false))
+                .to_vec(),
+            Self::ThreadRrTcp => [(1, 0), (64, 0), (512, 0), (64, RATE)]
+                .map(|(connections, rate)| server(Service::TcpEcho, connections, rate, false))
+                .to_vec(),
             Self::Idle => vec![Workload::Idle {
                 connections: 10_000,
                 millis: 3000,
@@ -237,19 +258,21 @@ const RATE: u32 = 30_000;
 
 /// A closed loop for each number of connections; beside a spinner, and open loops without and with one, for 64.
 fn servers(service: Service, connections: &[usize]) -> Vec<Workload> {
-    let row = |connections, rate, spinner| {
-        Workload::Serve(Serve {
-            service,
-            connections,
-            size: 64,
-            rate,
-            spinner,
-            millis: 1000,
-        })
-    };
+    let row = |connections, rate, spinner| server(service, connections, rate, spinner);
     let closed = connections.iter().map(|&connections| row(connections, 0, false));
     let others = [row(64, 0, true), row(64, RATE, false), row(64, RATE, true)];
     closed.chain(others).collect()
+}
+
+fn server(service: Service, connections: usize, rate: u32, spinner: bool) -> Workload {
+    Workload::Serve(Serve {
+        service,
+        connections,
+        size: 64,
+        rate,
+        spinner,
+        millis: 1000,
+    })
 }
 
 fn timers(tasks: usize) -> Workload {

@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use crate::adapters::blocking::{ThreadChannel, ThreadStreams};
 use crate::adapters::may::{May, MayMpsc};
 use crate::adapters::quadrille::{Mpmc, Quadrille};
+use crate::adapters::servers::blocking::ThreadServers;
 use crate::adapters::threads::{SyncChannel, Threads};
 use crate::outcome::{Measured, Stop};
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
-use crate::workloads::threads::{hackbench, ping_pong, skynet, sleepers, spawn_join, yields};
+use crate::workloads::threads::{hackbench, ping_pong, serve, skynet, sleepers, spawn_join, yields};
 use crate::workloads::wire::{ChannelWire, StreamWire};
 
 /// Runs `spec`, whose body is threads, in this process.
@@ -32,14 +33,14 @@ pub fn run(spec: &Spec) -> Result<Measured, Stop> {
     }
 }
 
-fn on<R: ThreadStreams, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+fn on<R: ThreadStreams + ThreadServers, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     if let Some(warm_up) = spec.workload.warm_up() {
         workload::<R, C>(runtime, warm_up, false)?;
     }
     workload::<R, C>(runtime, spec.workload, spec.progress)
 }
 
-fn workload<R: ThreadStreams, C: ThreadChannel>(
+fn workload<R: ThreadStreams + ThreadServers, C: ThreadChannel>(
     runtime: R,
     workload: Workload,
     progress: bool,
@@ -59,6 +60,7 @@ fn workload<R: ThreadStreams, C: ThreadChannel>(
         }
         Workload::Skynet { leaves } => runtime.run(move || skynet::run(runtime, leaves)),
         Workload::Sleepers { threads } => runtime.run(move || sleepers::run(runtime, threads)),
+        Workload::Serve(params) => serve::run(runtime, params),
         _ => Err(Stop::failed("this workload is about tasks; it has no threads")),
     }
 }

@@ -375,24 +375,32 @@ fn calibrate_prints_costs_that_the_simulator_reads() {
 }
 
 /// One tiny run of a server, in a process of its own, with a generator in another.
-fn serve(runtime: &str, service: &str, rate: u32, spinner: bool) -> Value {
+fn serve(body: &str, runtime: &str, service: &str, rate: u32, spinner: bool) -> Value {
     let spec = serde_json::json!({
         "workload": {
             "name": "serve", "service": service, "connections": 4, "size": 64, "rate": rate, "spinner": spinner, "millis": 60,
         },
-        "runtime": runtime, "channel": "none", "workers": 2,
+        "body": body, "runtime": runtime, "channel": "none", "workers": 2,
     });
     let (status, stdout, stderr) = output(&mut quadrille(&["run-one", &spec.to_string()]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
     serde_json::from_str(&stdout).unwrap()
 }
 
+/// Requests were answered for as long as it was asked for, with latencies.
+fn check_served(outcome: &Value) {
+    let measured = &outcome["measured"];
+    assert!(measured["ops"].as_u64() > Some(3), "{outcome}");
+    assert!(measured["counters"]["p99_ns"].as_u64() > Some(0), "{outcome}");
+    assert!(measured["wall_ns"].as_u64() >= Some(50_000_000), "{outcome}");
+}
+
 #[test]
 fn servers_answer_a_generator_in_another_process() {
-    for service in ["tcp_echo", "udp_echo", "http"] {
+    for service in ["tcp_echo", "udp_echo", "tbench", "http"] {
         for runtime in ["quadrille", "tokio", "smol", "threads"] {
             for (rate, spinner) in [(0, false), (1000, true)] {
-                let outcome = serve(runtime, service, rate, spinner);
+                let outcome = serve("tasks", runtime, service, rate, spinner);
                 if let Some(reason) = outcome["unsupported"].as_str() {
                     assert!(
                         service == "http" && matches!(runtime, "smol" | "threads"),
@@ -400,18 +408,22 @@ fn servers_answer_a_generator_in_another_process() {
                     );
                     continue;
                 }
-                let measured = &outcome["measured"];
-                assert!(measured["ops"].as_u64() > Some(3), "{service} on {runtime}: {outcome}");
-                assert!(
-                    measured["counters"]["p99_ns"].as_u64() > Some(0),
-                    "{service} on {runtime}: {outcome}"
-                );
-                assert!(
-                    measured["wall_ns"].as_u64() >= Some(50_000_000),
-                    "{service} on {runtime}: {outcome}"
-                );
+                check_served(&outcome);
             }
         }
+    }
+}
+
+#[test]
+fn servers_of_threads_answer_too() {
+    for runtime in ["quadrille", "may", "threads"] {
+        for service in ["tcp_echo", "tbench"] {
+            for rate in [0, 1000] {
+                check_served(&serve("threads", runtime, service, rate, false));
+            }
+        }
+        let refused = serve("threads", runtime, "http", 0, false);
+        assert_eq!(refused["failed"], "Http is served by tasks alone", "{refused}");
     }
 }
 

@@ -49,7 +49,8 @@ impl ThreadRuntime for May {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        // SAFETY: may asks for two things, and the bodies of our workloads (`workloads::threads`) keep to both.
+        // SAFETY: may asks for two things, and the bodies of our workloads (`workloads::threads`) and servers
+        // (`servers::blocking`) keep to both.
         // - No address of a thread-local is kept across a wait: they use none, but what they call does between two waits.
         // - The stack does not overflow: they call a handful of small functions, and what they keep is on the heap.
         unsafe { coroutine::Builder::new().spawn(body) }

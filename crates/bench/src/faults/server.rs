@@ -13,7 +13,8 @@ use rustix::net::sockopt;
 use super::PATIENCE;
 use crate::adapters::Runtime as _;
 use crate::adapters::quadrille::Quadrille;
-use crate::adapters::servers::quadrille::{echo, greet_over};
+use crate::adapters::servers::Echo;
+use crate::adapters::servers::quadrille::{greet_over, talk};
 use crate::outcome::Stop;
 use crate::process::{open_descriptors, resident_bytes};
 
@@ -59,7 +60,7 @@ impl Servers {
             runtime,
             echo: listen(runtime, &panics, |stream| async {
                 // An error is a connection that has broken off.
-                let _ = echo(stream).await;
+                let _ = talk::<Echo>(stream).await;
             })?,
             http: listen(runtime, &panics, greet_over)?,
             panics,

@@ -10,6 +10,7 @@
 //! Both phases end when every request is answered. Every answer is checked to the last byte.
 
 mod connection;
+mod script;
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
@@ -21,14 +22,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use serde::{Deserialize, Serialize};
 
 use self::connection::{Answer, Connection};
-pub(crate) use self::connection::{is_echo, is_greeting};
+pub(crate) use self::script::{GET, is_echo, is_greeting};
 use crate::outcome::Measured;
-use crate::spec::{Serve, Service};
+use crate::spec::Serve;
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
-
-/// A request for the greeting.
-pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// The seed of the schedule of an open loop.
 const SEED: u64 = 42;
@@ -259,17 +257,6 @@ impl Phase {
     }
 }
 
-/// How the requests of a service look.
-fn request(serve: Serve, index: usize) -> Vec<u8> {
-    match serve.service {
-        Service::TcpEcho | Service::UdpEcho => {
-            let letter = b'a' + u8::try_from(index % 26).unwrap_or(0);
-            vec![letter; serve.size]
-        }
-        Service::Http => GET.to_vec(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Cursor, Read};
@@ -277,6 +264,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::spec::Service;
 
     /// A server that answers each request of 8 bytes with what `answer` makes of it, until it is empty.
     fn server(answer: fn(&[u8]) -> Vec<u8>) -> SocketAddr {
@@ -299,8 +287,12 @@ mod tests {
     }
 
     fn generate(address: SocketAddr, rate: u32) -> Result<Seen, String> {
+        ask(Service::TcpEcho, address, rate)
+    }
+
+    fn ask(service: Service, address: SocketAddr, rate: u32) -> Result<Seen, String> {
         let serve = Serve {
-            service: Service::TcpEcho,
+            service,
             connections: 3,
             size: 8,
             rate,
@@ -337,6 +329,8 @@ mod tests {
     fn a_wrong_answer_and_a_closed_connection_are_named() {
         let wrong = generate(server(<[u8]>::to_ascii_uppercase), 0).unwrap_err();
         assert!(wrong.contains("not what was sent"), "{wrong}");
+        let wrong = ask(Service::Tbench, server(<[u8]>::to_vec), 0).unwrap_err();
+        assert!(wrong.contains("are not the answer of"), "{wrong}");
         let closed = generate(server(|_| Vec::new()), 0).unwrap_err();
         assert!(closed.contains("closed by the server"), "{closed}");
     }

@@ -46,12 +46,12 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
             thousands(&elements.to_string())
         ),
         Workload::Numa { .. } => "numa: two readers and two writers of one cache line; ns a turn".to_owned(),
-        ref other => title_of_waits(other, metric),
+        ref other => title_of_waits(other, name, metric),
     }
 }
 
 /// The heading of a workload whose figures are waits.
-fn title_of_waits(workload: &Workload, metric: Metric) -> String {
+fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
     let figure = match metric {
         Metric::P50 => "the median, in ns",
         Metric::P99 => "what 1 in 100 exceeds, in ns",
@@ -89,7 +89,7 @@ fn title_of_waits(workload: &Workload, metric: Metric) -> String {
         } => format!(
             "mixed: {pairs} pairs beside {heavy} tasks that compute {piece_us} us at a time; a round trip: {figure}"
         ),
-        Workload::Serve(serve) => title_of_server(&serve, metric),
+        Workload::Serve(serve) => title_of_server(&serve, name, metric),
         Workload::Idle { connections, millis } => title_of_idle(connections, millis, metric),
         Workload::Load { percent, work_us, .. } => {
             format!("load: {percent} % of full load, {work_us} us of work a request; from when it was due: {figure}")
@@ -115,7 +115,7 @@ fn title_of_waits(workload: &Workload, metric: Metric) -> String {
     }
 }
 
-fn title_of_server(serve: &Serve, metric: Metric) -> String {
+fn title_of_server(serve: &Serve, name: &str, metric: Metric) -> String {
     let load = match serve.rate {
         0 => "each asks again at once".to_owned(),
         rate => format!("{} requests/s are due", thousands(&rate.to_string())),
@@ -132,11 +132,7 @@ fn title_of_server(serve: &Serve, metric: Metric) -> String {
         Metric::P99 => "1 in 100 takes more than, in ns",
         _ => "1 in 1000 takes more than, in ns",
     };
-    format!(
-        "{}: {} connections, {load}{spinner}; {figure}",
-        serve.name(),
-        serve.connections
-    )
+    format!("{name}: {} connections, {load}{spinner}; {figure}", serve.connections)
 }
 
 fn title_of_idle(connections: usize, millis: u64, metric: Metric) -> String {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Body;
+
 /// What the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -10,6 +12,8 @@ pub enum Service {
     TcpEcho,
     /// Sends back datagrams.
     UdpEcho,
+    /// Answers as a file server does, in lengths alone.
+    Tbench,
     /// Greets over HTTP/1.1.
     Http,
 }
@@ -21,7 +25,7 @@ pub struct Serve {
     pub service: Service,
     /// Connections, each with at most one request on its way.
     pub connections: usize,
-    /// Bytes of an echo; no more than 4096.
+    /// Bytes of an echo, no more than 4096; the other services have messages of their own.
     pub size: usize,
     /// Requests a second that are due, whatever the server does; 0 is the closed loop, which sends as soon as it is answered.
     pub rate: u32,
@@ -34,11 +38,14 @@ pub struct Serve {
 impl Serve {
     /// The name of its rows.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self.service {
-            Service::TcpEcho => "rr_tcp",
-            Service::UdpEcho => "rr_udp",
-            Service::Http => "http",
+    pub fn name(&self, body: Body) -> &'static str {
+        match (self.service, body) {
+            (Service::TcpEcho, Body::Tasks) => "rr_tcp",
+            (Service::TcpEcho, Body::Threads) => "thread_rr_tcp",
+            (Service::UdpEcho, _) => "rr_udp",
+            (Service::Tbench, Body::Tasks) => "tbench",
+            (Service::Tbench, Body::Threads) => "thread_tbench",
+            (Service::Http, _) => "http",
         }
     }
 }

@@ -260,7 +260,11 @@ impl Workload {
                 Transport::Pipe => "hackbench_pipe",
                 Transport::Socket => "hackbench_socket",
             },
-            (Self::Hackbench(_), Body::Threads) => "thread_hackbench",
+            (Self::Hackbench(h), Body::Threads) => match h.transport {
+                Transport::Channel => "thread_hackbench",
+                Transport::Pipe => "thread_hackbench_pipe",
+                Transport::Socket => "thread_hackbench_socket",
+            },
             (Self::SpawnJoin { .. }, Body::Tasks) => "spawn_join",
             (Self::SpawnJoin { .. }, Body::Threads) => "thread_spawn_join",
             (Self::SpawnRemote { batch: 1, .. }, _) => "spawn_remote1",
@@ -285,7 +289,7 @@ impl Workload {
             (Self::Pipe { .. }, _) => "pipe",
             (Self::Stream { .. }, _) => "stream",
             (Self::Numa { .. }, _) => "numa",
-            (Self::Serve(serve), _) => serve.name(),
+            (Self::Serve(serve), body) => serve.name(body),
             (Self::Idle { .. }, _) => "idle",
         }
     }

@@ -25,6 +25,7 @@ pub mod skynet;
 pub mod spawn_join;
 pub mod spawn_remote;
 pub mod stream;
+pub mod tbench;
 pub mod threads;
 pub mod timers;
 pub mod wire;

@@ -1,6 +1,7 @@
-//! rr_tcp, rr_udp and http: a server on the runtime, and a load generator in a process of its own.
+//! rr_tcp, rr_udp, tbench and http: a server on the runtime, and a load generator in a process of its own.
 //!
 //! - **rr**: netperf's TCP_RR and UDP_RR with many connections: 64 bytes there and back, one request of each on its way.
+//! - **tbench**: requests and answers of a file server, of mixed sizes; see [`tbench`](super::tbench).
 //! - **http**: a greeting over HTTP/1.1, by hyper where a runtime has it, by Go's net/http.
 //!
 //! What counts is the server's own process: its processor time a request, its switches; latencies are those that the generator
@@ -10,6 +11,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
+use crate::adapters::Counts;
 use crate::adapters::servers::Servers;
 use crate::generate::{Order, Seen};
 use crate::meter::Meter;
@@ -17,6 +19,7 @@ use crate::outcome::{Measured, Stop};
 use crate::peer::Peer;
 use crate::spec::{Serve, Service};
 use crate::workloads::fairness::work;
+use crate::workloads::tbench::Files;
 
 /// The body of every HTTP answer.
 pub const GREETING: &str = "Hello, world!";
@@ -38,12 +41,20 @@ pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measu
             }
         });
     }
+    load(&runtime, address, serve)
+}
+
+/// Lets a generator load the server at `address`, and measures this process meanwhile.
+///
+/// # Errors
+/// [`Stop::Failed`] if an answer was wrong or missing.
+pub(super) fn load(runtime: &impl Counts, address: SocketAddr, serve: Serve) -> Result<Measured, Stop> {
     let mut generator = Peer::start("generate", &Order { address, serve })?;
     generator.expect("begin")?;
-    let meter = Meter::start(&runtime);
+    let meter = Meter::start(runtime);
     generator.go()?;
     let line = generator.line()?;
-    let mut measured = meter.stop(&runtime, 0);
+    let mut measured = meter.stop(runtime, 0);
     let seen: Seen = generator.parse(&line)?;
     measured.ops = seen.requests;
     measured.wall_ns = seen.wall_ns;
@@ -64,10 +75,10 @@ pub(super) fn start<R: Servers>(runtime: R, workers: usize, service: Service) ->
     }
     let listener = TcpListener::bind(any).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    if service == Service::Http {
-        runtime.http(listener)?;
-    } else {
-        runtime.echo_tcp(listener)?;
+    match service {
+        Service::Http => runtime.http(listener)?,
+        Service::Tbench => runtime.serve_tcp::<Files>(listener)?,
+        Service::TcpEcho | Service::UdpEcho => runtime.echo_tcp(listener)?,
     }
     Ok(address)
 }

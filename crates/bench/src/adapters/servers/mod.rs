@@ -1,6 +1,7 @@
-//! Servers on each runtime, written as its own documentation does: an accept loop, a task a connection.
+//! Servers on each runtime, written as its own documentation does: an accept loop, a task a connection, or a thread ([`blocking`]).
 
 use std::convert::Infallible;
+use std::io;
 use std::net::{TcpListener, UdpSocket};
 
 use http_body_util::Full;
@@ -11,6 +12,8 @@ use super::Runtime;
 use crate::outcome::Stop;
 use crate::workloads::serve::GREETING;
 
+pub mod blocking;
+mod may;
 pub(crate) mod quadrille;
 #[cfg(feature = "io-uring")]
 mod ring;
@@ -24,13 +27,53 @@ mod tokio;
 /// Bytes that an echo reads at once; requests are smaller.
 const BUFFER: usize = 4096;
 
+/// What a server says to one client, whatever carries it.
+pub trait Dialogue: Default + Send + 'static {
+    /// Where what comes next is to be put; never empty.
+    fn room(&mut self) -> &mut [u8];
+
+    /// Takes the `length` bytes that have come there, and returns what is to be sent now: nothing, if more must come first.
+    ///
+    /// # Errors
+    /// What came is no request: the connection is to be closed.
+    fn heard(&mut self, length: usize) -> io::Result<&[u8]>;
+}
+
+/// Sends back what comes.
+#[derive(Debug)]
+pub struct Echo([u8; BUFFER]);
+
+impl Default for Echo {
+    fn default() -> Self {
+        Self([0; BUFFER])
+    }
+}
+
+impl Dialogue for Echo {
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    fn heard(&mut self, length: usize) -> io::Result<&[u8]> {
+        Ok(&self.0[..length])
+    }
+}
+
 /// A runtime that servers can be written on. Each starts and goes on until the process ends.
 pub trait Servers: Runtime {
+    /// Talks to every client that connects, a task each.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if the runtime refuses the listener; [`Stop::Unsupported`] if it has no such streams.
+    fn serve_tcp<D: Dialogue>(self, listener: TcpListener) -> Result<(), Stop>;
+
     /// Sends back what comes, on every connection.
     ///
     /// # Errors
-    /// [`Stop::Failed`] if the runtime refuses the listener.
-    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop>;
+    /// As [`Servers::serve_tcp`].
+    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
+        self.serve_tcp::<Echo>(listener)
+    }
 
     /// Sends back every datagram; `tasks` of them share the socket.
     ///
@@ -46,7 +89,7 @@ pub trait Servers: Runtime {
 }
 
 /// The failure of taking over a socket.
-fn refused(error: &std::io::Error) -> Stop {
+fn refused(error: &io::Error) -> Stop {
     Stop::failed(format!("the runtime refuses the socket: {error}"))
 }
 

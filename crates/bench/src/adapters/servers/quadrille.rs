@@ -1,14 +1,16 @@
-//! quadrille: an accept loop and a task a connection; hyper over its own stream.
+//! quadrille: an accept loop and a task a connection, or a thread; hyper over its own stream.
 
 use std::io;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use quadrille::Wait as _;
 use quadrille::net::TcpStream;
 
-use super::{BUFFER, Servers, greet, refused, ring};
+use super::blocking::ThreadServers;
+use super::{BUFFER, Dialogue, Echo, Servers, greet, refused, ring};
 use crate::adapters::Runtime;
 use crate::adapters::quadrille::Quadrille;
 use crate::outcome::Stop;
@@ -25,17 +27,26 @@ impl Quadrille {
 }
 
 impl Servers for Quadrille {
-    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
+    fn serve_tcp<D: Dialogue>(self, listener: TcpListener) -> Result<(), Stop> {
         if self.is_by_ring() {
-            return ring::echo_tcp(self, listener);
+            return Err(Stop::unsupported(
+                "by io_uring there is an echo; this server keeps its buffers to itself",
+            ));
         }
         let listener = self.listen(listener)?;
         self.spawn_outside(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                quadrille::spawn(echo(stream));
+                quadrille::spawn(talk::<D>(stream));
             }
         });
         Ok(())
+    }
+
+    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
+        if self.is_by_ring() {
+            return ring::echo_tcp(self, listener);
+        }
+        self.serve_tcp::<Echo>(listener)
     }
 
     fn echo_udp(self, socket: UdpSocket, tasks: usize) -> Result<(), Stop> {
@@ -72,16 +83,44 @@ impl Servers for Quadrille {
     }
 }
 
-/// Sends back what comes, until the other end is closed.
-pub(crate) async fn echo(stream: TcpStream) -> io::Result<()> {
+impl ThreadServers for Quadrille {
+    type Listener = quadrille::net::TcpListener;
+    type Stream = TcpStream;
+
+    fn listen(self) -> io::Result<(Self::Listener, SocketAddr)> {
+        let listener = quadrille::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).wait()?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    }
+
+    fn accept(listener: &Self::Listener) -> io::Result<TcpStream> {
+        let (stream, _) = listener.accept().wait()?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    fn read(stream: &mut TcpStream, room: &mut [u8]) -> io::Result<usize> {
+        stream.read(room).wait()
+    }
+
+    fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+        stream.write_all(bytes).wait()
+    }
+}
+
+/// Talks to a client until it closes the other end.
+pub(crate) async fn talk<D: Dialogue>(stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buffer = [0; BUFFER];
+    let mut dialogue = D::default();
     loop {
-        let length = stream.read(&mut buffer).await?;
+        let length = stream.read(dialogue.room()).await?;
         if length == 0 {
             return Ok(());
         }
-        stream.write_all(&buffer[..length]).await?;
+        let answer = dialogue.heard(length)?;
+        if !answer.is_empty() {
+            stream.write_all(answer).await?;
+        }
     }
 }
 

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use async_io::Async;
 
-use super::{BUFFER, Servers, refused};
+use super::{BUFFER, Dialogue, Servers, refused};
 use crate::adapters::Runtime;
 use crate::adapters::smol::Smol;
 use crate::outcome::Stop;
 
 impl Servers for Smol {
-    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
+    fn serve_tcp<D: Dialogue>(self, listener: TcpListener) -> Result<(), Stop> {
         let listener = Async::new(listener).map_err(|error| refused(&error))?;
         self.spawn_outside(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 self.spawn_detached(async move {
                     // An error is a connection that the generator has closed.
-                    let _ = echo(stream).await;
+                    let _ = talk::<D>(stream).await;
                 });
             }
         });
@@ -48,15 +48,15 @@ impl Servers for Smol {
     }
 }
 
-async fn echo(stream: Async<TcpStream>) -> io::Result<()> {
+async fn talk<D: Dialogue>(stream: Async<TcpStream>) -> io::Result<()> {
     stream.get_ref().set_nodelay(true)?;
-    let mut buffer = [0; BUFFER];
+    let mut dialogue = D::default();
     loop {
-        let length = stream.read_with(|mut stream| stream.read(&mut buffer)).await?;
+        let length = stream.read_with(|mut stream| stream.read(dialogue.room())).await?;
         if length == 0 {
             return Ok(());
         }
-        let mut rest = &buffer[..length];
+        let mut rest = dialogue.heard(length)?;
         while !rest.is_empty() {
             let written = stream.write_with(|mut stream| stream.write(rest)).await?;
             rest = &rest[written..];

@@ -1,20 +1,17 @@
 //! Operating-system threads: one a connection, as servers were written before.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
-use super::{BUFFER, Servers, refused};
+use super::blocking::{ThreadServers, accept};
+use super::{BUFFER, Dialogue, Servers, refused};
 use crate::adapters::threads::Threads;
 use crate::outcome::Stop;
 
 impl Servers for Threads {
-    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
-        thread::spawn(move || {
-            while let Ok((stream, _)) = listener.accept() {
-                thread::spawn(move || echo(stream));
-            }
-        });
+    fn serve_tcp<D: Dialogue>(self, listener: TcpListener) -> Result<(), Stop> {
+        thread::spawn(move || accept::<Self, D>(self, &listener));
         Ok(())
     }
 
@@ -38,14 +35,27 @@ impl Servers for Threads {
     }
 }
 
-fn echo(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut buffer = [0; BUFFER];
-    loop {
-        let length = stream.read(&mut buffer)?;
-        if length == 0 {
-            return Ok(());
-        }
-        stream.write_all(&buffer[..length])?;
+impl ThreadServers for Threads {
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+
+    fn listen(self) -> io::Result<(TcpListener, SocketAddr)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    }
+
+    fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+        let (stream, _) = listener.accept()?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    fn read(stream: &mut TcpStream, room: &mut [u8]) -> io::Result<usize> {
+        stream.read(room)
+    }
+
+    fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+        stream.write_all(bytes)
     }
 }

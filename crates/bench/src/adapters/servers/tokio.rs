@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{BUFFER, Servers, greet, refused};
+use super::{BUFFER, Dialogue, Servers, greet, refused};
 use crate::adapters::Runtime;
 use crate::adapters::tokio::Tokio;
 use crate::outcome::Stop;
@@ -27,11 +27,11 @@ impl Tokio {
 }
 
 impl Servers for Tokio {
-    fn echo_tcp(self, listener: TcpListener) -> Result<(), Stop> {
+    fn serve_tcp<D: Dialogue>(self, listener: TcpListener) -> Result<(), Stop> {
         let listener = self.listen(listener)?;
         self.spawn_outside(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(echo(stream));
+                tokio::spawn(talk::<D>(stream));
             }
         });
         Ok(())
@@ -78,14 +78,17 @@ impl Servers for Tokio {
     }
 }
 
-async fn echo(mut stream: TcpStream) -> io::Result<()> {
+async fn talk<D: Dialogue>(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buffer = [0; BUFFER];
+    let mut dialogue = D::default();
     loop {
-        let length = stream.read(&mut buffer).await?;
+        let length = stream.read(dialogue.room()).await?;
         if length == 0 {
             return Ok(());
         }
-        stream.write_all(&buffer[..length]).await?;
+        let answer = dialogue.heard(length)?;
+        if !answer.is_empty() {
+            stream.write_all(answer).await?;
+        }
     }
 }

@@ -1,0 +1,80 @@
+//! Servers of threads: an accept loop and a thread a connection, as they were written before there were tasks.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::Dialogue;
+use crate::adapters::blocking::{ThreadRuntime, spawn_failed};
+use crate::outcome::Stop;
+
+/// Listeners and streams of TCP that suspend, or block, the thread that waits for them.
+pub trait ThreadServers: ThreadRuntime {
+    /// Accepts connections.
+    type Listener: Send + 'static;
+    /// A connection.
+    type Stream: Send + 'static;
+
+    /// Listens on a free port of this machine's loopback; called inside a thread of the runtime.
+    ///
+    /// # Errors
+    /// What the kernel or the runtime says.
+    fn listen(self) -> io::Result<(Self::Listener, SocketAddr)>;
+
+    /// Waits for a client. The connection sends at once what it is given (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn accept(listener: &Self::Listener) -> io::Result<Self::Stream>;
+
+    /// Reads what there is, waiting while there is nothing; 0 at the end.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn read(stream: &mut Self::Stream, room: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn write_all(stream: &mut Self::Stream, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// Starts a server that talks to every client in a thread of its own, until the process ends. Where it is.
+///
+/// # Errors
+/// [`Stop::Failed`] if it cannot listen, or there is no thread.
+pub fn start<R: ThreadServers, D: Dialogue>(runtime: R) -> Result<SocketAddr, Stop> {
+    runtime.run(move || {
+        let (listener, address) = runtime.listen().map_err(|error| super::refused(&error))?;
+        // Its handle is dropped: it goes on by itself.
+        runtime
+            .spawn(move || accept::<R, D>(runtime, &listener))
+            .map_err(|error| spawn_failed(&error))?;
+        Ok(address)
+    })
+}
+
+/// Accepts until the listener fails, or there are no more threads.
+pub(super) fn accept<R: ThreadServers, D: Dialogue>(runtime: R, listener: &R::Listener) {
+    while let Ok(stream) = R::accept(listener) {
+        // An error is a connection that the generator has closed.
+        if runtime.spawn(move || drop(talk::<R, D>(stream))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Talks to a client until it closes the other end. The dialogue is on the heap: stacks are small.
+fn talk<R: ThreadServers, D: Dialogue>(mut stream: R::Stream) -> io::Result<()> {
+    let mut dialogue = Box::<D>::default();
+    loop {
+        let length = R::read(&mut stream, dialogue.room())?;
+        if length == 0 {
+            return Ok(());
+        }
+        let answer = dialogue.heard(length)?;
+        if !answer.is_empty() {
+            R::write_all(&mut stream, answer)?;
+        }
+    }
+}
