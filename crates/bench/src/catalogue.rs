@@ -319,6 +319,11 @@ pub fn runtimes(workload: &Workload, body: Body) -> Vec<RuntimeName> {
             runtimes.push(RuntimeName::TokioMimalloc);
         }
     }
+    if let Workload::Hackbench(h) = workload
+        && h.transport != Transport::Channel
+    {
+        runtimes.push(RuntimeName::Hackbench);
+    }
     runtimes
 }
 
@@ -368,7 +373,9 @@ pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<Ch
         return vec![ChannelKind::None];
     }
     match (body, runtime.family()) {
-        (Body::Threads, _) | (_, Family::Go | Family::Threads | Family::May | Family::None) => vec![ChannelKind::Own],
+        (Body::Threads, _) | (_, Family::Go | Family::Threads | Family::May | Family::Hackbench | Family::None) => {
+            vec![ChannelKind::Own]
+        }
         (Body::Tasks, Family::Quadrille | Family::Tokio) => vec![ChannelKind::Shared, ChannelKind::Own],
         (Body::Tasks, Family::Smol) => vec![ChannelKind::Shared],
     }
@@ -410,6 +417,9 @@ mod tests {
         assert!(has(WorkloadName::SpawnJoin, RuntimeName::None));
         assert!(!has(WorkloadName::Timers, RuntimeName::TokioMimalloc));
         assert!(!has(WorkloadName::Timers, RuntimeName::None));
+        assert!(has(WorkloadName::HackbenchPipe, RuntimeName::Hackbench));
+        assert!(has(WorkloadName::ThreadHackbenchSocket, RuntimeName::Hackbench));
+        assert!(!has(WorkloadName::Hackbench, RuntimeName::Hackbench));
         assert_eq!(named(WorkloadName::ThreadYield), Body::Threads.runtimes());
     }
 

@@ -115,7 +115,8 @@ pub struct CompareArgs {
     #[arg(value_enum)]
     pub workloads: Vec<WorkloadName>,
     /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where there is work without waiting, and
-    /// tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads]
+    /// tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads; hackbench(8)
+    /// where hackbench uses pipes and sockets]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub runtimes: Vec<RuntimeName>,
     /// Repetitions of each row [default: 7, of fairness 10]

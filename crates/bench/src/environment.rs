@@ -202,7 +202,11 @@ fn versions() -> Vec<(String, String)> {
     let peers = PEERS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?)));
-    let tools = [("rustc", "rustc", "--version"), ("go", "go", "version")];
+    let tools = [
+        ("rustc", "rustc", "--version"),
+        ("go", "go", "version"),
+        ("hackbench", "hackbench", "--help"),
+    ];
     let tools = tools.into_iter().filter_map(|(name, program, argument)| {
         let said = first_line(program, &[argument])?;
         let version = said

@@ -11,6 +11,7 @@ use crate::outcome::{Counters, Measured};
 /// A span that has begun. The clock is read last at the start and first at the end, so it is the innermost.
 #[derive(Debug)]
 pub struct Meter {
+    whose: UsageWho,
     usage: Usage,
     counters: Counters,
     start: Instant,
@@ -22,9 +23,22 @@ impl Meter {
     /// # Panics
     /// If the kernel refuses getrusage(2) for the own process, which it has no reason to.
     pub fn start<R: Counts>(runtime: &R) -> Self {
+        Self::start_of(UsageWho::RUSAGE_SELF, runtime)
+    }
+
+    /// The same for the children of this process, and theirs, as far as they end and are waited for within the span.
+    ///
+    /// # Panics
+    /// As [`Meter::start`].
+    pub fn start_of_children<R: Counts>(runtime: &R) -> Self {
+        Self::start_of(UsageWho::RUSAGE_CHILDREN, runtime)
+    }
+
+    fn start_of<R: Counts>(whose: UsageWho, runtime: &R) -> Self {
         let counters = runtime.counters();
-        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage of the own process");
+        let usage = getrusage(whose).expect("getrusage of the own process");
         Self {
+            whose,
             usage,
             counters,
             start: Instant::now(),
@@ -37,7 +51,7 @@ impl Meter {
     /// As [`Meter::start`].
     pub fn stop<R: Counts>(self, runtime: &R, ops: u64) -> Measured {
         let wall = self.start.elapsed();
-        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage of the own process");
+        let usage = getrusage(self.whose).expect("getrusage of the own process");
         let mut counters = runtime.counters();
         for (name, after) in &mut counters {
             *after = after.saturating_sub(self.counters.get(name).copied().unwrap_or(0));

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::adapters::async_channel::AsyncChannel;
+use crate::adapters::program;
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::servers::Servers;
 use crate::adapters::smol::Smol;
@@ -45,6 +46,7 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
         Family::None => bare::run(spec.workload),
         Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
         Family::May => Err(Stop::unsupported("may has coroutines only, no tasks")),
+        Family::Hackbench => program::run(spec),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),
     }
 }

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::adapters::blocking::{ThreadChannel, ThreadStreams};
 use crate::adapters::may::{May, MayMpsc};
+use crate::adapters::program;
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::servers::blocking::ThreadServers;
 use crate::adapters::threads::{SyncChannel, Threads};
@@ -29,6 +30,7 @@ pub fn run(spec: &Spec) -> Result<Measured, Stop> {
         Family::None => Err(Stop::unsupported(
             "what is done without a runtime is the same for tasks and threads",
         )),
+        Family::Hackbench => program::run(spec),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),
     }
 }

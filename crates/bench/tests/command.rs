@@ -1,6 +1,7 @@
 //! The `quadrille` command as a user types it: output, files, exit statuses.
 
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -260,15 +261,111 @@ fn without_go_its_row_says_so() {
     assert!(stdout.contains("not run: go is not installed"), "{stdout}");
 }
 
+/// A directory with a program of that name, a shell script.
+fn program(name: &str, script: &str) -> std::path::PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let directory = std::env::temp_dir().join(format!("quadrille-{name}-{number}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join(name);
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, permissions).unwrap();
+    directory
+}
+
+/// hackbench over pipes by a program of that name that does no more than `script`: exit status and output.
+fn hackbench_by(script: &str, flags: &[&str]) -> (Option<i32>, String) {
+    let directory = program("hackbench", script);
+    let args = [
+        "hackbench",
+        "-g",
+        "2",
+        "-f",
+        "3",
+        "-l",
+        "50",
+        "-s",
+        "7",
+        "--runtime",
+        "hackbench",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).args(flags).env("PATH", &directory));
+    std::fs::remove_dir_all(&directory).unwrap();
+    (status, stdout)
+}
+
+#[test]
+fn hackbench_of_rt_tests_is_asked_for_the_same_and_tells_its_time() {
+    let script = r#"test "$*" = "$EXPECTED" || { echo "asked for $*" >&2; exit 1; }
+echo 'Running in process mode with 2 groups using 6 file descriptors each (== 12 tasks)'
+echo 'Each sender will pass 50 messages of 7 bytes'
+echo 'Time: 0.250'"#;
+    for (flags, expected) in [
+        (&["--pipe"][..], "-P -p"),
+        (&["--socket"], "-P"),
+        (&["--pipe", "--threads"], "-T -p"),
+    ] {
+        let expected = format!("{expected} -g 2 -f 3 -l 50 -s 7");
+        let (status, stdout) = hackbench_by(&script.replace("$EXPECTED", &expected), flags);
+        assert_eq!(status, Some(0), "{stdout}");
+        assert!(stdout.contains("time          0.250 s"), "{stdout}");
+        assert!(stdout.contains("messages      900"), "{stdout}");
+    }
+}
+
+#[test]
+fn a_hackbench_that_fails_or_does_something_else_is_named() {
+    let lines = "echo 'Running in process mode with 2 groups using 6 file descriptors each (== 12 tasks)'
+echo 'Each sender will pass 50 messages of 8 bytes'
+echo 'Time: 0.250'";
+    for (script, expected) in [
+        (lines, "`will pass 50 messages of 8 bytes`, [50, 7] were asked for"),
+        (
+            &lines.replace("of 8", "of 7").replace("0.250", "0.000"),
+            "expected seconds above 0",
+        ),
+        ("echo 'Time: 1.0'", "printed no line `Running in "),
+        ("echo 'fork: no memory' >&2; exit 1", "exit status: 1: fork: no memory"),
+    ] {
+        let (status, stdout) = hackbench_by(script, &["--pipe"]);
+        assert_eq!(status, Some(1), "{stdout}");
+        assert!(
+            stdout.contains("FAILED: hackbench ") && stdout.contains(expected),
+            "{expected}:\n{stdout}"
+        );
+    }
+}
+
+#[test]
+fn without_hackbench_of_rt_tests_its_row_says_how_to_install_it() {
+    let args = [
+        "compare",
+        "hackbench_pipe",
+        "--runtimes",
+        "threads,hackbench",
+        "--reps",
+        "1",
+        "--quick",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).env("PATH", "/nonexistent"));
+    assert_eq!(
+        status,
+        Some(0),
+        "a program that is not installed is no failure:\n{stdout}"
+    );
+    assert_eq!(
+        stdout
+            .matches("not run: hackbench(8) is not installed: apt-get install rt-tests")
+            .count(),
+        4,
+        "{stdout}"
+    );
+}
+
 #[test]
 fn a_go_that_does_not_build_is_named() {
-    let directory = std::env::temp_dir().join(format!("quadrille-no-go-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let fake = directory.join("go");
-    std::fs::write(&fake, "#!/bin/sh\necho 'no compiler here' >&2\nexit 1\n").unwrap();
-    let mut permissions = std::fs::metadata(&fake).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    std::fs::set_permissions(&fake, permissions).unwrap();
+    let directory = program("go", "echo 'no compiler here' >&2\nexit 1");
     let args = ["hackbench", "-g", "1", "-f", "1", "-l", "1", "--runtime", "go"];
     let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
     std::fs::remove_dir_all(&directory).unwrap();

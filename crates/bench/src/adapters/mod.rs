@@ -6,7 +6,7 @@
 //!
 //! Workloads of threads ask for [`blocking::ThreadRuntime`], [`blocking::ThreadChannel`] and [`blocking::ThreadStreams`] instead.
 //!
-//! Go cannot be linked in; [`go`] builds and runs a program that does the same workloads.
+//! Go cannot be linked in; [`go`] builds and runs a program that does the same workloads. hackbench(8) is one that does a single one ([`program`]).
 //!
 //! Runtimes are leaked on purpose: a run has its own process, and tearing a runtime down is no part of any workload.
 
@@ -23,6 +23,7 @@ pub mod async_channel;
 pub mod blocking;
 pub mod go;
 pub mod may;
+pub mod program;
 pub mod quadrille;
 pub mod servers;
 pub mod smol;

@@ -64,7 +64,7 @@ pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
 fn channel(runtime: RuntimeName, transport: Transport, own: bool) -> ChannelKind {
     match (transport, runtime.family()) {
         (Transport::Pipe | Transport::Socket, _) => ChannelKind::None,
-        (Transport::Channel, Family::Go) => ChannelKind::Own,
+        (Transport::Channel, Family::Go | Family::Hackbench) => ChannelKind::Own,
         (Transport::Channel, _) if own => ChannelKind::Own,
         (Transport::Channel, _) => ChannelKind::Shared,
     }

@@ -138,6 +138,7 @@ pub(super) fn class(family: Family) -> &'static str {
         Family::Go => "go",
         Family::May => "may",
         Family::Threads => "threads",
+        Family::Hackbench => "hackbench",
         Family::None => "none",
     }
 }

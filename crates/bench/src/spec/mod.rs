@@ -74,7 +74,7 @@ impl ChannelKind {
     #[must_use]
     pub fn name(self, family: Family) -> &'static str {
         match (self, family) {
-            (Self::None, _) | (_, Family::None) => "-",
+            (Self::None, _) | (_, Family::None | Family::Hackbench) => "-",
             (Self::Shared, _) | (Self::Own, Family::Smol) => "async-channel",
             (Self::Own, Family::Quadrille) => "quadrille::sync::mpmc",
             (Self::Own, Family::Tokio) => "tokio::sync::mpsc",

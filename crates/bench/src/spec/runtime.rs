@@ -43,6 +43,8 @@ pub enum RuntimeName {
     May,
     /// One operating-system thread a task.
     Threads,
+    /// hackbench(8) of rt-tests: the kernel's scheduler, processes or threads of its own; the workload of that name alone.
+    Hackbench,
     /// The bare work in one thread, without a runtime: the floor.
     None,
 }
@@ -62,6 +64,8 @@ pub enum Family {
     May,
     /// `std::thread`.
     Threads,
+    /// hackbench(8).
+    Hackbench,
     /// No runtime.
     None,
 }
@@ -81,6 +85,7 @@ impl RuntimeName {
             Self::Go | Self::Go1w => Family::Go,
             Self::May => Family::May,
             Self::Threads => Family::Threads,
+            Self::Hackbench => Family::Hackbench,
             Self::None => Family::None,
         }
     }
@@ -118,6 +123,7 @@ impl RuntimeName {
             Self::Go1w => "go-1w",
             Self::May => "may",
             Self::Threads => "threads",
+            Self::Hackbench => "hackbench",
             Self::None => "none",
         }
     }
