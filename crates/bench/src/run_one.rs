@@ -55,9 +55,12 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
 fn uses_reactor(spec: &Spec) -> bool {
     match spec.workload {
         Workload::Hackbench(h) => h.transport != Transport::Channel,
-        Workload::Timers { .. } | Workload::TimeoutDrop { .. } | Workload::Schbench { .. } | Workload::Pipe { .. } => {
-            true
-        }
+        Workload::Timers { .. }
+        | Workload::TimeoutDrop { .. }
+        | Workload::Schbench { .. }
+        | Workload::Pipe { .. }
+        | Workload::Serve(_)
+        | Workload::Idle { .. } => true,
         _ => false,
     }
 }
