@@ -30,6 +30,7 @@ pub mod environment;
 pub mod faults;
 pub mod generate;
 pub mod meter;
+pub mod moves;
 pub mod outcome;
 pub mod peer;
 pub mod process;

@@ -39,6 +39,26 @@ impl Table {
         self.rows.push(Row::Remark(names, remark));
     }
 
+    /// The names of the columns.
+    #[must_use]
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// How many columns, of the first, are names.
+    #[must_use]
+    pub fn left_columns(&self) -> usize {
+        self.left_columns
+    }
+
+    /// The cells of each row, and the remark that stands in place of those that are missing.
+    pub fn rows(&self) -> impl Iterator<Item = (&[String], Option<&str>)> {
+        self.rows.iter().map(|row| match row {
+            Row::Cells(cells) => (&cells[..], None),
+            Row::Remark(cells, remark) => (&cells[..], Some(remark.as_str())),
+        })
+    }
+
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.chars().count()).collect();
         for row in &self.rows {

@@ -193,6 +193,52 @@ fn compare_of_threads_has_a_table_a_figure_and_says_who_had_fewer() {
 }
 
 #[test]
+fn a_load_curve_has_throughput_latencies_processor_time_and_moves() {
+    let html = std::env::temp_dir().join(format!("quadrille-load-{}.html", std::process::id()));
+    let json = html.with_extension("json");
+    let args = [
+        "compare",
+        "load",
+        "--runtimes",
+        "quadrille,tokio",
+        "--reps",
+        "1",
+        "--quick",
+    ];
+    let mut command = quadrille(&args);
+    command.arg("--html").arg(&html).arg("--json").arg(&json);
+    let (status, stdout, _) = output(&mut command);
+    let page = std::fs::read_to_string(&html).unwrap();
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    for file in [html, json] {
+        std::fs::remove_file(file).unwrap();
+    }
+    assert_eq!(status, Some(0), "{stdout}");
+    for figure in [
+        "; requests a second",
+        "from when it was due: the median",
+        "what 1 in 100 exceeds",
+        "what 1 in 1000 exceeds",
+        "; CPU ns a request",
+        "; moves of tasks a second, by how far",
+    ] {
+        assert!(stdout.contains(figure) && page.contains(figure), "{figure}:\n{stdout}");
+    }
+    let of = |metric: &str| {
+        let sections = report["sections"].as_array().unwrap().iter();
+        let points = sections.filter(|section| section["metric"] == metric);
+        points
+            .map(|section| section["rows"][0]["figure"]["median"].as_f64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let requests = of("ops_per_s");
+    assert_eq!(requests.len(), 8, "{report}");
+    assert!(requests.iter().all(|answered| *answered > 0.0), "{requests:?}");
+    let moves = ["group", "llc", "node", "machine"].map(|level| of(&format!("moves_{level}_per_s")));
+    assert!(moves.iter().all(|points| points.len() == 8), "{report}");
+}
+
+#[test]
 fn hackbench_runs_on_threads_of_quadrille() {
     let args = [
         "hackbench",

@@ -8,6 +8,7 @@ use super::Error;
 use crate::child::Launcher;
 use crate::cli::{HackbenchArgs, default_workers};
 use crate::environment::conditions;
+use crate::moves::{self, Distance};
 use crate::outcome::{Measured, Outcome};
 use crate::report::{channel_name, title};
 use crate::spec::{Body, ChannelKind, Family, Metric, RuntimeName, Spec, Transport, Workload};
@@ -124,32 +125,25 @@ fn print(out: &mut dyn Write, measured: &Measured) -> Result<(), Error> {
         "  switches      {} voluntary, {} involuntary",
         measured.vcsw, measured.ivcsw
     )?;
-    let is_move = |name: &str| name.starts_with(MOVES);
-    let others = measured.counters.iter().filter(|(name, _)| !is_move(name));
+    let others = measured.counters.iter().filter(|(name, _)| !moves::is_counter(name));
     let longest = others.clone().map(|(name, _)| name.len()).max();
     let width = longest.unwrap_or(0).max("ns a message".len());
     for (name, count) in others {
         writeln!(out, "  {name:width$}  {}", thousands(&count.to_string()))?;
     }
-    if measured.counters.keys().any(|name| is_move(name)) {
-        write!(out, "{}", moves(measured))?;
+    if measured.counters.keys().any(|name| moves::is_counter(name)) {
+        write!(out, "{}", table_of_moves(measured))?;
     }
     Ok(())
 }
 
-/// What the names of counters of moves begin with; cause and distance follow.
-const MOVES: &str = "moves_";
-
 /// Why tasks ran on another worker than before, by how far they came.
-fn moves(measured: &Measured) -> Table {
-    let levels = ["group", "llc", "node", "machine"];
-    let mut table = Table::new(
-        &["moves by", "in the group", "in the LLC", "in the node", "from another"],
-        1,
-    );
-    for cause in ["wake", "steal", "pull", "rescue", "spawn"] {
-        let count = |level| measured.counters.get(&format!("{MOVES}{cause}_{level}")).copied();
-        let counts = levels.map(|level| thousands(&count(level).unwrap_or(0).to_string()));
+fn table_of_moves(measured: &Measured) -> Table {
+    let [group, llc, node, machine] = Distance::ALL.map(Distance::name);
+    let mut table = Table::new(&["moves by", group, llc, node, machine], 1);
+    for cause in moves::CAUSES {
+        let count = |distance| moves::by_cause(&measured.counters, cause, distance).unwrap_or(0);
+        let counts = Distance::ALL.map(|distance| thousands(&count(distance).to_string()));
         table.push(std::iter::once(cause.to_owned()).chain(counts).collect());
     }
     table

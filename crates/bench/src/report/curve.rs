@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use super::chart::class;
 use super::page::escape;
 use super::{Section, Summary};
+use crate::moves::Distance;
+use crate::spec::Metric;
 use crate::table::{Table, figure};
 
 /// Room of the plot in its own coordinates; small, so that its text is readable on a phone.
@@ -25,13 +27,32 @@ pub(super) fn figures(sections: &[Section]) -> Vec<(&'static str, Vec<&Section>)
     figures
 }
 
-/// A table for each figure of a load curve: a row a runtime, a column a load, and the ratio to the base at the highest.
+/// The tables of a load curve: one a figure with a row a runtime and a column a load, and the ratio to the base at the highest; the moves in one.
 #[must_use]
 pub fn curve_tables(sections: &[Section]) -> Vec<(String, Table)> {
-    figures(sections)
-        .into_iter()
-        .map(|(_, points)| (title(&points), table(&points)))
-        .collect()
+    let (moves, others): (Vec<_>, Vec<_>) = figures(sections).into_iter().partition(|(metric, _)| is_moves(metric));
+    let mut tables: Vec<(String, Table)> = others
+        .iter()
+        .map(|(_, points)| (title(points), table(points)))
+        .collect();
+    tables.extend(table_of_moves(&moves));
+    tables
+}
+
+/// Those of [`curve_tables`] whose figures are not plotted, because less of them is not better.
+pub(super) fn tables_beside_plots(sections: &[Section]) -> Vec<(String, Table)> {
+    let beside: Vec<Section> = sections
+        .iter()
+        .filter(|section| !section.is_compared)
+        .cloned()
+        .collect();
+    curve_tables(&beside)
+}
+
+fn is_moves(metric: &str) -> bool {
+    Distance::ALL
+        .iter()
+        .any(|distance| Metric::Moves(*distance).name() == metric)
 }
 
 /// The heading without the load.
@@ -42,36 +63,73 @@ pub(super) fn title(points: &[&Section]) -> String {
         .map_or_else(|| title.to_owned(), |(_, rest)| format!("load: {rest}"))
 }
 
-fn table(points: &[&Section]) -> Table {
+/// An empty table with a column a load, and `last`.
+fn empty_table(points: &[&Section], first: &[&str], last: Option<String>) -> Table {
     let loads = points
         .iter()
         .map(|section| format!("{} %", section.load_percent.unwrap_or(0)));
-    let base = points.first().and_then(|section| section.bases().first().copied());
-    let ratio_at = |percent: u32| format!("ratio to {} at {percent} %", base.unwrap_or("-"));
-    let highest = points.last().and_then(|section| section.load_percent).unwrap_or(0);
-    let header: Vec<String> = ["runtime".to_owned()]
-        .into_iter()
+    let header: Vec<String> = first
+        .iter()
+        .map(|&name| name.to_owned())
         .chain(loads)
-        .chain([ratio_at(highest)])
+        .chain(last)
         .collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(&header, 1);
-    let runtimes = points.first().map_or(0, |section| section.rows.len());
-    for index in 0..runtimes {
-        let rows: Vec<&Summary> = points.iter().filter_map(|section| section.rows.get(index)).collect();
+    Table::new(&header, first.len())
+}
+
+/// The rows of the runtimes, each with its points in order of load.
+fn runtimes<'a>(points: &'a [&'a Section]) -> impl Iterator<Item = Vec<&'a Summary>> {
+    let count = points.first().map_or(0, |section| section.rows.len());
+    (0..count).map(|index| points.iter().filter_map(|section| section.rows.get(index)).collect())
+}
+
+fn cells(rows: &[&Summary]) -> impl Iterator<Item = String> {
+    rows.iter()
+        .map(|row| median(row).map_or_else(|| "-".to_owned(), figure))
+}
+
+fn table(points: &[&Section]) -> Table {
+    let base = points.first().and_then(|section| section.bases().first().copied());
+    let highest = points.last().and_then(|section| section.load_percent).unwrap_or(0);
+    let last = base.map(|base| format!("ratio to {base} at {highest} %"));
+    let mut table = empty_table(points, &["runtime"], last);
+    for rows in runtimes(points) {
         let Some(last) = rows.last() else { continue };
         if let Some(remark) = rows.iter().find_map(|row| row.remark.clone()) {
             table.push_remark(vec![last.label()], remark);
             continue;
         }
-        let cells = rows
-            .iter()
-            .map(|row| median(row).map_or_else(|| "-".to_owned(), figure));
-        let ratio = base.and_then(|base| last.ratios.get(base));
-        let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-        table.push([last.label()].into_iter().chain(cells).chain([ratio]).collect());
+        let ratio = base.map(|base| {
+            let ratio = last.ratios.get(base);
+            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+        });
+        table.push([last.label()].into_iter().chain(cells(&rows)).chain(ratio).collect());
     }
     table
+}
+
+/// The moves of who counts them, a row a distance; nothing if nobody does.
+fn table_of_moves(moves: &[(&str, Vec<&Section>)]) -> Option<(String, Table)> {
+    let (_, nearest) = moves.first()?;
+    let title = title(nearest);
+    let (title, _) = title.split_once("; ")?;
+    let mut table = empty_table(nearest, &["runtime", "from a worker"], None);
+    let mut counts = false;
+    for index in 0..nearest.first()?.rows.len() {
+        for ((_, points), distance) in moves.iter().zip(Distance::ALL) {
+            let Some(rows) = runtimes(points).nth(index) else {
+                continue;
+            };
+            if rows.iter().all(|row| median(row).is_none()) {
+                continue;
+            }
+            let names = [rows[0].label(), distance.name().to_owned()];
+            table.push(names.into_iter().chain(cells(&rows)).collect());
+            counts = true;
+        }
+    }
+    counts.then(|| (format!("{title}; moves of tasks a second, by how far"), table))
 }
 
 fn median(row: &Summary) -> Option<f64> {
@@ -192,7 +250,7 @@ mod tests {
     use super::*;
     use crate::outcome::{Counters, Measured, Outcome};
     use crate::report::Row;
-    use crate::spec::{Body, ChannelKind, Metric, RuntimeName, Spec, Workload};
+    use crate::spec::{Body, ChannelKind, RuntimeName, Spec, Workload};
 
     fn sections() -> Vec<Section> {
         [(10, 200_000, 210_000), (100, 900_000, 4_000_000)]
@@ -213,25 +271,41 @@ mod tests {
                         progress: false,
                     },
                     outcomes: vec![Outcome::Measured(Measured {
-                        ops: 1,
-                        counters: Counters::from([
-                            ("p50_ns".to_owned(), p50 * factor),
-                            ("p99_ns".to_owned(), p99 * factor),
-                        ]),
+                        ops: 600,
+                        wall_ns: 2_000_000_000 * factor,
+                        counters: counters(runtime, p50 * factor, p99 * factor),
                         ..Measured::default()
                     })],
                 };
                 let rows = [row(RuntimeName::Quadrille, 1), row(RuntimeName::Tokio, 2)];
-                [Metric::P50, Metric::P99].map(|metric| Section::new(&workload, Body::Tasks, &rows, metric))
+                let metrics = [Metric::Throughput, Metric::P50, Metric::P99]
+                    .into_iter()
+                    .chain(Distance::ALL.map(Metric::Moves));
+                metrics
+                    .map(|metric| Section::new(&workload, Body::Tasks, &rows, metric))
+                    .collect::<Vec<_>>()
             })
             .collect()
+    }
+
+    /// Latencies, and quadrille's moves: for each request one by waking and two by stealing behind the last-level cache.
+    fn counters(runtime: RuntimeName, p50: u64, p99: u64) -> Counters {
+        let latencies = [("p50_ns", p50), ("p99_ns", p99)];
+        let moves = [
+            ("moves_wake_llc", 600),
+            ("moves_steal_llc", 1200),
+            ("moves_steal_node", 0),
+        ];
+        let counts = moves.iter().filter(|_| runtime == RuntimeName::Quadrille);
+        let all = latencies.iter().chain(counts);
+        all.map(|&(name, count)| (name.to_owned(), count)).collect()
     }
 
     #[test]
     fn a_table_has_a_row_a_runtime_and_a_column_a_load() {
         let tables = curve_tables(&sections());
-        assert_eq!(tables.len(), 2);
-        let (title, table) = &tables[1];
+        assert_eq!(tables.len(), 4);
+        let (title, table) = &tables[2];
         assert_eq!(
             title,
             "load: 200 us of work a request; from when it was due: what 1 in 100 exceeds, in ns"
@@ -254,9 +328,49 @@ mod tests {
     }
 
     #[test]
+    fn throughput_and_moves_have_no_ratios() {
+        let sections = sections();
+        let tables = tables_beside_plots(&sections);
+        let [(throughput, requests), (moves, by_distance)] = &tables[..] else {
+            panic!("{tables:?}")
+        };
+        assert_eq!(throughput, "load: 200 us of work a request; requests a second");
+        let expected = "  runtime    10 %  100 %
+  quadrille   300    300
+  tokio       150    150
+";
+        assert_eq!(requests.to_string(), expected);
+        assert_eq!(
+            moves,
+            "load: 200 us of work a request; moves of tasks a second, by how far"
+        );
+        let text = by_distance.to_string();
+        let expected = "  runtime    from a worker   10 %  100 %
+  quadrille  in the LLC       900    900
+  quadrille  in the node    0.000  0.000
+";
+        assert_eq!(text, expected);
+        assert!(
+            sections
+                .iter()
+                .all(|section| section.is_compared != section.rows[0].ratios.is_empty())
+        );
+    }
+
+    #[test]
+    fn who_counts_no_moves_has_no_table_of_them() {
+        let mut sections = sections();
+        for section in &mut sections {
+            section.rows.remove(0);
+        }
+        let titles: Vec<String> = curve_tables(&sections).into_iter().map(|(title, _)| title).collect();
+        assert_eq!(titles.len(), 3, "{titles:?}");
+    }
+
+    #[test]
     fn a_plot_has_a_line_a_runtime_and_decades() {
         let sections = sections();
-        let plot = plot(&figures(&sections)[0].1);
+        let plot = plot(&figures(&sections)[1].1);
         assert_eq!(plot.matches("<polyline").count(), 2);
         assert_eq!(plot.matches("<circle").count(), 4);
         assert!(plot.contains(">100 us<") && plot.contains(">10 ms<"), "{plot}");

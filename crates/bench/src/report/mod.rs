@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::environment::Environment;
+use crate::moves;
 use crate::outcome::{Counters, Measured, Outcome};
 use crate::spec::{Body, Family, Metric, RuntimeName, Spec, Workload};
 use crate::stats::{Spread, median_ratio, spread};
@@ -88,7 +89,14 @@ fn figure_of(outcome: &Outcome, metric: Metric) -> Option<f64> {
     let Outcome::Measured(measured) = outcome else {
         return None;
     };
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "nanoseconds and counts of a run stay far below 2^53"
+    )]
+    let a_second = |count: u64| count as f64 * 1e9 / measured.wall_ns.max(1) as f64;
     match metric {
+        Metric::Throughput => Some(a_second(measured.ops)),
+        Metric::Moves(distance) => moves::by_distance(&measured.counters, distance).map(a_second),
         Metric::PerOperation => Some(measured.ns_per_op()),
         Metric::Cpu => Some(measured.cpu_ns_per_op()),
         #[expect(clippy::cast_precision_loss, reason = "waits stay far below 2^53 ns")]
@@ -123,6 +131,9 @@ pub struct Section {
     pub body: Body,
     /// What the figures are: `ns_per_op`, `longest_wait_ns`, `p99_ns`, ...
     pub metric: &'static str,
+    /// Whether less of it is better; if not there are no ratios.
+    #[serde(skip)]
+    pub is_compared: bool,
     /// The point of a load curve that it is, in hundredths of full load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_percent: Option<u32>,
@@ -187,6 +198,7 @@ impl Section {
     pub fn new(workload: &Workload, body: Body, rows: &[Row], metric: Metric) -> Self {
         let bases: Vec<Base> = bases(rows, body)
             .into_iter()
+            .filter(|_| metric.is_compared())
             .filter_map(|runtime| Base::find(rows, runtime, metric))
             .collect();
         Self {
@@ -194,6 +206,7 @@ impl Section {
             workload: workload.name(body),
             body,
             metric: metric.name(),
+            is_compared: metric.is_compared(),
             load_percent: match *workload {
                 Workload::Load { percent, .. } => Some(percent),
                 _ => None,
@@ -209,9 +222,12 @@ impl Section {
         }
     }
 
-    /// The names of the runtimes that ratios are to; the first is that of the plots.
+    /// The names of the runtimes that ratios are to; the first is that of the plots. None if the figure is not compared.
     #[must_use]
     pub fn bases(&self) -> Vec<&'static str> {
+        if !self.is_compared {
+            return Vec::new();
+        }
         let first = bases_of(self.rows.iter().map(|row| row.spec.runtime), self.body);
         first.into_iter().map(RuntimeName::name).collect()
     }

@@ -11,7 +11,7 @@ use super::{Report, Section, Summary, cell, ratio, switches};
 use super::{chart, curve};
 use crate::environment::Environment;
 use crate::spec::{Body, ChannelKind};
-use crate::table::{figure, thousands};
+use crate::table::{Table, figure, thousands};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -115,7 +115,7 @@ fn ratios(out: &mut String, report: &Report, body: Body) {
             .sections
             .iter()
             .enumerate()
-            .filter(|(_, section)| section.body == body)
+            .filter(|(_, section)| section.body == body && section.is_compared)
     };
     let Some(base) = of_body().find_map(|(_, section)| section.bases().first().copied()) else {
         return;
@@ -243,6 +243,9 @@ fn workload(out: &mut String, index: usize, section: &Section) {
 /// The load curves, a plot a figure; then the points one by one, folded away.
 fn curves(out: &mut String, first: usize, sections: &[Section]) {
     for (_, points) in curve::figures(sections) {
+        if points.iter().any(|point| !point.is_compared) {
+            continue;
+        }
         let _ = writeln!(
             out,
             "<section class=\"load\">\n<h2>{}</h2>\n<p class=\"soft\">To the right: hundredths of full load. Each step upwards is ten times \
@@ -252,14 +255,58 @@ fn curves(out: &mut String, first: usize, sections: &[Section]) {
         out.push_str(&curve::plot(&points));
         out.push_str("</section>\n");
     }
+    for (title, table) in curve::tables_beside_plots(sections) {
+        let _ = writeln!(out, "<section class=\"load\">\n<h2>{}</h2>", escape(&title));
+        out.push_str(&plain_table(&table));
+        out.push_str("</section>\n");
+    }
     out.push_str("<section>\n<h2>The points of the load curves</h2>\n");
-    for (index, section) in sections.iter().enumerate() {
+    for (index, section) in sections.iter().enumerate().filter(|(_, section)| section.is_compared) {
         let _ = writeln!(out, "<h3 id=\"s{}\">{}</h3>", first + index, escape(&section.title));
         figures(out, section);
         counters(out, section);
         repeat(out, section);
     }
     out.push_str("</section>\n");
+}
+
+/// A table as it is printed.
+fn plain_table(table: &Table) -> String {
+    let mut out = "<div class=\"scroll\"><table>\n<thead>".to_owned();
+    let name = |column| {
+        if column < table.left_columns() {
+            " class=\"name\""
+        } else {
+            ""
+        }
+    };
+    let line = |out: &mut String, element: &str, cells: &[String]| {
+        out.push_str("<tr>");
+        for (column, cell) in cells.iter().enumerate() {
+            let _ = write!(out, "<{element}{}>{}</{element}>", name(column), escape(cell));
+        }
+        out.push_str("</tr>");
+    };
+    line(&mut out, "th", table.header());
+    out.push_str("</thead>\n<tbody>\n");
+    for (cells, remark) in table.rows() {
+        match remark {
+            None => line(&mut out, "td", cells),
+            Some(remark) => {
+                let rest = table.header().len() - cells.len();
+                let names: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+                let _ = write!(
+                    out,
+                    "<tr><td class=\"name\">{}</td><td class=\"remark\" colspan=\"{rest}\">{}</td></tr>",
+                    names.join(" "),
+                    escape(remark)
+                );
+            }
+        }
+        out.push('\n');
+    }
+    out.push_str("</tbody></table></div>\n");
+    out
 }
 
 fn figures(out: &mut String, section: &Section) {
@@ -464,6 +511,21 @@ mod tests {
         assert!(page.contains("<td class=\"better\">0.50</td>"), "the shared channel");
         assert!(page.contains("<td class=\"better\">0.20</td>"), "its own channel");
         assert!(page.contains("<td class=\"worse\">10.00</td>"));
+    }
+
+    #[test]
+    fn a_table_beside_the_plots_has_all_that_is_printed() {
+        let mut table = Table::new(&["runtime", "10 %"], 1);
+        table.push(vec!["quadrille".to_owned(), "5,000".to_owned()]);
+        table.push_remark(vec!["go".to_owned()], "not run: <none>".to_owned());
+        let html = plain_table(&table);
+        for expected in [
+            "<th class=\"name\">runtime</th><th>10 %</th>",
+            "<td class=\"name\">quadrille</td><td>5,000</td>",
+            "<td class=\"name\">go</td><td class=\"remark\" colspan=\"1\">not run: &lt;none&gt;</td>",
+        ] {
+            assert!(html.contains(expected), "{expected} is missing in {html}");
+        }
     }
 
     #[test]

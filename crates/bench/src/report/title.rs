@@ -91,9 +91,7 @@ fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
         ),
         Workload::Serve(serve) => title_of_server(&serve, name, metric),
         Workload::Idle { connections, millis } => title_of_idle(connections, millis, metric),
-        Workload::Load { percent, work_us, .. } => {
-            format!("load: {percent} % of full load, {work_us} us of work a request; from when it was due: {figure}")
-        }
+        Workload::Load { percent, work_us, .. } => title_of_load(percent, work_us, metric, figure),
         Workload::Spin {
             spin_us,
             woken,
@@ -133,6 +131,16 @@ fn title_of_server(serve: &Serve, name: &str, metric: Metric) -> String {
         _ => "1 in 1000 takes more than, in ns",
     };
     format!("{name}: {} connections, {load}{spinner}; {figure}", serve.connections)
+}
+
+fn title_of_load(percent: u32, work_us: u64, metric: Metric, figure: &str) -> String {
+    let figure = match metric {
+        Metric::Throughput => "requests a second".to_owned(),
+        Metric::Cpu => "CPU ns a request".to_owned(),
+        Metric::Moves(distance) => format!("moves a second {}", distance.name()),
+        _ => format!("from when it was due: {figure}"),
+    };
+    format!("load: {percent} % of full load, {work_us} us of work a request; {figure}")
 }
 
 fn title_of_idle(connections: usize, millis: u64, metric: Metric) -> String {

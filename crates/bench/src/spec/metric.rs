@@ -1,8 +1,9 @@
 //! What is measured: the figures of a workload.
 
 use super::{Serve, Workload};
+use crate::moves::Distance;
 
-/// What a figure of a workload is; the smaller, the better.
+/// What a figure of a workload is; the smaller, the better, if it [is compared](Metric::is_compared).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Nanoseconds an operation.
@@ -25,6 +26,10 @@ pub enum Metric {
     WakeUps,
     /// Nanoseconds from the first wake-up until all are joined, for each thread.
     WakeJoinEach,
+    /// Operations a second; in an open loop as many as are due, as long as they can be done. It says what happened.
+    Throughput,
+    /// How often a second a task ran on a worker so far from the last one. It says what happened.
+    Moves(Distance),
 }
 
 impl Metric {
@@ -42,7 +47,18 @@ impl Metric {
             Self::MemoryEach => "rss_bytes",
             Self::WakeUps => "wake_ups",
             Self::WakeJoinEach => "wake_join_ns",
+            Self::Throughput => "ops_per_s",
+            Self::Moves(Distance::Group) => "moves_group_per_s",
+            Self::Moves(Distance::Llc) => "moves_llc_per_s",
+            Self::Moves(Distance::Node) => "moves_node_per_s",
+            Self::Moves(Distance::Machine) => "moves_machine_per_s",
         }
+    }
+
+    /// Whether less of it is better, so that ratios to a base say something.
+    #[must_use]
+    pub fn is_compared(self) -> bool {
+        !matches!(self, Self::Throughput | Self::Moves(_))
     }
 
     /// Which quantile it is, in thousandths; `None` if it is none.
@@ -70,7 +86,17 @@ impl Workload {
             Self::Mixed { .. } => &[Metric::P50, Metric::P99, Metric::PerOperation],
             Self::Serve(Serve { rate: 0, .. }) => &[Metric::Cpu, Metric::PerOperation, Metric::P50, Metric::P99],
             Self::Serve(_) => &[Metric::Cpu, Metric::P50, Metric::P99, Metric::P999],
-            Self::Load { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::Cpu],
+            Self::Load { .. } => &[
+                Metric::Throughput,
+                Metric::P50,
+                Metric::P99,
+                Metric::P999,
+                Metric::Cpu,
+                Metric::Moves(Distance::Group),
+                Metric::Moves(Distance::Llc),
+                Metric::Moves(Distance::Node),
+                Metric::Moves(Distance::Machine),
+            ],
             _ => &[Metric::PerOperation],
         }
     }
