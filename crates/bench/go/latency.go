@@ -13,14 +13,25 @@ func (s *samples) add(latency time.Duration) { *s = append(*s, latency.Nanosecon
 
 // into writes the quantiles and the longest into the figures of a run.
 func (s samples) into(m measured) measured {
-	slices.Sort(s)
-	for name, permille := range map[string]int{"p50_ns": 500, "p99_ns": 990, "p999_ns": 999} {
-		m.Counters[name] = s.quantile(permille)
-	}
+	s.put(m, map[string]int{"p50_ns": 500, "p99_ns": 990, "p999_ns": 999})
 	if len(s) > 0 {
 		m.LongestWaitNs = &s[len(s)-1]
 	}
 	return m
+}
+
+// intoRequests writes the quantiles as those of whole requests, beside those of wake-ups.
+func (s samples) intoRequests(m measured) measured {
+	s.put(m, map[string]int{"request_p50_ns": 500, "request_p99_ns": 990})
+	return m
+}
+
+// put sorts them and writes these quantiles, in thousandths.
+func (s samples) put(m measured, permilles map[string]int) {
+	slices.Sort(s)
+	for name, permille := range permilles {
+		m.Counters[name] = s.quantile(permille)
+	}
 }
 
 func (s samples) quantile(permille int) int64 {

@@ -61,6 +61,10 @@ type params struct {
 	Millis      int    `json:"millis"`
 	Elements    int    `json:"elements"`
 	Passes      int    `json:"passes"`
+	SleepUs     int    `json:"sleep_us"`
+	Kib         int    `json:"kib"`
+	Operations  int    `json:"operations"`
+	Requests    int    `json:"requests"`
 }
 
 // measured is the answer; see crates/bench/src/outcome.rs.
@@ -138,6 +142,8 @@ func run(p params, progress bool) (measured, error) {
 		return timeoutDrop(p)
 	case "schbench":
 		return schbench(p)
+	case "schbench_requests":
+		return schbenchRequests(p)
 	case "mixed":
 		return mixed(p)
 	case "load":
@@ -170,6 +176,7 @@ func shortened(p params) params {
 	p.Leaves = max(p.Leaves/children, 1)
 	p.SpinUs = part(p.SpinUs)
 	p.Turns = part(p.Turns)
+	p.Requests = part(p.Requests)
 	p.Sleeps, p.Timers, p.Millis, p.Passes = part(p.Sleeps), part(p.Timers), part(p.Millis), part(p.Passes)
 	switch p.Name {
 	case "chain", "schbench":

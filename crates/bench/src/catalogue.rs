@@ -2,7 +2,10 @@
 
 use clap::ValueEnum;
 
-use crate::spec::{Body, ChannelKind, Family, Hackbench, RuntimeName, Serve, Service, Spec, Transport, Workload};
+use crate::spec::{
+    Body, ChannelKind, Family, Hackbench, RuntimeName, Schbench, SchbenchRequests, Serve, Service, Spec, Transport,
+    Workload,
+};
 
 /// The workloads of `compare`, by the name that is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,7 +37,7 @@ pub enum WorkloadName {
     Timers,
     /// A timeout that is armed and dropped.
     TimeoutDrop,
-    /// Messengers that wake workers: by a tick, 4 and 16 each, and in a closed loop.
+    /// Messengers that wake workers: by a tick, 4 and 16 each, and in a closed loop; and requests that sleep and compute.
     Schbench,
     /// Pairs that exchange messages beside tasks that compute.
     Mixed,
@@ -74,6 +77,8 @@ pub enum WorkloadName {
     ThreadRrTcp,
     /// tbench with a thread a client: 1, 8 and 64.
     ThreadTbench,
+    /// schbench with threads.
+    ThreadSchbench,
     /// The longest wait beside a task that spins, and in a closed loop; not part of the default set.
     Fairness,
 }
@@ -125,7 +130,8 @@ impl WorkloadName {
             | Self::ThreadSkynet
             | Self::ThreadSleepers
             | Self::ThreadRrTcp
-            | Self::ThreadTbench => Body::Threads,
+            | Self::ThreadTbench
+            | Self::ThreadSchbench => Body::Threads,
         }
     }
 
@@ -183,6 +189,26 @@ impl WorkloadName {
                 elements: 4_000_000,
                 passes: 15,
             }],
+            Self::RrTcp
+            | Self::RrUdp
+            | Self::Http
+            | Self::Tbench
+            | Self::ThreadTbench
+            | Self::ThreadRrTcp
+            | Self::Idle => self.served(),
+            Self::Timers
+            | Self::TimeoutDrop
+            | Self::Schbench
+            | Self::ThreadSchbench
+            | Self::Mixed
+            | Self::Load
+            | Self::Fairness => self.waits(),
+        }
+    }
+
+    /// The workloads that are servers.
+    fn served(self) -> Vec<Workload> {
+        match self {
             Self::RrTcp => servers(Service::TcpEcho, &[1, 64, 512]),
             Self::RrUdp => servers(Service::UdpEcho, &[1, 64]),
             Self::Http => servers(Service::Http, &[64, 256]),
@@ -196,9 +222,7 @@ impl WorkloadName {
                 connections: 10_000,
                 millis: 3000,
             }],
-            Self::Timers | Self::TimeoutDrop | Self::Schbench | Self::Mixed | Self::Load | Self::Fairness => {
-                self.waits()
-            }
+            _ => Vec::new(),
         }
     }
 
@@ -207,7 +231,17 @@ impl WorkloadName {
         match self {
             Self::Timers => [1000, 10].map(timers).to_vec(),
             Self::TimeoutDrop => vec![Workload::TimeoutDrop { timers: 2_000_000 }],
-            Self::Schbench => vec![schbench(4, 1000, 1000), schbench(16, 1000, 1000), schbench(16, 0, 2000)],
+            Self::Schbench | Self::ThreadSchbench => vec![
+                schbench(4, 1000, 1000),
+                schbench(16, 1000, 1000),
+                schbench(16, 0, 2000),
+                Workload::SchbenchRequests(SchbenchRequests {
+                    sleep_us: 100,
+                    kib: 256,
+                    operations: 5,
+                    requests: 200,
+                }),
+            ],
             Self::Mixed => vec![Workload::Mixed {
                 pairs: 16,
                 round_trips: 500,
@@ -285,13 +319,13 @@ fn timers(tasks: usize) -> Workload {
 }
 
 fn schbench(workers: usize, tick_us: u64, rounds: usize) -> Workload {
-    Workload::Schbench {
+    Workload::Schbench(Schbench {
         messengers: 2,
         workers,
         work_us: 20,
         tick_us,
         rounds,
-    }
+    })
 }
 
 /// hackbench over what the kernel carries.
@@ -415,6 +449,10 @@ mod tests {
         let has = |name, runtime| named(name).contains(&runtime);
         assert!(has(WorkloadName::SpawnJoin, RuntimeName::TokioMimalloc));
         assert!(has(WorkloadName::SpawnJoin, RuntimeName::None));
+        assert!(has(WorkloadName::PingPong, RuntimeName::TokioMimalloc));
+        assert!(has(WorkloadName::Http, RuntimeName::TokioMimalloc));
+        assert!(!has(WorkloadName::Http, RuntimeName::None));
+        assert!(!has(WorkloadName::RrTcp, RuntimeName::TokioMimalloc));
         assert!(!has(WorkloadName::Timers, RuntimeName::TokioMimalloc));
         assert!(!has(WorkloadName::Timers, RuntimeName::None));
         assert!(has(WorkloadName::HackbenchPipe, RuntimeName::Hackbench));

@@ -17,11 +17,10 @@ use crate::outcome::{Measured, Outcome, Stop};
 use crate::run_threads;
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
-use crate::workloads::schbench::Schbench;
 use crate::workloads::wire::{ChannelWire, StreamWire};
 use crate::workloads::{
-    bare, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe, schbench, serve, skynet,
-    spawn_join, spawn_remote, stream, timers, yields,
+    bare, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe, schbench, schbench_requests,
+    serve, skynet, spawn_join, spawn_remote, stream, timers, yields,
 };
 
 /// Runs `spec` in this process.
@@ -57,7 +56,8 @@ fn uses_reactor(spec: &Spec) -> bool {
         Workload::Hackbench(h) => h.transport != Transport::Channel,
         Workload::Timers { .. }
         | Workload::TimeoutDrop { .. }
-        | Workload::Schbench { .. }
+        | Workload::Schbench(_)
+        | Workload::SchbenchRequests(_)
         | Workload::Pipe { .. }
         | Workload::Serve(_)
         | Workload::Idle { .. } => true,
@@ -119,22 +119,8 @@ fn waiting<R: Servers, C: Channel>(runtime: R, workload: Workload, workers: usiz
             to_us,
         } => runtime.run(timers::run(runtime, tasks, sleeps, (from_us, to_us))),
         Workload::TimeoutDrop { timers } => runtime.run(timers::arm_and_drop(runtime, timers)),
-        Workload::Schbench {
-            messengers,
-            workers,
-            work_us,
-            tick_us,
-            rounds,
-        } => {
-            let params = Schbench {
-                messengers,
-                workers,
-                work: Duration::from_micros(work_us),
-                tick: Duration::from_micros(tick_us),
-                rounds,
-            };
-            runtime.run(schbench::run::<R, C>(runtime, params))
-        }
+        Workload::Schbench(params) => runtime.run(schbench::run::<R, C>(runtime, params)),
+        Workload::SchbenchRequests(params) => runtime.run(schbench_requests::run::<R, C>(runtime, workers, params)),
         Workload::Mixed {
             pairs,
             round_trips,

@@ -11,7 +11,7 @@ use crate::adapters::threads::{SyncChannel, Threads};
 use crate::outcome::{Measured, Stop};
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
-use crate::workloads::threads::{hackbench, ping_pong, serve, skynet, sleepers, spawn_join, yields};
+use crate::workloads::threads::{hackbench, ping_pong, schbench, serve, skynet, sleepers, spawn_join, yields};
 use crate::workloads::wire::{ChannelWire, StreamWire};
 
 /// Runs `spec`, whose body is threads, in this process.
@@ -37,14 +37,15 @@ pub fn run(spec: &Spec) -> Result<Measured, Stop> {
 
 fn on<R: ThreadStreams + ThreadServers, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     if let Some(warm_up) = spec.workload.warm_up() {
-        workload::<R, C>(runtime, warm_up, false)?;
+        workload::<R, C>(runtime, warm_up, spec.workers, false)?;
     }
-    workload::<R, C>(runtime, spec.workload, spec.progress)
+    workload::<R, C>(runtime, spec.workload, spec.workers, spec.progress)
 }
 
 fn workload<R: ThreadStreams + ThreadServers, C: ThreadChannel>(
     runtime: R,
     workload: Workload,
+    workers: usize,
     progress: bool,
 ) -> Result<Measured, Stop> {
     match workload {
@@ -62,6 +63,8 @@ fn workload<R: ThreadStreams + ThreadServers, C: ThreadChannel>(
         }
         Workload::Skynet { leaves } => runtime.run(move || skynet::run(runtime, leaves)),
         Workload::Sleepers { threads } => runtime.run(move || sleepers::run(runtime, threads)),
+        Workload::Schbench(params) => runtime.run(move || schbench::run::<R, C>(runtime, params)),
+        Workload::SchbenchRequests(params) => runtime.run(move || schbench::requests::<R, C>(runtime, workers, params)),
         Workload::Serve(params) => serve::run(runtime, params),
         _ => Err(Stop::failed("this workload is about tasks; it has no threads")),
     }

@@ -8,7 +8,9 @@ use quadrille_bench::adapters::tokio::Tokio;
 use quadrille_bench::adapters::{Channel, Received, Runtime, Sent};
 use quadrille_bench::outcome::{Measured, Outcome, Stop};
 use quadrille_bench::run_one;
-use quadrille_bench::spec::{Body, ChannelKind, Hackbench, RuntimeName, Spec, Transport, Workload};
+use quadrille_bench::spec::{
+    Body, ChannelKind, Hackbench, RuntimeName, Schbench, SchbenchRequests, Spec, Transport, Workload,
+};
 use quadrille_bench::workloads::hackbench;
 use quadrille_bench::workloads::wire::ChannelWire;
 
@@ -205,17 +207,61 @@ fn sleeps_are_late_but_never_early() {
     }
 }
 
+fn schbench(tick_us: u64) -> Schbench {
+    Schbench {
+        messengers: 2,
+        workers: 3,
+        work_us: 5,
+        tick_us,
+        rounds: 10,
+    }
+}
+
+/// Requests of two workers, 12 each.
+const REQUESTS: Workload = Workload::SchbenchRequests(SchbenchRequests {
+    sleep_us: 200,
+    kib: 16,
+    operations: 3,
+    requests: 12,
+});
+
+/// A request sleeps first, so none is shorter than that.
+fn check_requests(measured: &Measured) {
+    let [p50, p99] = ["request_p50_ns", "request_p99_ns"].map(|name| measured.counters[name]);
+    assert!(p50 >= 200_000 && p50 <= p99, "{measured:?}");
+    assert!(measured.counters["p50_ns"] > 0, "{measured:?}");
+}
+
+#[test]
+fn requests_are_served_and_have_latencies_of_their_own() {
+    for runtime in RUNTIMES {
+        match run(REQUESTS, runtime, ChannelKind::Own) {
+            Outcome::Measured(measured) => {
+                assert_eq!(measured.ops, 24, "{}", runtime.name());
+                check_requests(&measured);
+            }
+            other => panic!("{}: {other:?}", runtime.name()),
+        }
+    }
+    for measured in check_threads(REQUESTS, &WITH_THREADS, 24) {
+        check_requests(&measured);
+    }
+}
+
+#[test]
+fn threads_are_woken_by_a_tick_and_in_a_closed_loop() {
+    for tick_us in [0, 300] {
+        for measured in check_threads(Workload::Schbench(schbench(tick_us)), &WITH_THREADS, 60) {
+            let [p50, p999] = ["p50_ns", "p999_ns"].map(|name| measured.counters[name]);
+            assert!(p50 > 0 && p50 <= p999, "{measured:?}");
+        }
+    }
+}
+
 #[test]
 fn wake_ups_and_round_trips_have_latencies() {
     for tick_us in [0, 300] {
-        let workload = Workload::Schbench {
-            messengers: 2,
-            workers: 3,
-            work_us: 5,
-            tick_us,
-            rounds: 10,
-        };
-        check_latencies(workload, 60);
+        check_latencies(Workload::Schbench(schbench(tick_us)), 60);
     }
     let workload = Workload::Mixed {
         pairs: 2,

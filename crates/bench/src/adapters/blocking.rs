@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use super::Counts;
 use crate::outcome::Stop;
@@ -37,6 +38,9 @@ pub trait ThreadRuntime: Counts + Copy + Send + Sync + 'static {
 
     /// Lets the other ready threads run first.
     fn yield_now();
+
+    /// Waits for at least this long.
+    fn sleep(duration: Duration);
 
     /// The calling thread.
     fn current() -> Self::Thread;

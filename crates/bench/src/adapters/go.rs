@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The files of the Go program.
-const SOURCE: [(&str, &str); 11] = [
+const SOURCE: [(&str, &str); 12] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),
     ("hackbench.go", include_str!("../../go/hackbench.go")),
@@ -22,6 +22,7 @@ const SOURCE: [(&str, &str); 11] = [
     ("latency.go", include_str!("../../go/latency.go")),
     ("memory.go", include_str!("../../go/memory.go")),
     ("process.go", include_str!("../../go/process.go")),
+    ("requests.go", include_str!("../../go/requests.go")),
     ("serve.go", include_str!("../../go/serve.go")),
     ("waits.go", include_str!("../../go/waits.go")),
 ];

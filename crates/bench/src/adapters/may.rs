@@ -7,6 +7,7 @@
 //! (may issues 6, 109): what runs on it must not use the address of a thread-local across a wait.
 
 use std::io;
+use std::time::Duration;
 
 use may::coroutine::{self, Coroutine, JoinHandle};
 use may::sync::mpsc;
@@ -67,6 +68,10 @@ impl ThreadRuntime for May {
     #[inline]
     fn yield_now() {
         coroutine::yield_now();
+    }
+
+    fn sleep(duration: Duration) {
+        coroutine::sleep(duration);
     }
 
     fn current() -> Coroutine {

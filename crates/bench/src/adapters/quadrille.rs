@@ -179,6 +179,10 @@ impl ThreadRuntime for Quadrille {
         thread::yield_now();
     }
 
+    fn sleep(duration: Duration) {
+        thread::sleep(duration);
+    }
+
     fn current() -> Thread {
         thread::current()
     }

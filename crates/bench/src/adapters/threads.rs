@@ -122,6 +122,10 @@ impl ThreadRuntime for Threads {
         thread::yield_now();
     }
 
+    fn sleep(duration: Duration) {
+        thread::sleep(duration);
+    }
+
     fn current() -> Thread {
         thread::current()
     }

@@ -1,6 +1,6 @@
 //! What the table of a workload is called.
 
-use crate::spec::{Body, Hackbench, Metric, Serve, Transport, Workload};
+use crate::spec::{Body, Hackbench, Metric, Schbench, SchbenchRequests, Serve, Transport, Workload};
 use crate::table::thousands;
 
 /// The heading of a workload's table of one figure.
@@ -53,8 +53,8 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
 /// The heading of a workload whose figures are waits.
 fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
     let figure = match metric {
-        Metric::P50 => "the median, in ns",
-        Metric::P99 => "what 1 in 100 exceeds, in ns",
+        Metric::P50 | Metric::RequestP50 => "the median, in ns",
+        Metric::P99 | Metric::RequestP99 => "what 1 in 100 exceeds, in ns",
         Metric::P999 => "what 1 in 1000 exceeds, in ns",
         Metric::LongestWait => "the longest, in ns",
         Metric::Cpu => "CPU ns an operation",
@@ -69,21 +69,22 @@ fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
             to_us / 1000
         ),
         Workload::TimeoutDrop { .. } => "timeout_drop: a timeout of 10 s is armed and dropped; ns a timeout".to_owned(),
-        Workload::Schbench {
+        Workload::Schbench(Schbench {
             messengers,
             workers,
             work_us,
             tick_us,
             ..
-        } => {
-            let (name, when) = match tick_us {
-                0 => ("schbench_closed", "that ask again at once".to_owned()),
-                tick_us => ("schbench_tick", format!("every {} ms", tick_us / 1000)),
+        }) => {
+            let when = match tick_us {
+                0 => "that ask again at once".to_owned(),
+                tick_us => format!("every {} ms", tick_us / 1000),
             };
             format!(
                 "{name}: {messengers} messengers wake {workers} workers each {when}, {work_us} us of work; wake-up latency: {figure}"
             )
         }
+        Workload::SchbenchRequests(params) => title_of_requests(&params, name, metric, figure),
         Workload::Mixed {
             pairs, heavy, piece_us, ..
         } => format!(
@@ -131,6 +132,21 @@ fn title_of_server(serve: &Serve, name: &str, metric: Metric) -> String {
         _ => "1 in 1000 takes more than, in ns",
     };
     format!("{name}: {} connections, {load}{spinner}; {figure}", serve.connections)
+}
+
+fn title_of_requests(params: &SchbenchRequests, name: &str, metric: Metric, figure: &str) -> String {
+    let SchbenchRequests {
+        sleep_us,
+        kib,
+        operations,
+        ..
+    } = params;
+    let what = match metric {
+        Metric::P50 | Metric::P99 => format!("wake-up latency: {figure}"),
+        Metric::RequestP50 | Metric::RequestP99 => format!("a request: {figure}"),
+        _ => "ns a request, of all workers".to_owned(),
+    };
+    format!("{name}: {sleep_us} us of sleep, {operations} products of matrices in {kib} KiB, one a worker; {what}")
 }
 
 fn title_of_load(percent: u32, work_us: u64, metric: Metric, figure: &str) -> String {

@@ -16,6 +16,10 @@ pub enum Metric {
     P99,
     /// The latency that one in a thousand exceeds.
     P999,
+    /// The median of how long a whole request takes, in nanoseconds, where latencies are those of its wake-up.
+    RequestP50,
+    /// What one request in a hundred exceeds.
+    RequestP99,
     /// Processor nanoseconds an operation, of all threads.
     Cpu,
     /// Nanoseconds from the first spawn until all have begun, for each thread.
@@ -42,6 +46,8 @@ impl Metric {
             Self::P50 => "p50_ns",
             Self::P99 => "p99_ns",
             Self::P999 => "p999_ns",
+            Self::RequestP50 => "request_p50_ns",
+            Self::RequestP99 => "request_p99_ns",
             Self::Cpu => "cpu_ns_per_op",
             Self::CreateEach => "create_ns",
             Self::MemoryEach => "rss_bytes",
@@ -65,8 +71,8 @@ impl Metric {
     #[must_use]
     pub fn permille(self) -> Option<usize> {
         match self {
-            Self::P50 => Some(500),
-            Self::P99 => Some(990),
+            Self::P50 | Self::RequestP50 => Some(500),
+            Self::P99 | Self::RequestP99 => Some(990),
             Self::P999 => Some(999),
             _ => None,
         }
@@ -82,7 +88,14 @@ impl Workload {
             Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
             Self::Idle { .. } => &[Metric::MemoryEach, Metric::WakeUps],
             Self::Timers { .. } => &[Metric::P50, Metric::P99, Metric::Cpu],
-            Self::Schbench { .. } => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
+            Self::Schbench(_) => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
+            Self::SchbenchRequests(_) => &[
+                Metric::PerOperation,
+                Metric::RequestP50,
+                Metric::RequestP99,
+                Metric::P50,
+                Metric::P99,
+            ],
             Self::Mixed { .. } => &[Metric::P50, Metric::P99, Metric::PerOperation],
             Self::Serve(Serve { rate: 0, .. }) => &[Metric::Cpu, Metric::PerOperation, Metric::P50, Metric::P99],
             Self::Serve(_) => &[Metric::Cpu, Metric::P50, Metric::P99, Metric::P999],

@@ -5,6 +5,7 @@
 
 mod metric;
 mod runtime;
+mod schbench;
 mod serve;
 mod shorter;
 mod workload;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use metric::Metric;
 pub use runtime::{Family, RuntimeName};
+pub use schbench::{Schbench, SchbenchRequests};
 pub use serve::{Serve, Service};
 pub use workload::{Hackbench, Transport, Workload};
 

@@ -1,6 +1,6 @@
 //! The same workload with less of it to do.
 
-use super::{Hackbench, Serve, Workload};
+use super::{Hackbench, Schbench, SchbenchRequests, Serve, Workload};
 
 /// How much of the work is done once before the measurement: one part in this many.
 const WARM_UP_DIVISOR: usize = 8;
@@ -103,19 +103,14 @@ impl Workload {
                 to_us,
             },
             Self::TimeoutDrop { timers } => Self::TimeoutDrop { timers: part(timers) },
-            Self::Schbench {
-                messengers,
-                workers,
-                work_us,
-                tick_us,
-                rounds,
-            } => Self::Schbench {
-                messengers,
-                workers,
-                work_us,
-                tick_us,
-                rounds: part(rounds),
-            },
+            Self::Schbench(params) => Self::Schbench(Schbench {
+                rounds: part(params.rounds),
+                ..params
+            }),
+            Self::SchbenchRequests(params) => Self::SchbenchRequests(SchbenchRequests {
+                requests: part(params.requests),
+                ..params
+            }),
             Self::Mixed {
                 pairs,
                 round_trips,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Serve};
+use super::{Body, Schbench, SchbenchRequests, Serve, Service};
 
 /// What hackbench sends its messages through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,18 +144,9 @@ pub enum Workload {
         timers: usize,
     },
     /// Messengers that wake workers; the results are how long it takes until a worker runs.
-    Schbench {
-        /// Messengers.
-        messengers: usize,
-        /// Workers of each.
-        workers: usize,
-        /// Work for each wake-up, in microseconds.
-        work_us: u64,
-        /// Time between two wake-ups of all, in microseconds; 0 is the closed loop.
-        tick_us: u64,
-        /// Wake-ups a worker.
-        rounds: usize,
-    },
+    Schbench(Schbench),
+    /// A task a worker that asks a messenger, sleeps and multiplies matrices; an operation is a request.
+    SchbenchRequests(SchbenchRequests),
     /// Pairs that exchange messages beside tasks that compute; the result is how long a round trip takes.
     Mixed {
         /// Pairs.
@@ -217,17 +208,20 @@ impl Workload {
         }
     }
 
-    /// Whether it allocates so much that the allocator is half of the result.
+    /// Whether it allocates at least once an operation, of those that do not compute most of the time: then the allocator decides, too. A round
+    /// trip over async-channel allocates twice, an answer of hyper's five times.
     #[must_use]
     pub fn allocates(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::SpawnJoin { .. }
-                | Self::SpawnRemote { .. }
-                | Self::Chain { .. }
-                | Self::Fib { .. }
-                | Self::Skynet { .. }
-        )
+            | Self::SpawnRemote { .. }
+            | Self::Chain { .. }
+            | Self::Fib { .. }
+            | Self::Skynet { .. }
+            | Self::PingPong { .. } => true,
+            Self::Serve(serve) => serve.service == Service::Http,
+            _ => false,
+        }
     }
 
     /// Whether its work can be done in one thread that never waits.
@@ -235,8 +229,15 @@ impl Workload {
     pub fn has_floor(&self) -> bool {
         match self {
             Self::Hackbench(h) => h.transport == Transport::Channel,
-            Self::Yield { .. } | Self::PingPong { .. } | Self::Stream { .. } => true,
-            other => other.allocates(),
+            Self::SpawnJoin { .. }
+            | Self::SpawnRemote { .. }
+            | Self::Chain { .. }
+            | Self::Fib { .. }
+            | Self::Skynet { .. }
+            | Self::Yield { .. }
+            | Self::PingPong { .. }
+            | Self::Stream { .. } => true,
+            _ => false,
         }
     }
 
@@ -245,7 +246,11 @@ impl Workload {
     pub fn has_channel(&self) -> bool {
         match self {
             Self::Hackbench(h) => h.transport == Transport::Channel,
-            Self::PingPong { .. } | Self::Spin { .. } | Self::Schbench { .. } | Self::Mixed { .. } => true,
+            Self::PingPong { .. }
+            | Self::Spin { .. }
+            | Self::Schbench(_)
+            | Self::SchbenchRequests(_)
+            | Self::Mixed { .. } => true,
             Self::Closed { via_channel, .. } => *via_channel,
             _ => false,
         }
@@ -282,8 +287,9 @@ impl Workload {
             (Self::Fib { .. }, _) => "fib",
             (Self::Timers { .. }, _) => "timers",
             (Self::TimeoutDrop { .. }, _) => "timeout_drop",
-            (Self::Schbench { tick_us: 0, .. }, _) => "schbench_closed",
-            (Self::Schbench { .. }, _) => "schbench_tick",
+            (Self::Schbench(params), body) => params.name(body),
+            (Self::SchbenchRequests(_), Body::Tasks) => "schbench_requests",
+            (Self::SchbenchRequests(_), Body::Threads) => "thread_schbench_requests",
             (Self::Mixed { .. }, _) => "mixed",
             (Self::Load { .. }, _) => "load",
             (Self::Pipe { .. }, _) => "pipe",

@@ -20,6 +20,7 @@ pub mod progress;
 pub mod random;
 pub mod samples;
 pub mod schbench;
+pub mod schbench_requests;
 pub mod serve;
 pub mod skynet;
 pub mod spawn_join;

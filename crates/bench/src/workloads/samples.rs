@@ -51,17 +51,28 @@ impl Samples {
 
     /// Writes the quantiles and the longest into the figures of a run.
     #[must_use]
-    pub fn into(self, mut measured: Measured) -> Measured {
-        let mut sorted = self.0;
-        sorted.sort_unstable();
-        for metric in [Metric::P50, Metric::P99, Metric::P999] {
+    pub fn into(mut self, mut measured: Measured) -> Measured {
+        self.put(&[Metric::P50, Metric::P99, Metric::P999], &mut measured);
+        measured.longest_wait_ns = self.0.last().copied();
+        measured
+    }
+
+    /// Writes the quantiles, as those of whole requests, into the figures of a run that has others.
+    #[must_use]
+    pub fn into_requests(mut self, mut measured: Measured) -> Measured {
+        self.put(&[Metric::RequestP50, Metric::RequestP99], &mut measured);
+        measured
+    }
+
+    /// Sorts them, and writes these quantiles of theirs.
+    fn put(&mut self, metrics: &[Metric], measured: &mut Measured) {
+        self.0.sort_unstable();
+        for metric in metrics {
             if let Some(permille) = metric.permille() {
-                let quantile = quantile(&sorted, permille);
+                let quantile = quantile(&self.0, permille);
                 measured.counters.insert(metric.name().to_owned(), quantile);
             }
         }
-        measured.longest_wait_ns = sorted.last().copied();
-        measured
     }
 }
 

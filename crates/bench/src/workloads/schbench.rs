@@ -5,31 +5,19 @@
 //! - **closed**: each worker asks its messenger, which answers at once with a time stamp. Always somebody is ready; in a queue that
 //!   is first in, first out every wait would be that of a full round.
 //!
+//! What schbench does since then, requests that sleep and compute, is [`schbench_requests`](super::schbench_requests).
+//!
 //! schbench has processors that are pre-empted; here nobody is, so the work is short (20 us). Verified by the number of wake-ups.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::adapters::{Channel, Received, Runtime, Sent};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
+use crate::spec::Schbench;
 use crate::workloads::fairness::work;
 use crate::workloads::gate::{Gate, gate};
 use crate::workloads::samples::Samples;
-
-/// Parameters that travel together.
-#[derive(Clone, Copy, Debug)]
-pub struct Schbench {
-    /// Messengers.
-    pub messengers: usize,
-    /// Workers of each.
-    pub workers: usize,
-    /// Work for each wake-up.
-    pub work: Duration,
-    /// Time between two wake-ups of all workers; zero for the closed loop.
-    pub tick: Duration,
-    /// Wake-ups a worker.
-    pub rounds: usize,
-}
 
 /// Runs it once.
 ///
@@ -45,18 +33,18 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
         for index in 0..params.workers {
             let (waker, wakes) = C::bounded::<Instant>(1);
             wakers.push(waker);
-            let posts = params.tick.is_zero().then(|| posts.clone());
+            let posts = params.is_closed().then(|| posts.clone());
             workers.push(runtime.spawn(worker::<C>(index, posts, wakes, params, gate.clone())));
         }
         drop(posts);
-        messengers.push(if params.tick.is_zero() {
+        messengers.push(if params.is_closed() {
             runtime.spawn(answer::<C>(post_office, wakers))
         } else {
             runtime.spawn(tick::<R, C>(wakers, params, gate.clone()))
         });
     }
     drop(gate);
-    let ticking = if params.tick.is_zero() { 0 } else { params.messengers };
+    let ticking = if params.is_closed() { 0 } else { params.messengers };
     opener.all_ready(workers.len() + ticking).await?;
     let meter = Meter::start(&runtime);
     opener.open();
@@ -68,13 +56,18 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
         messenger.await;
     }
     let expected = params.messengers * params.workers * params.rounds;
-    let measured = meter.stop(&runtime, expected as u64);
-    if latencies.len() == expected {
+    finish(latencies, meter.stop(&runtime, expected as u64))
+}
+
+/// The run with its quantiles, if no wake-up is missing.
+pub(super) fn finish(latencies: Samples, measured: Measured) -> Result<Measured, Stop> {
+    if latencies.len() as u64 == measured.ops {
         Ok(latencies.into(measured))
     } else {
         Err(Stop::failed(format!(
-            "{} wake-ups, {expected} expected",
-            latencies.len()
+            "{} wake-ups, {} expected",
+            latencies.len(),
+            measured.ops
         )))
     }
 }
@@ -98,13 +91,13 @@ async fn worker<C: Channel>(
             break;
         };
         latencies.add_since(stamp);
-        work(params.work);
+        work(params.work());
     }
     latencies
 }
 
-/// The messenger of the closed loop.
-async fn answer<C: Channel>(mut posts: C::Receiver<usize>, wakers: Vec<C::Sender<Instant>>) {
+/// The messenger of the closed loop, and of [`schbench_requests`](super::schbench_requests).
+pub(super) async fn answer<C: Channel>(mut posts: C::Receiver<usize>, wakers: Vec<C::Sender<Instant>>) {
     while let Some(index) = C::recv(&mut posts).await.value() {
         if C::send(&wakers[index], Instant::now()).await.sent().is_err() {
             break;
@@ -116,7 +109,7 @@ async fn answer<C: Channel>(mut posts: C::Receiver<usize>, wakers: Vec<C::Sender
 async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<Instant>>, params: Schbench, gate: Gate) {
     gate.pass().await;
     for _ in 0..params.rounds {
-        R::sleep(params.tick).await;
+        R::sleep(params.tick()).await;
         let stamp = Instant::now();
         for waker in &wakers {
             if C::send(waker, stamp).await.sent().is_err() {

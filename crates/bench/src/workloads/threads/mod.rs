@@ -5,6 +5,7 @@
 pub mod gate;
 pub mod hackbench;
 pub mod ping_pong;
+pub mod schbench;
 pub mod serve;
 pub mod skynet;
 pub mod sleepers;
