@@ -3,7 +3,7 @@
 //! `RUSTFLAGS="--cfg quadrille_loom" cargo test -p quadrille --lib loom --release`; a lost wake-up shows as a deadlock.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -11,7 +11,7 @@ use loom::thread::spawn;
 
 use super::block::block_on;
 use super::lock::Word;
-use super::{CancellationToken, mpmc, oneshot};
+use super::{CancellationToken, Notify, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
 use crate::task::TaskTracker;
 
@@ -270,5 +270,84 @@ fn q_a_short_moment_is_not_missed() {
         });
         block_on(wait);
         thread.join().unwrap();
+    });
+}
+
+#[test]
+fn g_a_notification_ends_the_wait_or_is_kept() {
+    check(4, || {
+        let notify = Arc::new(Notify::new());
+        let other = notify.clone();
+        let thread = spawn(move || other.notify_one());
+        block_on(notify.notified());
+        thread.join().unwrap();
+        assert!(poll_and_drop(notify.notified()).is_none(), "it ends one wait");
+    });
+}
+
+/// One of two that wait gives up. It got the one notification, and says so, or the other gets it.
+#[test]
+fn g_a_dropped_future_hands_its_notification_on() {
+    check(3, || {
+        let notify = Arc::new(Notify::new());
+        let (impatient, patient) = (notify.clone(), notify.clone());
+        let impatient = spawn(move || {
+            if poll_and_drop(impatient.notified()).is_some() {
+                impatient.notify_one();
+            }
+        });
+        let patient = spawn(move || block_on(patient.notified()));
+        notify.notify_one();
+        impatient.join().unwrap();
+        patient.join().unwrap();
+    });
+}
+
+#[test]
+fn g_all_are_told_who_were_made_before() {
+    check(3, || {
+        let notify = Arc::new(Notify::new());
+        let threads = [notify.clone(), notify.clone()].map(|notify| {
+            let notified = notify.notified_owned();
+            spawn(move || block_on(notified))
+        });
+        notify.notify_waiters();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(poll_and_drop(notify.notified()).is_none(), "nothing is kept");
+    });
+}
+
+/// One waits, and one gives up, both told by a call that is still at work: the notification that comes after it is kept.
+#[test]
+fn g_a_notification_is_not_given_to_who_is_released() {
+    check(3, || {
+        let notify = Arc::new(Notify::new());
+        let mut first = Box::pin(notify.clone().notified_owned());
+        let mut second = Box::pin(notify.clone().notified_owned());
+        assert!(!first.as_mut().enable() && !second.as_mut().enable());
+        let other = notify.clone();
+        let thread = spawn(move || other.notify_waiters());
+        block_on(second.as_mut());
+        notify.notify_one();
+        block_on(Pin::new(&mut first));
+        block_on(notify.notified());
+        thread.join().unwrap();
+    });
+}
+
+/// Both calls at once, and those whom they told are dropped: of `notify_one` there is one notification left, of the other none.
+#[test]
+fn g_what_both_have_told_is_told_apart() {
+    check(3, || {
+        let notify = Arc::new(Notify::new());
+        let mut futures = [(); 2].map(|()| Box::pin(notify.clone().notified_owned()));
+        assert!(futures.iter_mut().all(|future| !future.as_mut().enable()));
+        let other = notify.clone();
+        let thread = spawn(move || other.notify_one());
+        notify.notify_waiters();
+        drop(futures);
+        thread.join().unwrap();
+        assert!(poll_and_drop(notify.notified()).is_some());
+        assert!(poll_and_drop(notify.notified()).is_none());
     });
 }

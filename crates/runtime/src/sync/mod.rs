@@ -11,6 +11,7 @@
 //! | all meet, then go on | [`Barrier`] |
 //! | make once, asynchronously | [`OnceCell`] |
 //! | tell tasks to stop | [`CancellationToken`] |
+//! | tell a task that something has happened | [`Notify`] |
 //!
 //! The channels are quadrille's own, because under message-heavy load the channel, not the scheduler, is what a program
 //! waits for. The locks are those of the `async-lock` crate, unchanged; those that poison, wait in blocking style by std's names, and
@@ -26,6 +27,7 @@ mod block;
 mod cancel;
 mod error;
 pub(crate) mod lock;
+mod notify;
 mod queue;
 mod ring;
 pub(crate) mod waiters;
@@ -38,6 +40,7 @@ mod loom;
 pub use self::cancel::{
     CancellationToken, DropGuard, DropGuardRef, WaitForCancellationFuture, WaitForCancellationFutureOwned,
 };
+pub use self::notify::{Notified, Notify, OwnedNotified};
 pub use async_lock::{
     Barrier, BarrierWaitResult, Mutex, MutexGuard, MutexGuardArc, OnceCell, RwLock, RwLockReadGuard,
     RwLockReadGuardArc, RwLockUpgradableReadGuard, RwLockUpgradableReadGuardArc, RwLockWriteGuard, RwLockWriteGuardArc,

@@ -5,7 +5,7 @@
 //! | place | in the list | waker | left by |
 //! |---|---|---|---|
 //! | `Out` | no | none | [`Waiters::wait`]: to the back |
-//! | `Queued` | yes | of the last poll | [`Waiters::notify_first`], [`Waiters::leave`] |
+//! | `Queued` | yes | of the last poll | [`Waiters::notify_first`], [`Waiters::notify_last`], [`Waiters::release_first`], [`Waiters::leave`] |
 //! | `Notified` | no | none, it is being called | [`Waiters::wait`]: to the front; [`Waiters::leave`] |
 //!
 //! The **token** names the waiter that was notified last, from then until that waiter acts: it waits again, or it leaves
@@ -19,7 +19,7 @@
 //!
 //! - **A1** Every call for one `Waiters`, and for the waiters that were ever passed to it, is made under one lock.
 //! - **A2** A waiter that was passed to `wait` stays alive and in place until it was passed to `leave`.
-//! - **A3** A waiter is passed to one `Waiters` only.
+//! - **A3** A waiter is passed to one `Waiters` only: to that in which it is, while it is in one, which changes by [`Waiters::append`] alone.
 
 use std::marker::PhantomPinned;
 use std::mem;
@@ -195,18 +195,73 @@ impl Waiters {
     /// A1 and A2.
     pub(crate) unsafe fn notify_first(&mut self) -> Option<Waker> {
         let first = self.head?;
+        // SAFETY: the caller's; in the list.
+        unsafe { self.notify(first) }
+    }
+
+    /// The same with the last one.
+    ///
+    /// # Safety
+    /// A1 and A2.
+    pub(crate) unsafe fn notify_last(&mut self) -> Option<Waker> {
+        let last = self.tail?;
+        // SAFETY: the caller's; in the list.
+        unsafe { self.notify(last) }
+    }
+
+    /// Takes the first waiter out of the list, as if it had left: it was not notified, and promises nothing. Its waker is to be
+    /// called outside of the lock.
+    ///
+    /// # Safety
+    /// A1 and A2.
+    pub(crate) unsafe fn release_first(&mut self) -> Option<Waker> {
+        let first = self.head?;
+        // SAFETY: the caller's; in the list.
+        let (_, waker) = unsafe { self.take(first, Place::Out) };
+        waker
+    }
+
+    /// Takes in all who are in the list `behind`, in their order, behind those who are in this one. Tokens stay where they are.
+    ///
+    /// # Safety
+    /// A1 and A2, for both under one lock.
+    pub(crate) unsafe fn append(&mut self, behind: &mut Self) {
+        let (Some(first), Some(last)) = (behind.head.take(), behind.tail.take()) else {
+            return;
+        };
+        // SAFETY: A1; it was at the front of a list, hence alive (A2).
+        unsafe { entry(first, |e| e.prev = self.tail) };
+        // SAFETY: A1; the end of this list.
+        unsafe { self.set_next(self.tail, Some(first)) };
+        self.tail = Some(last);
+    }
+
+    /// Takes `node` out of the list, and gives it the token unless it is weak.
+    ///
+    /// # Safety
+    /// A1 and A2; `node` is in the list.
+    unsafe fn notify(&mut self, node: NonNull<Waiter>) -> Option<Waker> {
+        // SAFETY: the caller's.
+        let (kind, waker) = unsafe { self.take(node, Place::Notified) };
+        if kind != Kind::Weak {
+            self.token = Some(node);
+        }
+        waker
+    }
+
+    /// Takes `node` out of the list, to `place`, and its waker.
+    ///
+    /// # Safety
+    /// A1 and A2; `node` is in the list.
+    unsafe fn take(&mut self, node: NonNull<Waiter>, place: Place) -> (Kind, Option<Waker>) {
         // SAFETY: A1; alive, because it is in the list (A2).
-        unsafe { self.unlink(first) };
-        let told = |e: &mut Entry| {
-            e.place = Place::Notified;
+        unsafe { self.unlink(node) };
+        let taken = |e: &mut Entry| {
+            e.place = place;
             (e.kind, e.waker.take())
         };
         // SAFETY: as above; nothing has ended the borrow of A2 since.
-        let (kind, waker) = unsafe { entry(first, told) };
-        if kind != Kind::Weak {
-            self.token = Some(first);
-        }
-        waker
+        unsafe { entry(node, taken) }
     }
 
     /// Puts `waiter` into the list: at the back, or at the front if it was notified and came too late. If it is there,

@@ -16,6 +16,7 @@ mod gate;
 mod in_place;
 mod life_cycle;
 mod metrics;
+mod notify;
 mod origins;
 mod paused_clock;
 mod pinned_tasks;
