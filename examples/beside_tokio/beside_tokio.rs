@@ -1,48 +1,36 @@
-//! A library that needs tokio's runtime, as reqwest, sqlx and tonic do, used from quadrille: a small tokio runtime beside it, on one thread.
+//! A library that needs tokio's runtime, here reqwest, used from quadrille: a small tokio runtime beside it, on one thread.
 //!
 //! Watch: `spawn` lets the library run over there; `InTokio` runs it here, and only its timers and sockets are over there.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
-use std::io;
+mod shouting;
+
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Handle, Runtime};
+use quadrille::net::TcpListener;
+use tokio::runtime::{Builder, Handle};
 
-/// What stands for the library: it uses tokio's timers and sockets, and expects to be in its runtime.
-async fn library_call(port: u16, word: &str) -> io::Result<String> {
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    stream.write_all(word.as_bytes()).await?;
-    stream.shutdown().await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Asks the server to shout a word.
+async fn ask(client: reqwest::Client, server: SocketAddr, word: String) -> reqwest::Result<String> {
+    let answer = client.post(format!("http://{server}/")).body(word).send().await?;
+    answer.error_for_status()?.text().await
 }
 
-/// The other end: shouts back, over there.
-async fn shout(listener: TcpListener) -> io::Result<()> {
-    loop {
-        let (mut stream, _) = listener.accept().await?;
-        let mut word = String::new();
-        stream.read_to_string(&mut word).await?;
-        stream.write_all(word.to_uppercase().as_bytes()).await?;
-    }
-}
-
-/// Polls a future of tokio's on whichever thread awaits it, and tells it where its runtime is.
+/// Polls a future of tokio's on whichever thread awaits it, and drops it there; and tells it where its runtime is.
 struct InTokio<F> {
     tokio: Handle,
-    future: Pin<Box<F>>,
+    /// There until it is dropped.
+    future: Option<Pin<Box<F>>>,
 }
 
 impl<F: Future> InTokio<F> {
     fn new(tokio: &Handle, future: F) -> Self {
         let tokio = tokio.clone();
-        let future = Box::pin(future);
+        let future = Some(Box::pin(future));
         Self { tokio, future }
     }
 }
@@ -53,35 +41,41 @@ impl<F: Future> Future for InTokio<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         let _entered = this.tokio.enter();
-        this.future.as_mut().poll(cx)
+        this.future.as_mut().expect("it is not dropped").as_mut().poll(cx)
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // One thread is enough for what only waits: the library's own work goes where it is awaited, below.
-    let tokio: Runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let listener = tokio.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
-    let port = listener.local_addr()?.port();
-    let shouting = tokio.spawn(shout(listener));
+impl<F> Drop for InTokio<F> {
+    fn drop(&mut self) {
+        let _entered = self.tokio.enter();
+        self.future = None;
+    }
+}
 
+fn main() -> Result<(), Failure> {
+    // One thread is enough for what only waits: the library's own work goes where it is awaited, below.
+    let tokio = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let quadrille = quadrille::Runtime::new()?;
     let handle = tokio.handle().clone();
     let main = quadrille.spawn(async move {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let server = listener.local_addr()?;
+        drop(quadrille::spawn(shouting::shout(listener)));
+
+        // A server on the same machine is reached without a proxy.
+        let client = reqwest::Client::builder().no_proxy().build()?;
         // Over there: tokio's `JoinHandle` is a future like any other.
-        let there = handle
-            .spawn(library_call(port, "over there"))
-            .await
-            .map_err(io::Error::other)??;
+        let there = handle.spawn(ask(client.clone(), server, "over there".to_owned()));
+        let mut answers = vec![there.await??];
         // Here: on quadrille's workers, with timers and sockets over there.
         let calls = (0..10).map(|i| {
-            let handle = handle.clone();
-            quadrille::spawn(async move { InTokio::new(&handle, library_call(port, &format!("here {i}"))).await })
+            let here = ask(client.clone(), server, format!("here {i}"));
+            quadrille::spawn(InTokio::new(&handle, here))
         });
-        let mut answers = vec![there];
         for call in calls.collect::<Vec<_>>() {
-            answers.push(call.await.map_err(io::Error::other)??);
+            answers.push(call.await??);
         }
-        Ok::<_, io::Error>(answers)
+        Ok::<_, Failure>(answers)
     });
     let answers = quadrille.block_on(main)??;
     assert_eq!(
@@ -92,7 +86,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // First the one that uses the other.
     drop(quadrille);
-    shouting.abort();
     tokio.shutdown_background();
     Ok(())
 }

@@ -1,1 +1,1 @@
-//! Nothing of its own: the example beside this file is what the package is for.
+//! Nothing of its own: the examples beside this file are what the package is for.

@@ -1,0 +1,30 @@
+//! The server that is asked: hyper over quadrille, which shouts back what it is told.
+
+use std::io;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use quadrille::hyper::Timer;
+use quadrille::net::TcpListener;
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let word = request.into_body().collect().await?.to_bytes();
+    Ok(Response::new(Full::from(word.to_ascii_uppercase())))
+}
+
+/// Serves until it is dropped.
+pub(crate) async fn shout(listener: TcpListener) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        quadrille::spawn(
+            http1::Builder::new()
+                .timer(Timer)
+                .serve_connection(stream, service_fn(answer)),
+        );
+    }
+}
