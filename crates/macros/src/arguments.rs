@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Result, Token};
 
 /// What is listed when an argument isn't known.
-const KNOWN: &str = "`worker_threads = N`, `topology = \"...\"` or `start_paused = true`";
+const KNOWN: &str = "`worker_threads = N`, `topology = \"...\"`, `start_paused = true` or `seed = N`";
 
 /// The arguments of one attribute; what is `None` was not given.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(crate) struct Arguments {
     pub(crate) topology: Option<LitStr>,
     /// Whether the clock is paused from the start.
     pub(crate) start_paused: Option<bool>,
+    /// What decides the choices that are made by chance.
+    pub(crate) seed: Option<u64>,
 }
 
 impl Parse for Arguments {
@@ -52,6 +54,10 @@ impl Arguments {
             "start_paused" => {
                 let value = read_value(input, &name, "`true` or `false`")?;
                 store(&mut self.start_paused, &name, start_paused(&value)?)
+            }
+            "seed" => {
+                let value = read_value(input, &name, "a number, as in `seed = 7`")?;
+                store(&mut self.seed, &name, seed(&value)?)
             }
             unknown => Err(Error::new(
                 name.span(),
@@ -90,6 +96,17 @@ fn worker_threads(value: &Expr) -> Result<usize> {
         Ok(0) => Err(Error::new(value.span(), format!("{EXPECTED}, found `0`"))),
         Ok(number) => Ok(number),
         Err(reason) => Err(Error::new(value.span(), format!("{EXPECTED}: {reason}"))),
+    }
+}
+
+/// An integer literal of 64 bits.
+fn seed(value: &Expr) -> Result<u64> {
+    const EXPECTED: &str = "`seed` must be an integer literal from 0 to 2^64 - 1";
+    match literal(value) {
+        Some(Lit::Int(number)) if matches!(number.suffix(), "" | "u64") => number
+            .base10_parse()
+            .map_err(|reason| Error::new(value.span(), format!("{EXPECTED}: {reason}"))),
+        _ => Err(Error::new(value.span(), EXPECTED)),
     }
 }
 
@@ -235,6 +252,24 @@ mod tests {
             let message = message(&format!("start_paused = {value}"));
             assert!(message.contains("`true` or `false`"), "{value}: {message}");
         }
+    }
+
+    #[test]
+    fn a_seed_is_an_integer_of_64_bits() {
+        let seed = |text: &str| syn::parse_str::<Arguments>(text).map(|arguments| arguments.seed);
+        assert_eq!(seed("start_paused = true").unwrap(), None);
+        assert_eq!(seed("seed = 7").unwrap(), Some(7));
+        assert_eq!(seed("seed = 0x5EED, start_paused = true").unwrap(), Some(0x5EED));
+        assert_eq!(seed("seed = 18446744073709551615u64").unwrap(), Some(u64::MAX));
+        for value in ["-1", "\"7\"", "1.0", "7u32", "SEED", "18446744073709551616"] {
+            let message = message(&format!("seed = {value}"));
+            assert!(
+                message.contains("integer literal from 0 to 2^64 - 1"),
+                "{value}: {message}"
+            );
+        }
+        assert_eq!(message("seed = 1, seed = 1"), "`seed` is given twice");
+        assert!(message("seed").contains("`seed = 7`"));
     }
 
     #[test]

@@ -98,6 +98,7 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     let test = (entry == Entry::Test).then(|| quote!(#[::core::prelude::v1::test]));
     let worker_threads = arguments.worker_threads.map(|number| quote!(.worker_threads(#number)));
     let start_paused = arguments.start_paused.map(|paused| quote!(.start_paused(#paused)));
+    let seed = arguments.seed.map(|seed| quote!(.seed(#seed)));
     let topology = arguments.topology.as_ref().map(|text| {
         let message = format!("{}: topology = {:?}", entry.name(), text.value());
         quote! {
@@ -117,6 +118,7 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
                 #worker_threads
                 #topology
                 #start_paused
+                #seed
                 .build()
                 .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
                 .block_on(#name())
@@ -196,6 +198,13 @@ mod tests {
             text.contains("topology = \\\"core:3\\\""),
             "the panic names the string: {text}"
         );
+    }
+
+    #[test]
+    fn a_seed_goes_to_the_builder() {
+        let text = expansion(Entry::Test, "seed = 0x10, start_paused = true", "async fn works() {}");
+        assert!(text.contains(&printed(".start_paused(true).seed(16u64)")), "{text}");
+        assert!(!expansion(Entry::Test, "", "async fn works() {}").contains("seed"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | `worker_threads = 4` | number of workers, an integer literal from 1 on | what the runtime chooses |
 //! | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default | `false` |
+//! | `seed = 7` | what decides the choices that are made by chance, `select!`'s among them: an integer literal | that of the configuration |
 //! | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |
 //!
 //! # Expansion
@@ -63,6 +64,9 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Runs an `async fn` as a test on a runtime of its own.
+///
+/// With `start_paused = true` it has one worker and a clock that stands while something is ready, and takes the same course each time, whatever
+/// tests run beside it: that of its `seed`, if it has one.
 ///
 /// Other attributes such as `#[ignore]` and `#[should_panic]` work as on any test, and so does a `Result` as return
 /// type. Don't add `#[test]`: the macro does.

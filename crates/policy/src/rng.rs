@@ -11,6 +11,23 @@ impl Rng {
         Self(if seed == 0 { 0x9E37_79B9_7F4A_7C15 } else { seed })
     }
 
+    /// Generator `number` of those that `seed` determines: unlike those of neighbouring seeds, they have nothing in common from their
+    /// first numbers on (the finalizer of splitmix64).
+    ///
+    /// ```
+    /// use quadrille_policy::Rng;
+    ///
+    /// assert_eq!(Rng::nth(7, 1), Rng::nth(7, 1));
+    /// assert_ne!(Rng::nth(7, 1), Rng::nth(7, 2));
+    /// ```
+    #[must_use]
+    pub const fn nth(seed: u64, number: u64) -> Self {
+        let mut bits = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Self::new(bits ^ (bits >> 31))
+    }
+
     /// The next 32 bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
@@ -41,6 +58,17 @@ mod tests {
         assert_ne!(numbers(5), numbers(6));
         // xorshift cannot leave zero.
         assert_ne!(numbers(0), [0; 8]);
+    }
+
+    /// Neither neighbouring numbers nor neighbouring seeds begin alike.
+    #[test]
+    fn generators_of_a_seed_begin_differently() {
+        for seed in [0, 1, 0x5EED, u64::MAX] {
+            let ones = (0..1_000).map(|number| Rng::nth(seed, number).below(2)).sum::<u32>();
+            assert!((400..600).contains(&ones), "seed {seed}: {ones}");
+        }
+        let ones = (0..1_000).map(|seed| Rng::nth(seed, 0).below(2)).sum::<u32>();
+        assert!((400..600).contains(&ones), "{ones}");
     }
 
     #[test]

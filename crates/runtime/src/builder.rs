@@ -39,6 +39,7 @@ pub struct Builder {
     topology: Option<Topology>,
     pinning: Option<Pinning>,
     config: Option<Config>,
+    seed: Option<u64>,
     name: String,
     limits: Limits,
     timer_slack: Duration,
@@ -69,6 +70,7 @@ impl Builder {
             topology: None,
             pinning: None,
             config: None,
+            seed: None,
             name: "quadrille".to_owned(),
             limits: Limits::default(),
             timer_slack: Duration::from_micros(50),
@@ -101,6 +103,33 @@ impl Builder {
     /// The constants of the scheduling policies. Default: [`Config::default`].
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
+        self
+    }
+
+    /// Seed of every choice that is made by chance, in place of [`Config::seed`], wherever the other constants come from: what `select!` polls
+    /// first, and what the scheduler tries at random. Default: that of the configuration, 0x5EED.
+    ///
+    /// A test with one worker and a [paused clock](Self::start_paused) takes the same course each time, and another one with another
+    /// seed. With several workers, or while the clock goes, the threads' own speed decides as well.
+    ///
+    /// ```
+    /// use std::future::ready;
+    ///
+    /// let course = |seed| {
+    ///     let runtime = quadrille::Runtime::builder().start_paused(true).seed(seed).build().unwrap();
+    ///     runtime.block_on(async {
+    ///         let mut course = String::new();
+    ///         for _ in 0..64 {
+    ///             course += quadrille::select! { side = ready("l") => side, side = ready("r") => side };
+    ///         }
+    ///         course
+    ///     })
+    /// };
+    /// assert_eq!(course(1), course(1));
+    /// assert_ne!(course(1), course(2));
+    /// ```
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -244,13 +273,14 @@ impl Builder {
     }
 
     fn policy(&self, machine: &Machine, workers: usize) -> Result<Policy, BuildError> {
-        let config = match (self.config.clone(), from_env("QUADRILLE_POLICY")) {
+        let mut config = match (self.config.clone(), from_env("QUADRILLE_POLICY")) {
             (Some(config), _) => config,
             (None, Some(text)) => text
                 .parse()
                 .map_err(|error| BuildError::with_source("QUADRILLE_POLICY can't be read".to_owned(), error))?,
             (None, None) => Config::default(),
         };
+        config.seed = self.seed.unwrap_or(config.seed);
         config
             .validate()
             .map_err(|error| BuildError::with_source("the policies can't be used".to_owned(), error))?;

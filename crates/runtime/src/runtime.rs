@@ -249,6 +249,7 @@ impl Handle {
             "`block_on` would block a worker of a quadrille runtime: inside a task use `.await`, on a user-level thread `.wait()`"
         );
         let _entered = self.enter();
+        let _seeded = self.shared.block_ons.begin(self.shared.policy.config.seed);
         block_on_here(future)
     }
 

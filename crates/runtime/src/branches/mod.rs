@@ -2,10 +2,13 @@
 //!
 //! They are `macro_rules!` alone: the well-kept ones elsewhere need a procedural macro, or futures that are `Unpin` and fused.
 
+pub(crate) mod chance;
 mod join;
 mod select;
 
 #[doc(hidden)]
+pub use self::chance::any_below;
+#[doc(hidden)]
 pub use self::join::{Joined, NeverFails, turn_after};
 #[doc(hidden)]
-pub use self::select::{any_below, turns};
+pub use self::select::turns;

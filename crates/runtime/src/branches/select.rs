@@ -1,12 +1,5 @@
 //! `select!`: the first of several futures.
 
-use std::cell::Cell;
-
-use quadrille_policy::Rng;
-
-use crate::primitives::{Ordering, StaticU64};
-use crate::sched::context::Context;
-
 /// Waits for the first of several futures, and drops the others; with the syntax and the meaning of tokio's.
 ///
 /// ```text
@@ -26,6 +19,8 @@ use crate::sched::context::Context;
 /// 4. If the output of one that is ready matches its pattern, all futures are dropped, and then its handler runs, whose value is
 ///    that of the macro. If not, its branch is disabled, and the others are waited for.
 /// 5. If all are disabled the handler of `else` runs.
+///
+/// What is called chance follows from [`Builder::seed`](crate::Builder::seed) in tasks and in `block_on`, where nothing else draws from the same generator.
 ///
 /// At most 32 branches. Handlers may use `.await`, `?`, `return` and `break`.
 ///
@@ -233,31 +228,6 @@ macro_rules! __select_pattern {
 #[doc(hidden)]
 pub fn turns(start: u32, bound: u32) -> impl Iterator<Item = u32> {
     (start..bound).chain(0..start)
-}
-
-/// A number below `bound`, by chance: the worker's, or the OS thread's.
-#[doc(hidden)]
-#[must_use]
-pub fn any_below(bound: u32) -> u32 {
-    std::thread_local! {
-        static FOREIGN: Cell<Option<Rng>> = const { Cell::new(None) };
-    }
-    static SEEDS: StaticU64 = StaticU64::new(1);
-    Context::with(|context| {
-        let mut rng = match context {
-            Some(context) => context.rng.get(),
-            None => FOREIGN.get().unwrap_or_else(|| {
-                // Ordering: Relaxed; only that threads differ matters.
-                Rng::new(SEEDS.fetch_add(1, Ordering::Relaxed))
-            }),
-        };
-        let chosen = rng.below(bound);
-        match context {
-            Some(context) => context.rng.set(rng),
-            None => FOREIGN.set(Some(rng)),
-        }
-        chosen
-    })
 }
 
 #[cfg(all(test, not(quadrille_loom)))]

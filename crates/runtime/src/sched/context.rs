@@ -13,6 +13,7 @@ use super::load::OwnLoad;
 use super::queue::bound::BoundFifo;
 use super::queue::local::Local;
 use super::{Shared, WorkerShared};
+use crate::branches::chance;
 use crate::task::Runnable;
 use crate::thread::roll::Places;
 use crate::thread::stack::Kept;
@@ -25,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) id: WorkerId,
     pub(crate) local: Local,
     pub(crate) rng: Cell<Rng>,
+    /// For `select!` alone: how often the scheduler draws is another matter in each run.
+    pub(crate) choices: Cell<Rng>,
     /// The clock as last read.
     pub(crate) now: Cell<Nanos>,
     /// What it counts for itself (policy 5).
@@ -119,6 +122,7 @@ impl Context {
             id,
             local,
             rng: Cell::new(rng),
+            choices: Cell::new(chance::of_worker(shared.policy.config.seed, id)),
             now: Cell::new(now),
             load: OwnLoad::default(),
             probe_rate: Cell::new(ProbeRate::default()),

@@ -60,6 +60,7 @@ use self::sets::Sets;
 use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
 use crate::blocking::Pool;
+use crate::branches::chance::BlockOns;
 use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering, StaticU64};
 use crate::reactor::ring::Rings;
@@ -209,6 +210,7 @@ pub(crate) struct Shared {
     /// How late timers may be to expire together with others.
     timer_slack: Nanos,
     pub(crate) clock: Clock,
+    pub(crate) block_ons: BlockOns,
     this: Weak<Self>,
 }
 
@@ -299,6 +301,7 @@ impl Shared {
             spins,
             timer_slack,
             clock: Clock::new(start_paused),
+            block_ons: BlockOns::default(),
             this: this.clone(),
             policy,
         });

@@ -164,7 +164,7 @@ impl Worker {
             return None;
         }
         let now = Nanos(clock::nanos());
-        let elapsed = now.since(context.now.get());
+        let elapsed = self.took(now.since(context.now.get()));
         context.now.set(now);
         self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
@@ -437,11 +437,21 @@ impl Worker {
     pub(super) fn was_busy_until(&mut self, now: Nanos) {
         // Of two that were read on the way the first may come second.
         let now = now.max(self.context.now.get());
-        let elapsed = now.since(self.context.now.get());
+        let elapsed = self.took(now.since(self.context.now.get()));
         self.context.now.set(now);
         self.pace.pauses(elapsed);
         if self.aggregates {
             self.settle(elapsed, now);
+        }
+    }
+
+    /// How long tasks took that ran for `elapsed`: while the clock stands they take no time, so that a test looks up after the same tasks
+    /// each time.
+    fn took(&self, elapsed: Nanos) -> Nanos {
+        if self.context.shared.clock.is_paused() {
+            Nanos(0)
+        } else {
+            elapsed
         }
     }
 

@@ -10,7 +10,8 @@
 //! the bit; against bit, fence, look at the count.
 //!
 //! So that the same test is the same each time, a thread in `block_on` and the worker take *turns*: the worker has it until it finds nothing to do, the
-//! thread for one poll. (A worker that is never out of work gives it away after 10,000 polls.)
+//! thread for one poll. (A worker that is never out of work gives it away after 10,000 polls.) The worker counts its tasks as if they took no time (`Pace`),
+//! and `select!` draws from generators of its own (`branches/chance`).
 //!
 //! # What it costs where no clock is paused
 //!
@@ -421,7 +422,7 @@ fn now_of_current() -> StdInstant {
 /// Stops the clock of the current runtime, for tests. From now on timers, [`Instant::now`](super::Instant::now) and all
 /// of this module go by a time that stands still until [`advance`] moves it, or until every task waits and no closure of
 /// [`spawn_blocking`](crate::spawn_blocking) is left: then it jumps to the deadline of the first timer. So a test that sleeps for
-/// an hour takes no time, and takes the same course each time.
+/// an hour takes no time, and takes the same course each time, by the runtime's [seed](crate::Builder::seed).
 ///
 /// ```
 /// # quadrille::Runtime::builder().worker_threads(1).build().unwrap().block_on(async {

@@ -26,6 +26,7 @@ mod readiness;
 mod runtimes;
 mod scale;
 mod scopes;
+mod seeds;
 mod sets;
 mod shape;
 mod shutdown;
