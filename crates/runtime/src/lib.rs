@@ -76,6 +76,9 @@ mod blocking;
 #[doc(hidden)]
 pub mod branches;
 mod builder;
+#[cfg(test)]
+#[cfg_attr(quadrille_loom, expect(dead_code, reason = "most of who needs it isn't modelled"))]
+mod child;
 pub mod coop;
 mod current;
 #[cfg_attr(not(feature = "decision-log"), doc(hidden))]

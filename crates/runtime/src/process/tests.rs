@@ -3,6 +3,8 @@
 use std::io;
 
 use super::{Child, Command, Stdio};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use crate::child::{assert_passed, is_child, run_child};
 use crate::thread::Wait as _;
 use crate::{JoinSet, Runtime};
 
@@ -76,25 +78,12 @@ fn an_end_is_told_by_a_descriptor() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn where_descriptors_are_forbidden_an_end_is_told_by_a_signal() {
-    /// Set in the process that forbids them to itself.
-    const CHILD: &str = "QUADRILLE_TEST_NO_PIDFD";
-    const NAME: &str = "process::tests::where_descriptors_are_forbidden_an_end_is_told_by_a_signal";
-
-    if std::env::var_os(CHILD).is_some() {
-        crate::sys::process::forbid_pidfd();
+    if is_child() {
+        crate::sys::process::forbid(libc::SYS_pidfd_open);
         return scenario(false);
     }
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([NAME, "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && stdout.contains("1 passed"),
-        "{stdout}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let name = "where_descriptors_are_forbidden_an_end_is_told_by_a_signal";
+    assert_passed(&run_child(module_path!(), name));
 }
 
 #[test]

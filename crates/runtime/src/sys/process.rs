@@ -24,9 +24,9 @@ pub(crate) fn pidfd_open(_pid: u32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Has the kernel refuse `pidfd_open` with EPERM, as the filters of some containers do, in this process and for good.
+/// Has the kernel refuse a system call, by its number, with EPERM, as the filters of some containers do, in this process and for good.
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
-pub(crate) fn forbid_pidfd() {
+pub(crate) fn forbid(call: libc::c_long) {
     let instruction = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: u16::try_from(code).unwrap(),
         jt,
@@ -36,7 +36,7 @@ pub(crate) fn forbid_pidfd() {
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let if_equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let answer = libc::BPF_RET | libc::BPF_K;
-    let number = u32::try_from(libc::SYS_pidfd_open).unwrap();
+    let number = u32::try_from(call).unwrap();
     let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).unwrap();
     let mut filter = [
         // The number of the system call comes first in what a filter sees.

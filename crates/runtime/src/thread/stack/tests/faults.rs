@@ -5,8 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::super::overflow::Entered;
-use super::child::{BARE, is_bare, is_child, run_child, run_child_as, stderr};
 use super::*;
+use crate::child::{BARE, is_bare, is_child, run_child, run_child_as, stderr};
 
 fn recurse(depth: usize) -> usize {
     let frame = std::hint::black_box([depth; 16]);

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::super::slab::Budget;
-use super::child::{assert_passed, is_child, run_child};
 use super::*;
+use crate::child::{assert_passed, is_child, run_child};
 use crate::sys::memory::{self, page_size};
 
 #[test]

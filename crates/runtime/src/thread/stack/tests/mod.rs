@@ -1,6 +1,5 @@
 //! The pool as threads will use it, and what only a process of its own can show.
 
-mod child;
 mod faults;
 mod guards;
 mod pool;
