@@ -85,15 +85,23 @@ pub(crate) fn unix_address(address: &unix::net::SocketAddr) -> io::Result<SockAd
 }
 
 /// The same for any kind of stream.
-///
-/// A connection that its peer has given up in the queue is nobody's error: the next one is taken.
 fn accept_any(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
+    accept_by(|| accept_once(listener))
+}
+
+/// Calls `accept` until it answers what concerns the caller.
+fn accept_by<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
-        match accept_once(listener) {
-            Err(error) if [Some(Errno::CONNABORTED), Some(Errno::INTR)].contains(&Errno::from_io_error(&error)) => {}
+        match accept() {
+            Err(error) if is_nobodys(&error) => {}
             outcome => return outcome,
         }
     }
+}
+
+/// Whether the next connection is to be taken: a connection that its peer has given up in the queue is nobody's error, nor is a signal.
+pub(crate) fn is_nobodys(error: &io::Error) -> bool {
+    [Some(Errno::CONNABORTED), Some(Errno::INTR)].contains(&Errno::from_io_error(error))
 }
 
 /// Not rustix's, which panics about some addresses that a client may have.
@@ -214,6 +222,48 @@ mod tests {
             peek(&socket, &mut buffer).unwrap_err().kind(),
             io::ErrorKind::WouldBlock
         );
+    }
+
+    /// What comes of a queue that answers this, and how many answers that took.
+    fn accepted(answers: &[Result<u8, Errno>]) -> (Result<u8, Option<i32>>, usize) {
+        let mut left = answers.iter();
+        let accepted = accept_by(|| left.next().expect("it asks no further").map_err(io::Error::from));
+        let taken = answers.len() - left.len();
+        (accepted.map_err(|error| error.raw_os_error()), taken)
+    }
+
+    #[test]
+    fn what_was_given_up_in_the_queue_is_passed_over() {
+        assert_eq!(accepted(&[Ok(1), Ok(2)]), (Ok(1), 1));
+        assert_eq!(accepted(&[Err(Errno::CONNABORTED), Ok(2)]), (Ok(2), 2));
+        assert_eq!(accepted(&[Err(Errno::INTR), Ok(2)]), (Ok(2), 2));
+        let many = [
+            Err(Errno::CONNABORTED),
+            Err(Errno::INTR),
+            Err(Errno::CONNABORTED),
+            Ok(4),
+        ];
+        assert_eq!(accepted(&many), (Ok(4), 4));
+    }
+
+    /// All others are told at once: that nothing waits, that the queue has none left, that descriptors have run out.
+    #[test]
+    fn other_errors_of_accepting_are_told() {
+        for errno in [
+            Errno::AGAIN,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOBUFS,
+            Errno::PROTO,
+            Errno::PERM,
+            Errno::INVAL,
+        ] {
+            assert_eq!(accepted(&[Err(errno), Ok(2)]), (Err(Some(errno.raw_os_error())), 1));
+            assert_eq!(
+                accepted(&[Err(Errno::CONNABORTED), Err(errno), Ok(3)]),
+                (Err(Some(errno.raw_os_error())), 2)
+            );
+        }
     }
 
     #[test]

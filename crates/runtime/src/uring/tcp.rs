@@ -1,5 +1,6 @@
 //! Connections over TCP, and listening for them.
 
+use std::future::Future;
 use std::io;
 use std::net::{self, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -64,12 +65,11 @@ impl TcpListener {
         }))
     }
 
-    /// Takes the next connection, and tells who made it.
+    /// Takes the next connection, and tells who made it. One that is given up before it is taken is passed over.
     ///
     /// # Errors
     ///
-    /// Those of [`net::TcpListener::accept`](crate::net::TcpListener::accept); besides, with io_uring,
-    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) for one that was given up before it was taken.
+    /// Those of [`net::TcpListener::accept`](crate::net::TcpListener::accept).
     ///
     /// # Cancel safety
     ///
@@ -77,7 +77,7 @@ impl TcpListener {
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match &self.0 {
             Listens::Ring(ring) => {
-                let (fd, address) = ring.run(Accept::new(ring.fd())).await?;
+                let (fd, address) = accept_by(|| ring.run(Accept::new(ring.fd()))).await?;
                 Ok((TcpStream(Connection::Ring(RingFd::new(fd, &ring.rings))), address))
             }
             Listens::Ready(listener) => {
@@ -258,6 +258,16 @@ impl TcpStream {
     }
 }
 
+/// Asks for a connection until the answer concerns the caller.
+async fn accept_by<F: Future<Output = io::Result<T>>, T>(mut accept: impl FnMut() -> F) -> io::Result<T> {
+    loop {
+        match accept().await {
+            Err(error) if sys::socket::is_nobodys(&error) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 fn internet(address: socket2::SockAddr) -> io::Result<SocketAddr> {
     address.as_socket().ok_or_else(|| {
         io::Error::new(
@@ -297,5 +307,30 @@ impl AsFd for TcpStream {
 impl AsRawFd for TcpStream {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use futures_lite::future::block_on;
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// By a ring, too, whose answers carry the same numbers.
+    #[test]
+    fn what_was_given_up_in_the_queue_is_passed_over() {
+        for (errno, expected) in [
+            (Errno::CONNABORTED, Ok(3)),
+            (Errno::INTR, Ok(3)),
+            (Errno::MFILE, Err(Some(Errno::MFILE.raw_os_error()))),
+        ] {
+            let mut answers = [Err(Errno::CONNABORTED), Err(errno), Ok(3)].into_iter();
+            let mut next = || answers.next().expect("it asks no further").map_err(io::Error::from);
+            let accepted = block_on(accept_by(|| ready(next())));
+            assert_eq!(accepted.map_err(|error| error.raw_os_error()), expected);
+        }
     }
 }
