@@ -15,7 +15,7 @@ pub(crate) fn is_child() -> bool {
 
 /// Whether this is a child that is to do without our handler of faults.
 pub(crate) fn is_bare() -> bool {
-    std::env::var_os(CHILD).is_some_and(|kind| kind == BARE)
+    kind().is_some_and(|kind| kind == BARE)
 }
 
 /// Runs the test `name` of `module`, a `module_path!()`, again, in a child.
@@ -35,6 +35,11 @@ pub(crate) fn child(module: &str, name: &str, kind: &str) -> Command {
         .args([&format!("{path}::{name}"), "--exact", "--nocapture"])
         .env(CHILD, kind);
     command
+}
+
+/// What the child was told to be.
+pub(crate) fn kind() -> Option<String> {
+    std::env::var(CHILD).ok()
 }
 
 pub(crate) fn stderr(output: &Output) -> String {

@@ -52,6 +52,8 @@ mod buffer;
 mod file;
 mod operation;
 mod tcp;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
