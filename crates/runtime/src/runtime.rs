@@ -290,6 +290,23 @@ impl Handle {
         }
     }
 
+    /// The numbers of the workers behind each last-level cache, in the order of [`Metrics::llcs`], for
+    /// [`spawn_pinned_on`](Self::spawn_pinned_on). A cache without workers is not among them.
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::builder().topology("node:1 llc:2 core:2".parse()?).build()?;
+    /// assert_eq!(runtime.handle().workers_by_llc(), [[0, 1], [2, 3]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn workers_by_llc(&self) -> Vec<Vec<usize>> {
+        let llcs = &self.shared.policy.plan.llcs;
+        let workers = llcs
+            .iter()
+            .map(|llc| llc.workers.iter().map(|worker| worker.index()).collect());
+        workers.filter(|workers: &Vec<usize>| !workers.is_empty()).collect()
+    }
+
     /// Number of workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {

@@ -11,6 +11,7 @@ use futures_lite::future::block_on;
 
 use super::*;
 use crate::Runtime;
+use crate::net::TcpListener;
 
 const BOTH: Interest = Interest {
     readable: true,
@@ -147,6 +148,32 @@ fn a_file_that_cannot_be_watched_is_an_error_and_leaves_nothing_behind() {
     assert!(shared.register(file.as_fd(), BOTH).is_err());
     let shards = shared.sleepers.reactor.shards();
     assert!(shards.iter().all(|shard| !shard.has_sources()));
+}
+
+/// As in the example of `bind_several`: whatever a worker takes over is brought by those behind its cache.
+#[test]
+fn a_listener_is_watched_behind_the_cache_whose_worker_takes_it_over() {
+    let machine = "node:1 llc:3 core:2".parse().unwrap();
+    let runtime = Runtime::builder().topology(machine).build().unwrap();
+    let handle = runtime.handle();
+    let shards = handle.shared.sleepers.reactor.shards();
+    let watched = || shards.iter().map(|shard| shard.has_sources()).collect::<Vec<_>>();
+    let listeners = runtime.block_on(TcpListener::bind_several("127.0.0.1:0", 3)).unwrap();
+    let listeners: Vec<_> = listeners.into_iter().map(TcpListener::into_std).collect();
+    assert_eq!(watched(), [false; 3]);
+    let mut kept = Vec::new();
+    // Not in the order of the shards, which are in turn for who is behind no cache.
+    for (listener, llc) in listeners.into_iter().zip([2, 0, 1]) {
+        let worker = handle.workers_by_llc()[llc][1];
+        let take_over = move || async move { TcpListener::from_std(listener).unwrap() };
+        let before = watched();
+        kept.push(runtime.block_on(handle.spawn_pinned_on(worker, take_over)).unwrap());
+        let expected: Vec<_> = (0..3).map(|shard| before[shard] || shard == llc).collect();
+        assert_eq!(watched(), expected, "worker {worker}");
+        assert_ne!(before, expected);
+    }
+    drop(kept);
+    assert_eq!(watched(), [false; 3]);
 }
 
 #[test]

@@ -434,3 +434,53 @@ fn zero_linger_resets_the_connection() {
         );
     });
 }
+
+/// Each cache accepts on a worker of its own, and no connection is without an answer.
+#[test]
+fn every_cache_accepts_from_a_listener_of_its_own() {
+    watched(|| {
+        let machine = "node:1 llc:3 core:2".parse().unwrap();
+        let runtime = quadrille::Runtime::builder().topology(machine).build().unwrap();
+        let handle = runtime.handle();
+        let caches = handle.workers_by_llc();
+        let listeners = runtime.block_on(TcpListener::bind_several("127.0.0.1:0", 3)).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        for (listener, workers) in listeners.into_iter().zip(caches) {
+            assert_eq!(listener.local_addr().unwrap(), address);
+            let (listener, worker) = (listener.into_std(), workers[1]);
+            handle.spawn_pinned_on(worker, move || async move {
+                let listener = TcpListener::from_std(listener).unwrap();
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    let name = thread::current().name().map(str::to_owned);
+                    assert_eq!(name, Some(format!("quadrille-{worker}")));
+                    quadrille::spawn(async move { stream.write_all(&[u8::try_from(worker).unwrap()]).await });
+                }
+            });
+        }
+        for _ in 0..50 {
+            let mut worker = [0];
+            let mut client = net::TcpStream::connect(address).unwrap();
+            client.read_exact(&mut worker).unwrap();
+            assert!([1, 3, 5].contains(&worker[0]), "{worker:?}");
+        }
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_listener_says_which_cpu_it_asks_for() {
+    on_runtimes(|| async {
+        let (listener, address) = listen().await;
+        assert_eq!(listener.incoming_cpu().unwrap(), None);
+        listener.set_incoming_cpu(0).unwrap();
+        assert_eq!(listener.incoming_cpu().unwrap(), Some(0));
+        // A wish: the only one at the address gets all.
+        listener.set_incoming_cpu(4095).unwrap();
+        let client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(listener.accept().await.unwrap().1, client.local_addr().unwrap());
+        let error = listener.set_incoming_cpu(1 << 31).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("2147483648"), "{error}");
+    });
+}

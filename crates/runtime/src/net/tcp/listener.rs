@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use socket2::Domain;
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 
 use super::{TcpSocket, TcpStream};
 use crate::io::{AsyncFd, Interest, Progress, impl_as_fd};
@@ -69,27 +71,35 @@ impl TcpListener {
     /// to them by their addresses. Port 0 lets the system choose one for all.
     ///
     /// One socket that many tasks accept from does for most servers. Where the queue itself is in the way, because connections
-    /// are many and short, give each last-level cache a listener and a task that accepts from it. A connection stays with the
-    /// queue that it was dealt to, also while nobody accepts there, and is lost when that listener is dropped.
+    /// are many and short, give each last-level cache a listener, and accept from it on a worker behind that cache: who is watched, a
+    /// listener and what it accepts, is watched behind the cache of the worker that makes it, and its events are brought by the workers there.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
     /// use quadrille::net::TcpListener;
     ///
-    /// let caches = quadrille::Handle::current().metrics().llcs.len();
-    /// let listeners = TcpListener::bind_several("127.0.0.1:0", caches).await?;
-    /// let address = listeners[0].local_addr()?;
-    /// for listener in listeners {
-    ///     assert_eq!(listener.local_addr()?, address);
-    ///     quadrille::spawn(async move {
-    ///         while let Ok((stream, _)) = listener.accept().await {
-    ///             drop(quadrille::spawn(async move { stream.write_all(b"hello").await }));
-    ///         }
-    ///     });
+    /// async fn serve(listener: std::net::TcpListener) -> std::io::Result<()> {
+    ///     // Watched again, behind the cache of this worker.
+    ///     let listener = TcpListener::from_std(listener)?;
+    ///     loop {
+    ///         let (stream, _) = listener.accept().await?;
+    ///         quadrille::spawn(async move { stream.write_all(b"hello").await });
+    ///     }
+    /// }
+    ///
+    /// let handle = quadrille::Handle::current();
+    /// let caches = handle.workers_by_llc();
+    /// let listeners = TcpListener::bind_several("127.0.0.1:0", caches.len()).await?;
+    /// for (listener, workers) in listeners.into_iter().zip(caches) {
+    ///     handle.spawn_pinned_on(workers[0], move || serve(listener.into_std()));
     /// }
     /// # std::io::Result::Ok(())
     /// # }).unwrap();
     /// ```
+    ///
+    /// What the system goes by is a hash of the addresses, not the cache whose CPU gets the packets, unless
+    /// `set_incoming_cpu` (Linux) says otherwise. A connection stays with the queue that it was dealt to, also while nobody accepts there, and
+    /// is lost when that listener is dropped. A task that is pinned waits while its worker is held up, and so does its queue.
     ///
     /// # Errors
     ///
@@ -107,7 +117,8 @@ impl TcpListener {
         listeners.into_iter().map(TcpListener::from_nonblocking).collect()
     }
 
-    /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode.
+    /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode. It is watched behind the cache of the worker that calls this, if it
+    /// is one.
     ///
     /// # Errors
     ///
@@ -209,6 +220,51 @@ impl TcpListener {
     /// Those of `setsockopt(2)`: the system takes 1 to 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.fd.get_ref().set_ttl(ttl)
+    }
+
+    /// Asks for the connections whose packets come in on CPU `cpu`, as the system numbers them (`SO_INCOMING_CPU`, Linux): of several listeners at one address
+    /// ([`bind_several`](Self::bind_several)) the system deals such a connection to one that has asked for it, and all others by their hash.
+    ///
+    /// It is a wish for one CPU, and so of use with a listener for each worker that is pinned to its own ([`Pinning`](crate::Pinning)), and where
+    /// the network card spreads connections over those CPUs, or clients are on this machine. With a listener a cache it says no more than which of the cache's
+    /// CPUs is preferred. Kernels before 6.2 may go by the hash alone. Which listener is asked first says nothing of where the connection is served:
+    /// that is up to who accepts.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::net::TcpListener;
+    ///
+    /// let listeners = TcpListener::bind_several("127.0.0.1:0", 2).await?;
+    /// for (cpu, listener) in listeners.iter().enumerate() {
+    ///     listener.set_incoming_cpu(cpu)?;
+    ///     assert_eq!(listener.incoming_cpu()?, Some(cpu));
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `cpu` is more than a number of a CPU can be ([`InvalidInput`](io::ErrorKind::InvalidInput)); those of `setsockopt(2)`. That there is no such CPU is none.
+    #[cfg(target_os = "linux")]
+    pub fn set_incoming_cpu(&self, cpu: usize) -> io::Result<()> {
+        if i32::try_from(cpu).is_err() {
+            let message = format!("the number of a CPU is {cpu}, expected 0 to {}", i32::MAX);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        SockRef::from(self).set_cpu_affinity(cpu)
+    }
+
+    /// Which CPU's connections it [asks for](Self::set_incoming_cpu), if it does (Linux).
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    #[cfg(target_os = "linux")]
+    pub fn incoming_cpu(&self) -> io::Result<Option<usize>> {
+        let cpu = SockRef::from(self).cpu_affinity()?;
+        // Minus one, as the crate gives it: none.
+        Ok(Some(cpu).filter(|cpu| i32::try_from(*cpu).is_ok()))
     }
 
     /// The error that is pending on the socket, which takes it away.
