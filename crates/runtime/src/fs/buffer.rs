@@ -1,5 +1,7 @@
 //! Bytes on their way between a file and its user.
 
+use std::io::IoSlice;
+
 /// Bytes that were read from a file and not yet taken, or that are about to be written. Keeps its memory between uses.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
@@ -39,13 +41,15 @@ impl Buffer {
         length
     }
 
-    /// Replaces what is in it by the beginning of `from`, at most `length_max` bytes; how many.
-    pub(super) fn replace(&mut self, from: &[u8], length_max: usize) -> usize {
-        let length = from.len().min(length_max);
+    /// Replaces what is in it by the beginning of `from`, one after the other, at most `length_max` bytes; how many.
+    pub(super) fn replace(&mut self, from: &[IoSlice<'_>], length_max: usize) -> usize {
         self.bytes.clear();
-        self.bytes.extend_from_slice(&from[..length]);
-        (self.start, self.end) = (0, length);
-        length
+        for piece in from {
+            let length = piece.len().min(length_max - self.bytes.len());
+            self.bytes.extend_from_slice(&piece[..length]);
+        }
+        (self.start, self.end) = (0, self.bytes.len());
+        self.end
     }
 
     /// Replaces what is in it by what `read` puts into `length` bytes.
@@ -90,9 +94,15 @@ mod tests {
     #[test]
     fn a_replacement_is_bounded_and_forgets_what_was_there() {
         let mut buffer = Buffer::default();
-        assert_eq!(buffer.replace(b"abcdef", 4), 4);
-        assert_eq!(buffer.as_slice(), b"abcd");
-        assert_eq!(buffer.replace(b"x", 4), 1);
+        let mut replace = |pieces: &[&[u8]]| {
+            let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            let length = buffer.replace(&pieces, 4);
+            (length, buffer.as_slice().to_vec())
+        };
+        assert_eq!(replace(&[b"abcdef"]), (4, b"abcd".to_vec()));
+        assert_eq!(replace(&[b"ab", b"", b"cde", b"f"]), (4, b"abcd".to_vec()));
+        assert_eq!(replace(&[b"", b"ab"]), (2, b"ab".to_vec()));
+        assert_eq!(replace(&[b"x"]), (1, b"x".to_vec()));
         assert_eq!(buffer.as_slice(), b"x");
         assert_eq!(buffer.fill(3, |_| Err(())), Err(()));
         assert!(buffer.is_empty());

@@ -1,7 +1,7 @@
 //! Reading, writing and seeking in a file, by its own methods and by the traits of `futures-io`.
 
 use std::future::poll_fn;
-use std::io::{self, SeekFrom};
+use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -103,8 +103,21 @@ impl File {
     ///
     /// Strict: a write that was dropped has accepted nothing.
     pub async fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(buffer)]).await
+    }
+
+    /// [`write`](Self::write) of several buffers, one after the other, which makes them one operation for the system.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a write that was dropped has accepted nothing.
+    pub async fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let (stream, length_max) = (self.stream.get_mut(), self.length_max);
-        poll_fn(|cx| stream.poll_write(cx, buffer, length_max)).await
+        poll_fn(|cx| stream.poll_write(cx, buffers, length_max)).await
     }
 
     /// Takes over a copy of all of `buffer`, to be written.
@@ -189,9 +202,17 @@ impl AsyncRead for File {
 
 /// Closing is flushing; the file is closed when it is dropped.
 impl AsyncWrite for File {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buffer)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let length_max = self.length_max;
-        self.stream.get_mut().poll_write(cx, buffer, length_max)
+        self.stream.get_mut().poll_write(cx, buffers, length_max)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -24,7 +24,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -94,11 +94,11 @@ impl Stream {
         }
     }
 
-    /// Takes over a copy of the beginning of `from`, at most `length_max` bytes, which is not zero, and starts to write it.
+    /// Takes over a copy of the beginning of `from`, one after the other, at most `length_max` bytes, which is not zero, and starts to write it.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
-        from: &[u8],
+        from: &[IoSlice<'_>],
         length_max: usize,
     ) -> Poll<io::Result<usize>> {
         match ready!(self.poll_done(cx))? {
@@ -108,7 +108,7 @@ impl Stream {
         if let Some(error) = self.write_error.take() {
             return Poll::Ready(Err(error));
         }
-        if from.is_empty() {
+        if from.iter().all(|piece| piece.is_empty()) {
             return Poll::Ready(Ok(0));
         }
         let mut buffer = self.take_buffer();

@@ -116,6 +116,17 @@ impl<T: AsFd> AsyncFd<T> {
             .expect("it is taken by into_inner alone, which consumes self")
     }
 
+    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor: that one is not watched.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "there is something inside as long as somebody can ask"
+    )]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.io
+            .as_mut()
+            .expect("it is taken by into_inner alone, which consumes self")
+    }
+
     /// Ends the watch, and gives back what was watched, still in non-blocking mode.
     #[expect(
         clippy::missing_panics_doc,
@@ -351,6 +362,20 @@ mod tests {
                 io::ErrorKind::WouldBlock
             );
             assert!(block_on(poll_once(reader.readable())).is_none());
+        });
+    }
+
+    /// What needs the inside exclusively reads from the same that is watched.
+    #[test]
+    fn the_inside_can_be_borrowed_exclusively() {
+        with_runtime(|| {
+            let (mut reader, mut writer) = pipe();
+            writer.write_all(b"ab").unwrap();
+            block_on(reader.readable()).unwrap();
+            let mut byte = [0];
+            reader.get_mut().read_exact(&mut byte).unwrap();
+            assert_eq!((byte, reader.try_read_with(read_byte).unwrap()), (*b"a", b'b'));
+            assert!(reader.try_read_with(read_byte).is_err());
         });
     }
 

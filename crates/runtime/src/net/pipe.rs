@@ -7,8 +7,8 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::stream::{self, Source, impl_read, impl_write, read_methods, write_methods};
-use crate::io::{AsyncFd, Progress, impl_as_fd};
+use super::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
 use crate::reactor::Side;
 use crate::sys;
 
@@ -40,7 +40,8 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((PipeReader::from_std(reader)?, PipeWriter::from_std(writer)?))
 }
 
-/// The end of a [`pipe`], or of a named one, that is read from.
+/// The end of a [`pipe`], or of a named one, that is read from. It is watched for that alone: whoever waits for
+/// [`WRITABLE`](Interest::WRITABLE) waits for ever.
 #[derive(Debug)]
 pub struct PipeReader {
     fd: AsyncFd<io::PipeReader>,
@@ -86,6 +87,7 @@ impl PipeReader {
     }
 
     read_methods!();
+    ready_methods!();
 
     pub(crate) fn fd(&self) -> &AsyncFd<io::PipeReader> {
         &self.fd
@@ -112,7 +114,8 @@ impl_read!(PipeReader, &PipeReader);
 
 impl_as_fd!(fd: PipeReader);
 
-/// The end of a [`pipe`], or of a named one, that is written to.
+/// The end of a [`pipe`], or of a named one, that is written to. It is watched for that alone: whoever waits for
+/// [`READABLE`](Interest::READABLE) waits for ever.
 #[derive(Debug)]
 pub struct PipeWriter {
     fd: AsyncFd<io::PipeWriter>,
@@ -158,6 +161,7 @@ impl PipeWriter {
     }
 
     write_methods!();
+    ready_methods!();
 
     pub(crate) fn fd(&self) -> &AsyncFd<io::PipeWriter> {
         &self.fd

@@ -333,7 +333,7 @@ macro_rules! write_methods {
 }
 pub(crate) use write_methods;
 
-/// Methods of what both reads and writes: waiting for either, and operations that aren't here.
+/// Waiting for either side, and operations that aren't here.
 macro_rules! ready_methods {
     () => {
         /// Waits until one of the sides that `interest` names may be ready, and says which are.
@@ -349,7 +349,7 @@ macro_rules! ready_methods {
             self.fd().ready(interest).await
         }
 
-        /// Calls `operation`, which reads or writes this socket by its descriptor, until it answers something other than
+        /// Calls `operation`, which reads or writes this by its descriptor, until it answers something other than
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in between for
         /// the sides that `interest` names.
         ///
@@ -364,7 +364,7 @@ macro_rules! ready_methods {
             self.fd().async_io(interest, operation).await
         }
 
-        /// Calls `operation` once, which reads or writes this socket by its descriptor. If it answers
+        /// Calls `operation` once, which reads or writes this by its descriptor. If it answers
         /// [`WouldBlock`](io::ErrorKind::WouldBlock), [`ready`](Self::ready) waits for the next event of the sides that `interest`
         /// names.
         ///

@@ -259,6 +259,15 @@ impl UdpSocket {
         self.fd.try_read_with(|socket| socket.recv_from(buffer))
     }
 
+    /// [`peek`](Self::peek) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd.try_read_with(|socket| socket.peek(buffer))
+    }
+
     /// [`peek_from`](Self::peek_from) without a wait.
     ///
     /// # Errors
@@ -305,6 +314,15 @@ impl UdpSocket {
     /// As [`recv_from`](Self::recv_from).
     pub fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.fd.poll_read_with(cx, |socket| socket.recv_from(buffer))
+    }
+
+    /// [`peek`](Self::peek) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`peek`](Self::peek).
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.fd.poll_read_with(cx, |socket| socket.peek(buffer))
     }
 
     /// [`peek_from`](Self::peek_from) as a poll.

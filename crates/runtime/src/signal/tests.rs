@@ -1,5 +1,6 @@
 //! Listeners on real runtimes; signals are raised on the thread of the test. Each test has a signal of its own.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
@@ -48,6 +49,40 @@ fn a_wait_that_is_dropped_takes_nothing_with_it() {
         drop(wait);
         assert_eq!(block_on(listener.recv()), Some(()));
     }
+}
+
+/// Mixed with waits, too, and told once whichever of the two comes first.
+#[test]
+fn polling_is_waiting() {
+    let kind = SignalKind::window_change();
+    let runtime = runtime();
+    let mut listener = listen(&runtime, kind);
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..20 {
+        assert!(listener.poll_recv(&mut cx).is_pending());
+        raise(kind.as_raw_value());
+        assert_eq!(block_on(poll_fn(|cx| listener.poll_recv(cx))), Some(()));
+        assert!(listener.poll_recv(&mut cx).is_pending());
+        raise(kind.as_raw_value());
+        assert_eq!(block_on(listener.recv()), Some(()));
+        assert!(listener.poll_recv(&mut cx).is_pending(), "it was told");
+    }
+    thread::scope(|scope| {
+        let (begins, begun) = std::sync::mpsc::channel();
+        let listener = &mut listener;
+        let waits = scope.spawn(move || {
+            block_on(poll_fn(|cx| {
+                let poll = listener.poll_recv(cx);
+                let _ = begins.send(());
+                poll
+            }))
+        });
+        begun.recv().unwrap();
+        raise(kind.as_raw_value());
+        assert_eq!(waits.join().unwrap(), Some(()));
+    });
+    drop(runtime);
+    assert_eq!(block_on(poll_fn(|cx| listener.poll_recv(cx))), None);
 }
 
 #[test]

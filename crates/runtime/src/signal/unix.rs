@@ -1,8 +1,12 @@
 //! Signals of Unix, by kind.
 
 use std::ffi::c_int;
+use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use super::hub::Hub;
 use crate::runtime::Handle;
@@ -107,12 +111,25 @@ impl From<SignalKind> for c_int {
 /// Listens to signals of one kind; made by [`signal`].
 ///
 /// Any number of listeners may live at a time, in one runtime or several: each sees every arrival.
-#[derive(Debug)]
 #[must_use = "a listener sees the signals that arrive while it lives"]
 pub struct Signal {
     hub: Arc<Hub>,
     /// The count of arrivals that this listener has told of.
     seen: u64,
+    /// What [`Signal::poll_recv`] waits for, if it does.
+    change: Option<Change>,
+}
+
+/// The future of [`Hub::changed`], which keeps its hub.
+type Change = Pin<Box<dyn Future<Output = io::Result<u64>> + Send + Sync>>;
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signal")
+            .field("hub", &self.hub)
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Listens to signals of a kind from now on. The module says [what that changes](super) for the process.
@@ -145,7 +162,11 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let runtime = Handle::current();
     let hub = runtime.shared.signals.get(kind.0)?;
     let seen = hub.count();
-    Ok(Signal { hub, seen })
+    Ok(Signal {
+        hub,
+        seen,
+        change: None,
+    })
 }
 
 impl Signal {
@@ -158,5 +179,41 @@ impl Signal {
     pub async fn recv(&mut self) -> Option<()> {
         self.seen = self.hub.changed(self.seen).await.ok()?;
         Some(())
+    }
+
+    /// [`recv`](Self::recv) for implementations of `Future` and `Stream`: of those who poll, only the last is woken. While it waits it has an
+    /// allocation of its own.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use std::future::poll_fn;
+    /// use std::task::Poll;
+    /// use quadrille::signal::unix::{SignalKind, signal};
+    ///
+    /// let mut hangup = signal(SignalKind::hangup())?;
+    /// let first = poll_fn(|cx| Poll::Ready(hangup.poll_recv(cx))).await;
+    /// assert_eq!(first, Poll::Pending, "nothing has arrived");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        loop {
+            let (hub, seen) = (&self.hub, self.seen);
+            let change = self.change.get_or_insert_with(|| {
+                let hub = Arc::clone(hub);
+                Box::pin(async move { hub.changed(seen).await })
+            });
+            let changed = ready!(change.as_mut().poll(cx));
+            self.change = None;
+            match changed {
+                // `recv` has told of it meanwhile.
+                Ok(count) if count == self.seen => {}
+                Ok(count) => {
+                    self.seen = count;
+                    return Poll::Ready(Some(()));
+                }
+                Err(_) => return Poll::Ready(None),
+            }
+        }
     }
 }

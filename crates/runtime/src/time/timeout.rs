@@ -83,6 +83,11 @@ impl<F> Timeout<F> {
         &self.future
     }
 
+    /// The future inside. Whether the time has passed is not looked at.
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
     /// The future inside, without the deadline.
     pub fn into_inner(self) -> F {
         self.future
@@ -181,7 +186,9 @@ mod tests {
     #[test]
     fn the_future_is_dropped_with_the_timeout_and_can_be_taken_out() {
         with_runtime(|| {
-            let timeout = timeout(LONG, ready(42));
+            let mut timeout = timeout(LONG, ready(42));
+            assert_eq!(block_on(timeout.get_mut()), 42);
+            *timeout.get_mut() = ready(42);
             assert_eq!(block_on(timeout.into_inner()), 42);
         });
     }

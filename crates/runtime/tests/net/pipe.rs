@@ -1,11 +1,13 @@
 //! Pipes with a name, and pipes that come from std.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use quadrille::net::{PipeReader, PipeWriter};
+use quadrille::io::Interest;
+use quadrille::net::{PipeReader, PipeWriter, pipe};
 
 use crate::temporary::Folder;
 use crate::watched::on_runtimes;
@@ -87,5 +89,32 @@ fn pipes_of_std_and_back() {
         drop(reader);
         assert_eq!(writer.write(b"d").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
         drop(writer.into_std());
+    });
+}
+
+/// What has no method here is done by the descriptor: each end waits for its side, and forgets it when there was nothing.
+#[test]
+fn operations_by_the_descriptor_of_a_pipe() {
+    on_runtimes(|| async {
+        let (reader, writer) = pipe().unwrap();
+        assert!(writer.ready(Interest::WRITABLE).await.unwrap().is_writable());
+        let read = || {
+            let mut byte = [0];
+            let mut file = std::fs::File::from(reader.as_fd().try_clone_to_owned()?);
+            file.read_exact(&mut byte)?;
+            io::Result::Ok(byte[0])
+        };
+        let nothing = reader.try_io(Interest::READABLE, read).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        let reads = reader.async_io(Interest::READABLE, read);
+        let writes = async {
+            let write = || std::fs::File::from(writer.as_fd().try_clone_to_owned()?).write_all(b"xy");
+            writer.async_io(Interest::WRITABLE, write).await
+        };
+        let (read_first, written) = quadrille::join!(reads, writes);
+        written.unwrap();
+        assert_eq!(read_first.unwrap(), b'x');
+        assert!(reader.ready(Interest::READABLE).await.unwrap().is_readable());
+        assert_eq!(reader.try_io(Interest::READABLE, read).unwrap(), b'y');
     });
 }

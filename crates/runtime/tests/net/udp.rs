@@ -81,6 +81,8 @@ fn peeking_and_trying() {
         assert!(ready.is_readable());
         assert_eq!(one.peek_from(&mut buffer).await.unwrap(), (4, from));
         assert_eq!(one.try_peek_from(&mut buffer).unwrap(), (4, from));
+        assert_eq!(one.try_peek(&mut buffer).unwrap(), 4);
+        assert_eq!(poll_fn(|cx| one.poll_peek(cx, &mut buffer)).await.unwrap(), 4);
         one.readable().await.unwrap();
         assert_eq!(one.try_recv_from(&mut buffer).unwrap(), (4, from), "the rest is lost");
         assert_eq!(one.try_recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);

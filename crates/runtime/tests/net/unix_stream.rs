@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, SocketAddr};
 use std::thread;
 
-use futures_lite::AsyncReadExt;
+use futures_lite::{AsyncReadExt, StreamExt};
 use quadrille::JoinSet;
 use quadrille::net::{UnixListener, UnixStream};
 
@@ -233,5 +233,28 @@ fn several_buffers() {
         let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
         assert_eq!(right.read_vectored(&mut parts).await.unwrap(), 5);
         assert_eq!((&first, &second[..4]), (b"a", &b"bcde"[..]));
+    });
+}
+
+#[test]
+fn connections_as_a_stream() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let listener = UnixListener::bind(folder.join("socket")).unwrap();
+        let path = folder.join("socket");
+        let clients = thread::spawn(move || {
+            for byte in 0..5 {
+                let mut stream = net::UnixStream::connect(&path).unwrap();
+                stream.write_all(&[byte]).unwrap();
+            }
+        });
+        let mut incoming = listener.incoming();
+        for expected in 0..5 {
+            let stream = incoming.next().await.expect("it has no end").unwrap();
+            let mut byte = [0];
+            stream.read_exact(&mut byte).await.unwrap();
+            assert_eq!(byte, [expected]);
+        }
+        clients.join().unwrap();
     });
 }

@@ -1,13 +1,15 @@
 //! Files and directories.
 
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind, SeekFrom};
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use futures_lite::future::{block_on, poll_once};
-use futures_lite::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, StreamExt};
+use futures_lite::{AsyncReadExt, AsyncSeekExt, AsyncWrite as _, AsyncWriteExt, StreamExt};
 use quadrille::fs::{self, DirBuilder, File, OpenOptions};
 use quadrille::sync::oneshot;
 use quadrille::{JoinSet, Runtime, Wait};
@@ -449,4 +451,31 @@ fn what_a_file_has_accepted_is_written_at_shutdown() {
 #[should_panic(expected = "no quadrille runtime here")]
 fn outside_of_a_runtime_it_panics() {
     let _ = block_on(fs::read("/"));
+}
+
+/// By the method and by the trait, in one operation each, which takes no more than it may.
+#[quadrille::test]
+async fn several_buffers_are_written_as_one() -> io::Result<()> {
+    let scratch = Scratch::new("vectored");
+    let path = scratch.join("a");
+    let mut file = File::create(&path).await?;
+    let pieces = [b"head ".as_slice(), b"", b"body ", b"tail\n"].map(IoSlice::new);
+    let jobs = || quadrille::Handle::current().metrics().blocking.jobs;
+    let before = jobs();
+    assert_eq!(file.write_vectored(&pieces).await?, 15);
+    assert_eq!(
+        poll_fn(|cx| Pin::new(&mut file).poll_write_vectored(cx, &pieces)).await?,
+        15
+    );
+    file.flush().await?;
+    assert_eq!(jobs() - before, 2);
+    assert_eq!(file.write_vectored(&[IoSlice::new(b""), IoSlice::new(b"")]).await?, 0);
+    file.set_max_buf_size(7);
+    assert_eq!(file.write_vectored(&pieces).await?, 7);
+    file.flush().await?;
+    assert_eq!(
+        fs::read_to_string(&path).await?,
+        "head body tail\nhead body tail\nhead bo"
+    );
+    Ok(())
 }

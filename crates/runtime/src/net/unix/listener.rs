@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
+use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use futures_core::Stream;
 
 use super::UnixStream;
 use crate::io::{AsyncFd, Progress, impl_as_fd};
@@ -114,6 +117,12 @@ impl UnixListener {
             .map(|accepted| accepted.and_then(|(stream, address)| Ok((UnixStream::from_nonblocking(stream)?, address))))
     }
 
+    /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let
+    /// several tasks call [`accept`](Self::accept) instead.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
     /// The address at which it listens.
     ///
     /// # Errors
@@ -140,3 +149,19 @@ fn accept(listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream,
 }
 
 impl_as_fd!(fd: UnixListener);
+
+/// The connections of a listener; from [`UnixListener::incoming`].
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub struct Incoming<'a> {
+    listener: &'a UnixListener,
+}
+
+impl Stream for Incoming<'_> {
+    type Item = io::Result<UnixStream>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let accepted = self.listener.poll_accept(cx);
+        accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
+    }
+}

@@ -8,6 +8,6 @@ mod stream;
 
 pub use self::credentials::UCred;
 pub use self::datagram::UnixDatagram;
-pub use self::listener::UnixListener;
+pub use self::listener::{Incoming, UnixListener};
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use self::stream::UnixStream;
