@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
-use crate::sys::thread::Spawner;
+use crate::sys::thread::{Spawner, Threads};
 use crate::trace;
 
 /// Most workers of a runtime.
@@ -42,6 +42,7 @@ pub struct Builder {
     seed: Option<u64>,
     name: String,
     limits: Limits,
+    threads: Threads,
     timer_slack: Duration,
     start_paused: bool,
     /// Whether `uring` uses io_uring; `None`: where it can.
@@ -73,6 +74,7 @@ impl Builder {
             seed: None,
             name: "quadrille".to_owned(),
             limits: Limits::default(),
+            threads: Threads::default(),
             timer_slack: Duration::from_micros(50),
             start_paused: false,
             #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
@@ -151,6 +153,56 @@ impl Builder {
         self
     }
 
+    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (and that of `QUADRILLE_TRACE`), before it runs anything else: to
+    /// register it with a profiler, to set its priority. Default: nothing. The last one given counts.
+    ///
+    /// No runtime is current in there. A panic is reported, and ends the call alone. A worker that it keeps for long begins late, and what is bound
+    /// to that worker with it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let threads = Arc::new(AtomicUsize::new(0));
+    /// let (more, less) = (threads.clone(), threads.clone());
+    /// let runtime = quadrille::Runtime::builder()
+    ///     .worker_threads(2)
+    ///     .on_thread_start(move || _ = more.fetch_add(1, Ordering::Relaxed))
+    ///     .on_thread_stop(move || _ = less.fetch_sub(1, Ordering::Relaxed))
+    ///     .build()?;
+    /// runtime.block_on(quadrille::task::yield_now());
+    /// drop(runtime);
+    /// assert_eq!(threads.load(Ordering::Relaxed), 0, "as many have stopped as have started");
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
+    pub fn on_thread_start(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.threads.on_start = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` on each thread of the runtime that stops, when it runs nothing any more; see [`on_thread_start`](Self::on_thread_start). Default: nothing.
+    ///
+    /// The runtime's shutdown waits for it: of a worker within the limit of [`Runtime::shutdown_timeout`], of a thread of the blocking pool without one, as for
+    /// the destructors of thread-locals. A thread that never ends, because a closure on it doesn't, never calls it.
+    pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.threads.on_stop = Some(Arc::new(f));
+        self
+    }
+
+    /// Bytes of stack of each thread of the runtime, workers and those of the blocking pool; the system rounds up, and has a least. Default: std's, 2 MiB
+    /// or `RUST_MIN_STACK`. Tasks run on the stacks of workers; user-level threads have their own ([`thread::Builder`](crate::thread::Builder)).
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::builder().worker_threads(1).thread_stack_size(16 << 20).build()?;
+    /// let sum = runtime.spawn(async { std::hint::black_box(&[1_u8; 8 << 20]).iter().map(|n| u64::from(*n)).sum::<u64>() });
+    /// assert_eq!(runtime.block_on(sum).unwrap(), 8 << 20);
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
+    pub fn thread_stack_size(mut self, bytes: usize) -> Self {
+        self.threads.stack_size = Some(bytes);
+        self
+    }
+
     /// How late a timer may be so that a worker which sleeps gets up once for several: those that expire within so long of the first
     /// fire with the last of them. A timer with none near it is not delayed. Default: 50 us; zero wakes for each.
     pub fn timer_slack(mut self, slack: Duration) -> Self {
@@ -196,7 +248,7 @@ impl Builder {
         }
         let policy = self.policy(&machine, workers)?;
         let pinned = self.pin(&machine, &policy)?;
-        let spawner = spawner(&pinned, &machine);
+        let spawner = spawner(&pinned, &machine, self.threads.clone());
         let hardware = machine
             .found
             .as_ref()
@@ -216,7 +268,7 @@ impl Builder {
             report,
             name: self.name,
         };
-        let mut runtime = start(parts, pinned.bindings)?;
+        let mut runtime = start(parts, pinned.bindings, &self.threads)?;
         runtime.trace = start_trace(&runtime, &spawner);
         Ok(runtime)
     }
@@ -326,20 +378,21 @@ fn throttled(machine: &Machine, workers: usize) -> bool {
 }
 
 /// Threads that are no workers get the whole mask of the runtime: they are started by pinned workers.
-fn spawner(pinned: &Resolved, machine: &Machine) -> Spawner {
+fn spawner(pinned: &Resolved, machine: &Machine, threads: Threads) -> Spawner {
     match &machine.found {
         Some(found) if pinned.bindings.iter().any(|binding| binding.mask.is_some()) => {
             let all = found.topology.os_set();
-            Spawner::new(move || {
+            let widen = move || {
                 // A mask that has become invalid since leaves the thread where it is.
                 let _ = set_current_affinity(&all);
-            })
+            };
+            Spawner::new(widen, threads)
         }
-        _ => Spawner::default(),
+        _ => Spawner::without_mask(threads),
     }
 }
 
-fn start(parts: Parts, bindings: Vec<Binding>) -> Result<Runtime, BuildError> {
+fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runtime, BuildError> {
     let (shared, locals) = Shared::new(parts);
     let workers = locals.len();
     let runtime = Runtime::from_shared(shared.clone());
@@ -347,18 +400,19 @@ fn start(parts: Parts, bindings: Vec<Binding>) -> Result<Runtime, BuildError> {
         let id = WorkerId(u16::try_from(index).expect("at most WORKERS_MAX"));
         let its_shared = shared.clone();
         let departs = Departs(shared.departures.clone());
+        let around = threads.clone();
         let body = move || {
-            let _departs = departs;
             // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
             if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
             }
             Worker::new(its_shared, id, local, binding.fallback).run();
         };
-        match std::thread::Builder::new()
-            .name(format!("{}-{index}", shared.name))
-            .spawn(body)
-        {
+        let whole = move || {
+            let _departs = departs;
+            around.around(body);
+        };
+        match threads.builder(format!("{}-{index}", shared.name)).spawn(whole) {
             Ok(thread) => shared.adopt(thread),
             Err(error) => {
                 // Of this one itself `departs` has told.

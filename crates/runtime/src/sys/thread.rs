@@ -1,36 +1,94 @@
-//! Threads beside the workers: the blocking pool, the trace.
+//! The threads of a runtime: workers, the blocking pool, the trace.
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// What users ask of every thread of a runtime.
+#[derive(Clone, Default)]
+pub(crate) struct Threads {
+    /// Called on each before anything else.
+    pub(crate) on_start: Option<Hook>,
+    /// Called on each when it has nothing left to do.
+    pub(crate) on_stop: Option<Hook>,
+    /// Bytes; `None`: what std gives.
+    pub(crate) stack_size: Option<usize>,
+}
+
+impl Threads {
+    /// A thread that is to be started.
+    pub(crate) fn builder(&self, name: String) -> Builder {
+        let builder = Builder::new().name(name);
+        match self.stack_size {
+            Some(size) => builder.stack_size(size),
+            None => builder,
+        }
+    }
+
+    /// Runs `body` on the calling thread, between the two hooks.
+    pub(crate) fn around(&self, body: impl FnOnce()) {
+        call(self.on_start.as_ref());
+        body();
+        call(self.on_stop.as_ref());
+    }
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Threads")
+            .field("on_start", &self.on_start.is_some())
+            .field("on_stop", &self.on_stop.is_some())
+            .field("stack_size", &self.stack_size)
+            .finish()
+    }
+}
+
+/// A panic has been reported by the panic hook and ends here: others count on the thread.
+fn call(hook: Option<&Hook>) {
+    let Some(hook) = hook else { return };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook())) {
+        // Its destructor may panic, too.
+        std::mem::forget(payload);
+    }
+}
 
 /// Starts the threads of a runtime that are no workers.
 ///
 /// A thread inherits the CPU mask of the one that starts it, and these start on demand: from a worker that may be pinned
-/// to one hardware thread. So each of them first runs a hook, in which the runtime restores its whole mask.
+/// to one hardware thread. So each of them first gets the runtime's whole mask.
 #[derive(Clone, Default)]
 pub(crate) struct Spawner {
-    on_start: Option<Arc<dyn Fn() + Send + Sync>>,
+    widen: Option<Hook>,
+    threads: Threads,
 }
 
 impl Spawner {
-    /// A spawner whose threads call `on_start` before anything else. The hook must not panic.
-    pub(crate) fn new(on_start: impl Fn() + Send + Sync + 'static) -> Self {
+    /// A spawner whose threads call `widen`, which must not panic, before anything else.
+    pub(crate) fn new(widen: impl Fn() + Send + Sync + 'static, threads: Threads) -> Self {
         Spawner {
-            on_start: Some(Arc::new(on_start)),
+            widen: Some(Arc::new(widen)),
+            threads,
         }
+    }
+
+    /// One whose threads keep the mask of who starts them.
+    pub(crate) fn without_mask(threads: Threads) -> Self {
+        Spawner { widen: None, threads }
     }
 
     /// Whether its threads have a mask of CPUs that is not that of who starts them.
     pub(crate) fn has_mask(&self) -> bool {
-        self.on_start.is_some()
+        self.widen.is_some()
     }
 
-    /// Does to the calling thread what is done to a new one.
+    /// Gives the calling thread, or process, the mask of a new thread.
     pub(crate) fn prepare(&self) {
-        if let Some(on_start) = &self.on_start {
-            on_start();
+        if let Some(widen) = &self.widen {
+            widen();
         }
     }
 
@@ -41,10 +99,11 @@ impl Spawner {
     /// The system has no thread to give; `body` is dropped then.
     pub(crate) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
         let spawner = self.clone();
-        Builder::new().name(name).spawn(move || {
+        self.threads.builder(name).spawn(move || {
             spawner.prepare();
-            drop(spawner);
-            body();
+            let Spawner { widen, threads } = spawner;
+            drop(widen);
+            threads.around(body);
         })
     }
 }
@@ -68,7 +127,8 @@ pub(crate) fn run_delay() -> Option<u64> {
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner")
-            .field("on_start", &self.on_start.is_some())
+            .field("widen", &self.widen.is_some())
+            .field("threads", &self.threads)
             .finish()
     }
 }
@@ -80,17 +140,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hook_runs_first_and_on_the_new_thread() {
+    fn a_body_runs_between_its_hooks_on_the_new_thread() {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let hook = Arc::clone(&log);
-        let note = |what| (what, std::thread::current().name().map(str::to_owned));
-        let spawner = Spawner::new(move || hook.lock().unwrap().push(note("hook")));
-        let body = Arc::clone(&log);
-        let thread = spawner
-            .spawn("service".to_owned(), move || body.lock().unwrap().push(note("body")))
-            .unwrap();
+        let note = |what| {
+            let log = Arc::clone(&log);
+            move || {
+                let name = std::thread::current().name().map(str::to_owned);
+                log.lock().unwrap().push((what, name));
+            }
+        };
+        let threads = Threads {
+            on_start: Some(Arc::new(note("start"))),
+            on_stop: Some(Arc::new(note("stop"))),
+            stack_size: None,
+        };
+        let spawner = Spawner::new(note("mask"), threads);
+        let thread = spawner.spawn("service".to_owned(), note("body")).unwrap();
         thread.join().unwrap();
         let name = Some("service".to_owned());
-        assert_eq!(*log.lock().unwrap(), [("hook", name.clone()), ("body", name)]);
+        let expected = ["mask", "start", "body", "stop"].map(|what| (what, name.clone()));
+        assert_eq!(*log.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_hook_that_panics_keeps_the_thread_from_nothing() {
+        let fails: Hook = Arc::new(|| panic!("for the test"));
+        let threads = Threads {
+            on_start: Some(fails.clone()),
+            on_stop: Some(fails),
+            stack_size: None,
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let body = move || sender.send(()).unwrap();
+        let thread = Spawner::without_mask(threads)
+            .spawn("service".to_owned(), body)
+            .unwrap();
+        receiver.recv().unwrap();
+        thread.join().unwrap();
     }
 }

@@ -41,6 +41,7 @@ mod task_scope;
 mod theft;
 mod thieves;
 mod thread_faults;
+mod thread_hooks;
 mod thread_hygiene;
 mod thread_life;
 mod thread_list;
