@@ -12,7 +12,7 @@ use crate::sync::oneshot;
 /// An operation of the current runtime's pool. Dropped before a thread has taken it, it isn't begun.
 #[derive(Debug)]
 #[must_use = "its result"]
-pub(super) struct Job<T>(oneshot::Receiver<T>);
+pub(crate) struct Job<T>(oneshot::Receiver<T>);
 
 impl<T: Send + 'static> Job<T> {
     /// Hands `operation` to the pool.
@@ -42,7 +42,7 @@ impl<T: Send + 'static> Job<T> {
     /// # Panics
     ///
     /// Outside of a runtime.
-    pub(super) fn certain(operation: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn certain(operation: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
         Self::submit(AtStop::Run, |sender| {
             let _ = sender.send(operation());
         })

@@ -80,6 +80,14 @@ impl Spawner {
         Spawner { widen: None, threads }
     }
 
+    /// The same, for threads that are the process's and not the runtime's.
+    pub(crate) fn without_hooks(&self) -> Self {
+        Spawner {
+            widen: self.widen.clone(),
+            threads: Threads::default(),
+        }
+    }
+
     /// Whether its threads have a mask of CPUs that is not that of who starts them.
     pub(crate) fn has_mask(&self) -> bool {
         self.widen.is_some()

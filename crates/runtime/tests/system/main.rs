@@ -4,6 +4,7 @@ mod fs;
 mod process;
 mod scratch;
 mod signal;
+mod stdio;
 #[path = "../behaviour/wait.rs"]
 #[expect(dead_code, reason = "what the other binary needs of it")]
 mod wait;

@@ -1,0 +1,244 @@
+//! The standard input of the process, read by a thread of the process.
+//!
+//! A read of a terminal or a pipe may last for ever, and can't be called back: on a thread of a runtime's pool it would hold up that runtime's
+//! shutdown. To poll the descriptor instead would take non-blocking mode, which is the open file's: whoever else has that, a shell above all, would
+//! meet it. So one thread for all runtimes reads, by std's handle, once for each time that somebody wants something and there is nothing; it
+//! ends with the process.
+
+use std::future::poll_fn;
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use futures_io::AsyncRead;
+
+use crate::coop;
+use crate::runtime::with_current;
+use crate::sync::wake_all::wake_all;
+
+/// How much the thread reads at a time at most, bytes.
+const CHUNK: usize = 8 * 1024;
+
+static INPUT: Input = Input {
+    state: Mutex::new(State {
+        runs: false,
+        wanted: false,
+        bytes: Vec::new(),
+        taken: 0,
+        outcome: None,
+        waiting: Vec::new(),
+        handles: 0,
+    }),
+    asked: Condvar::new(),
+};
+
+/// What handles and the thread share.
+struct Input {
+    state: Mutex<State>,
+    /// `wanted` was set.
+    asked: Condvar,
+}
+
+struct State {
+    /// Whether there is the thread.
+    runs: bool,
+    /// It reads, or shall.
+    wanted: bool,
+    /// What was read last, of which so many bytes are taken.
+    bytes: Vec<u8>,
+    taken: usize,
+    /// An end or an error, for the next who looks.
+    outcome: Option<io::Result<()>>,
+    /// Who waits, by handle.
+    waiting: Vec<(u64, Waker)>,
+    /// Handles that were ever made.
+    handles: u64,
+}
+
+impl Input {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No foreign code runs under the lock, so nothing is half done in a poisoned one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is there; else has the thread read, and `waker` called when it has.
+    fn poll(&'static self, handle: u64, waker: &Waker, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        // Cloned and dropped without the lock.
+        let waker = waker.clone();
+        let mut state = self.lock();
+        let rest = &state.bytes[state.taken..];
+        if to.is_empty() || !rest.is_empty() {
+            let length = rest.len().min(to.len());
+            to[..length].copy_from_slice(&rest[..length]);
+            state.taken += length;
+            return Poll::Ready(Ok(length));
+        }
+        if let Some(outcome) = state.outcome.take() {
+            return Poll::Ready(outcome.map(|()| 0));
+        }
+        if !state.runs {
+            let spawner = with_current(|shared| shared.pool.spawner().without_hooks());
+            drop(spawner.spawn("quadrille-stdin".to_owned(), || INPUT.serve())?);
+            state.runs = true;
+        }
+        let known = state.waiting.iter_mut().find(|(id, _)| *id == handle);
+        let before = match known {
+            Some((_, known)) => Some(std::mem::replace(known, waker)),
+            None => {
+                state.waiting.push((handle, waker));
+                None
+            }
+        };
+        state.wanted = true;
+        drop(state);
+        self.asked.notify_one();
+        drop(before);
+        Poll::Pending
+    }
+
+    /// The thread.
+    fn serve(&self) {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let mut state = self.lock();
+            while !state.wanted {
+                state = self.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(state);
+            let read = crate::fs::job::retry(|| io::stdin().lock().read(&mut chunk));
+            let mut state = self.lock();
+            state.taken = 0;
+            state.bytes.clear();
+            match read {
+                Ok(0) => state.outcome = Some(Ok(())),
+                Ok(length) => state.bytes.extend_from_slice(&chunk[..length]),
+                Err(error) => state.outcome = Some(Err(error)),
+            }
+            state.wanted = false;
+            drop(state);
+            self.wake_all();
+        }
+    }
+
+    /// Wakes all who wait; each looks for itself. What their wakers do to this thread ends here.
+    fn wake_all(&self) {
+        let wakes = || {
+            wake_all(|batch| {
+                let mut state = self.lock();
+                batch.fill_from(|| state.waiting.pop().map(|(_, waker)| waker));
+            });
+        };
+        if let Err(payload) = std::panic::catch_unwind(wakes) {
+            // Reported by the panic hook; its destructor may panic as well.
+            std::mem::forget(payload);
+        }
+    }
+
+    /// The handle waits no more.
+    fn forget(&self, handle: u64) {
+        let waker = {
+            let mut state = self.lock();
+            let position = state.waiting.iter().position(|(id, _)| *id == handle);
+            position.map(|position| state.waiting.swap_remove(position))
+        };
+        drop(waker);
+    }
+}
+
+/// The standard input of the process; from [`stdin`].
+///
+/// All handles read from one input: what one has read the others don't see.
+#[derive(Debug)]
+pub struct Stdin {
+    id: u64,
+}
+
+/// A handle of the process's standard input.
+///
+/// A read goes by the buffer of [`std::io::stdin`] on a thread of its own (`quadrille-stdin`), which the process has from the first read on to its end, whichever
+/// runtime asks. It reads only when somebody asks, at most 8 KiB at a time, so that what nobody has asked for is left for std's handle; while it waits for input it
+/// holds std's lock, and other threads that read by std wait for it.
+///
+/// # Shutdown
+/// A runtime that shuts down while a read is pending does not wait for it, and the read goes on: what it gets is the next reader's, of whichever runtime. It can't be called
+/// back, and neither holds up the end of the process.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::io::stdin;
+///
+/// async fn shout() -> std::io::Result<()> {
+///     let (mut input, mut buffer) = (stdin(), [0; 1024]);
+///     loop {
+///         match input.read(&mut buffer).await? {
+///             0 => return Ok(()),
+///             length => print!("{}", String::from_utf8_lossy(&buffer[..length]).to_uppercase()),
+///         }
+///     }
+/// }
+/// # drop(shout());
+/// # });
+/// ```
+#[must_use]
+pub fn stdin() -> Stdin {
+    let mut state = INPUT.lock();
+    state.handles += 1;
+    Stdin { id: state.handles }
+}
+
+impl Stdin {
+    /// Reads what is there, at least one byte, into `buffer`; returns how many bytes. Zero means that the input has ended (a terminal's may go on), or that
+    /// `buffer` is empty.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read(2)`; the system has no thread to give, at the first read.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, at the first read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: what is read for a future that was dropped is the next read's, of any handle.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Of one future at a time: `&mut self`.
+        let waits = Waits(self.id);
+        poll_fn(|cx| poll(waits.0, cx, buffer)).await
+    }
+
+    /// [`read`](Self::read) for implementations of `Future`: of those who poll one handle only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        poll(self.id, cx, buffer)
+    }
+}
+
+fn poll(handle: u64, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    coop::poll_progress(cx, |cx| INPUT.poll(handle, cx.waker(), buffer))
+}
+
+impl AsyncRead for Stdin {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        Stdin::poll_read(&mut self, cx, buffer)
+    }
+}
+
+impl Drop for Stdin {
+    fn drop(&mut self) {
+        INPUT.forget(self.id);
+    }
+}
+
+/// A read of a handle, as long as this lives.
+struct Waits(u64);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        INPUT.forget(self.0);
+    }
+}
