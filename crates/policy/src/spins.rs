@@ -1,32 +1,30 @@
 //! Whether a worker that goes to sleep spins a little before.
 
-/// After so many spins in a row that have brought nothing, few more are made.
-const VAIN: u8 = 8;
-/// Of so many sleeps then, one is preceded by a spin, to see whether that pays again.
-const PROBE: u8 = 16;
+use crate::Config;
 
 /// How a worker's last spins have ended, and so whether it spins before its next sleep. A worker keeps one for itself.
 ///
 /// A spin as long as a wake-up costs is at most twice as dear as the best that can be done without knowing the future. But where tasks
 /// come from outside, by readiness or time, the future is known well enough: nobody wakes this worker, and what it spends others
-/// could use, who may be the ones that it waits for. So after 8 spins in a row without success it spins before each 16th sleep alone,
-/// until one succeeds.
+/// could use, who may be the ones that it waits for. So after 8 spins in a row without success (`spin-vain`) it spins before each 16th
+/// sleep alone (`spin-probe`), until one succeeds.
 ///
 /// ```
-/// use quadrille_policy::Spins;
+/// use quadrille_policy::{Config, Spins};
 ///
+/// let config = Config::default();
 /// let mut spins = Spins::default();
 /// for _ in 0..8 {
-///     assert!(spins.are_worth_it());
+///     assert!(spins.are_worth_it(&config));
 ///     spins.ended(false);
 /// }
-/// assert_eq!((0..160).filter(|_| spins.are_worth_it()).count(), 10);
+/// assert_eq!((0..160).filter(|_| spins.are_worth_it(&config)).count(), 10);
 /// spins.ended(true);
-/// assert!(spins.are_worth_it());
+/// assert!(spins.are_worth_it(&config));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spins {
-    /// Spins in a row without success, up to `VAIN`.
+    /// Spins in a row without success, as far as that can be counted.
     vain: u8,
     /// Sleeps without a spin since the last one.
     left_out: u8,
@@ -36,18 +34,18 @@ impl Spins {
     /// Whether to spin before this sleep.
     #[inline]
     #[must_use]
-    pub fn are_worth_it(&mut self) -> bool {
-        if self.vain < VAIN {
+    pub fn are_worth_it(&mut self, config: &Config) -> bool {
+        if self.vain < config.spin_vain {
             return true;
         }
-        self.left_out = (self.left_out + 1) % PROBE;
+        self.left_out = (self.left_out + 1) % config.spin_probe;
         self.left_out == 0
     }
 
     /// A spin has ended, with a wake-up for the worker or without.
     #[inline]
     pub fn ended(&mut self, woken: bool) {
-        self.vain = if woken { 0 } else { (self.vain + 1).min(VAIN) };
+        self.vain = if woken { 0 } else { self.vain.saturating_add(1) };
     }
 }
 
@@ -57,8 +55,13 @@ mod tests {
 
     /// Of so many sleeps, before how many a worker spins whose spins all end so.
     fn spins(spins: &mut Spins, sleeps: u32, woken: bool) -> u32 {
+        by("default", spins, sleeps, woken)
+    }
+
+    fn by(config: &str, spins: &mut Spins, sleeps: u32, woken: bool) -> u32 {
+        let config: Config = config.parse().unwrap();
         let worth_it = |_: &u32| {
-            let is_worth_it = spins.are_worth_it();
+            let is_worth_it = spins.are_worth_it(&config);
             if is_worth_it {
                 spins.ended(woken);
             }
@@ -83,5 +86,14 @@ mod tests {
         assert_eq!(spins(&mut state, 8 + 16, false), 9);
         assert_eq!(spins(&mut state, 15, true), 0);
         assert_eq!(spins(&mut state, 100, true), 100, "from the next probe on");
+    }
+
+    #[test]
+    fn how_often_is_for_the_configuration_to_say() {
+        assert_eq!(
+            by("spin-vain=2,spin-probe=10", &mut Spins::default(), 2 + 100, false),
+            2 + 10
+        );
+        assert_eq!(by("spin-probe=1", &mut Spins::default(), 1000, false), 1000);
     }
 }

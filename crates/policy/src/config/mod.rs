@@ -70,6 +70,11 @@ pub struct Config {
     /// Spinning before a worker publishes itself as idle, at most. Default 50 us, 0 to 1 s. Ours, assumed: about what
     /// parking and being woken again costs on a virtual machine.
     pub spin_max: Nanos,
+    /// After so many spins in a row that nobody has ended by a wake-up a worker spins only now and then ([`Spins`](crate::Spins)). Default
+    /// 8, 1 to 255, which is nearly never. Ours, assumed.
+    pub spin_vain: u8,
+    /// Of so many sleeps then, one is preceded by a spin. Default 16, 1 (each, so that nothing is left out) to 255. Ours, assumed.
+    pub spin_probe: u8,
     /// Between two polls for readiness without a wait, by whichever workers behind a cache, at least. Default 200 us, 0 to 1 s. Ours,
     /// measured with pipes between hundreds of tasks: polled each 20 us, 2 CPUs pass a tenth less, because each event of a task that is
     /// about to run anyway is brought and dealt with; from 200 us on nothing changes. A worker without tasks does not wait for it.
@@ -123,6 +128,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             spin_max: Nanos::from_micros(50),
+            spin_vain: 8,
+            spin_probe: 16,
             poll_interval: Nanos::from_micros(200),
             sentinel_interval: Nanos::from_micros(500),
             slot_polls_max: 3,

@@ -42,6 +42,8 @@ macro_rules! names {
 
 names! {
     "spin" => spin_max;
+    "spin-vain" => spin_vain;
+    "spin-probe" => spin_probe;
     "poll-interval" => poll_interval;
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;

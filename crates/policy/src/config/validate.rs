@@ -22,6 +22,8 @@ impl Config {
 
     fn validate_scheduler(&self) -> Result<(), ConfigError> {
         within("spin_max", self.spin_max, span(0, SECOND))?;
+        within("spin_vain", self.spin_vain, 1..=u8::MAX)?;
+        within("spin_probe", self.spin_probe, 1..=u8::MAX)?;
         within("poll_interval", self.poll_interval, span(0, SECOND))?;
         within("sentinel_interval", self.sentinel_interval, span(20_000, SECOND))?;
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;

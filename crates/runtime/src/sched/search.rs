@@ -347,7 +347,7 @@ impl Host for Bed<'_> {
         if self.context.me().timers.first() < now.saturating_add(limit.saturating_mul(NEAR_SPINS)) {
             return;
         }
-        if !self.spins.are_worth_it() {
+        if !self.spins.are_worth_it(&shared.policy.config) {
             return;
         }
         while !word.has_token() && clock::nanos() < until {
