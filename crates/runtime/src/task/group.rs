@@ -149,7 +149,7 @@ impl TaskGroup {
     }
 
     /// One more in the group: its set, its number in that, and what counts it for as long as it lives.
-    pub(crate) fn enter(&self, shared: &Shared) -> ((SetId, u32), Member) {
+    pub(crate) fn enter(&self, shared: &Shared) -> (Set, Member) {
         let policy = &shared.policy;
         // Ordering: Relaxed; counts.
         let turn = self.counts.spawned.fetch_add(1, Ordering::Relaxed);
@@ -169,6 +169,9 @@ impl TaskGroup {
         ((set, turn), member)
     }
 }
+
+/// A group's coupling set, and the number of one of its tasks in that.
+pub(crate) type Set = (SetId, u32);
 
 /// Counts a task of a group for as long as its future lives, or the closure of a thread.
 #[derive(Debug)]

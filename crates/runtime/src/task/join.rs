@@ -15,7 +15,7 @@ use super::abort::AbortCell;
 use super::body::Outcome;
 use super::cell::{self, Header};
 use super::lifecycle::Detached;
-use super::meta::Id;
+use super::meta::{Id, THREAD};
 use super::waker;
 use crate::error::JoinError;
 use crate::sched::Shared;
@@ -80,8 +80,10 @@ impl<T> JoinHandle<T> {
         &self.header().meta
     }
 
-    /// Lends `f` a waker of the task.
+    /// Lends `f` a waker of the task, which is a user-level thread: one that is pending keeps a waker of its own, on its stack. Of a task that
+    /// keeps none the runner may have decided already that nobody can wake it (`Lifecycle::pause`).
     pub(crate) fn with_waker<R>(&self, f: impl FnOnce(&Waker) -> R) -> R {
+        debug_assert!(self.meta().has(THREAD), "its body keeps a waker while it is pending");
         // SAFETY: the task is there while it is joined (C e), so while `f` runs; clones have a part of their own.
         let waker = unsafe { waker::lend(self.header) };
         f(&waker)

@@ -121,7 +121,7 @@ impl Lifecycle {
     /// A waker is made from another one, or by the runner.
     #[inline]
     pub(super) fn add_waker(&self) {
-        // Ordering: Relaxed; whoever adds one has one, or holds the task.
+        // Ordering: Relaxed; whoever adds one has one, or holds or joins the task.
         let state = self.state.fetch_add(REFERENCE, Ordering::Relaxed);
         if state > usize::MAX / 2 {
             // Somebody forgets wakers in a loop: before the count overflows into a use after free.
@@ -152,7 +152,8 @@ impl Lifecycle {
     ///
     /// The other two answers write nothing, and are right however old the look is. `WOKEN` is cleared by the holder alone; `begin` sees
     /// it, too, and acquires. Without a waker, and not woken, the task stays so: a waker that was lent, used or cloned elsewhere during the
-    /// poll was so before the poll ended, and one that is used and given up sets `WOKEN` by the same write.
+    /// poll was so before the poll ended, and one that is used and given up sets `WOKEN` by the same write. A joiner makes wakers of threads alone,
+    /// which are never without one of their own.
     #[inline]
     pub(super) fn pause(&self) -> Pause {
         self.update(|state| {

@@ -43,7 +43,7 @@
 pub(crate) mod abort;
 pub(crate) mod body;
 pub(crate) mod cell;
-mod group;
+pub(crate) mod group;
 mod in_place;
 pub(crate) mod join;
 mod lifecycle;

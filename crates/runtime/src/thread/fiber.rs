@@ -106,34 +106,33 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let State::Fresh { .. } = &this.state {
-            let leaves = Context::with(|context| {
-                let context = context.unwrap_or_else(|| misplaced());
-                let leaves = context.unwinding.get() || Thread::is_aborted(this.enrolled.meta());
-                if !leaves {
-                    this.start(context);
-                }
-                leaves
-            });
-            if leaves {
+        let unwinds = Context::with(|context| {
+            let context = context.unwrap_or_else(|| misplaced());
+            // The one look of this poll: who aborts the thread after it has woken it for the next.
+            let unwinds = context.unwinding.get() || Thread::is_aborted(this.enrolled.meta());
+            match &this.state {
+                State::Started(started) if !started.is_owned_by(context) => misplaced(),
+                State::Fresh { .. } if !unwinds => this.start(context),
+                _ => {}
+            }
+            unwinds
+        });
+        let started = match &mut this.state {
+            State::Started(started) => started,
+            State::Fresh { .. } => {
                 // Bound, and not begun (B c), or aborted.
                 this.state = State::Ended;
                 return Poll::Ready(Err(Box::new(Cancelled)));
             }
-        }
-        let State::Started(started) = &mut this.state else {
-            unreachable!("a task is not polled after its end");
+            State::Ended => unreachable!("a task is not polled after its end"),
         };
-        let input = Context::with(|context| match context {
-            Some(context) if started.is_owned_by(context) => {
-                let unwinds = context.unwinding.get() || Thread::is_aborted(started.meta());
-                (!unwinds).then(|| NonNull::from(cx.waker()))
-            }
-            _ => misplaced(),
-        });
-        match started.resume(input) {
+        match started.resume((!unwinds).then(|| NonNull::from(cx.waker()))) {
             CoroutineResult::Yield(suspension) => {
                 this.stack_pointer = suspension.stack_pointer;
+                if unwinds && suspension.pause == Pause::Waits && Thread::is_aborted(this.enrolled.meta()) {
+                    // It has caught what unwound it, and waits for something else: nobody would wake it to be told again.
+                    cx.waker().wake_by_ref();
+                }
                 Poll::Pending
             }
             CoroutineResult::Return(result) => {

@@ -178,8 +178,8 @@ impl<T> JoinHandle<T> {
     /// Waits until the thread has ended: on a user-level thread by suspending it, on an ordinary one by blocking it.
     ///
     /// # Errors
-    /// The payload of the thread's panic. If the thread was ended, or not even begun, by the shutdown of its runtime, the
-    /// payload is a [`JoinError`] with [`is_cancelled`](JoinError::is_cancelled).
+    /// The payload of the thread's panic. If the thread was ended, or not even begun, by [`abort`](Self::abort) or the
+    /// shutdown of its runtime, the payload is a [`JoinError`] with [`is_cancelled`](JoinError::is_cancelled).
     ///
     /// # Panics
     /// As [`Wait::wait`](super::Wait::wait); in a task use `.await`.
@@ -244,7 +244,9 @@ impl AbortHandle {
     ///
     /// Whoever joins it gets an error with [`is_cancelled`](JoinError::is_cancelled), unless it ends by itself first. A lock of
     /// [`thread::sync`](super::sync) that it holds is poisoned, as by a panic. A thread that waits for those of its own
-    /// [`scope`](super::scope()) unwinds when they have ended, which abort does not ask of them. Code that never waits is not interrupted.
+    /// [`scope`](super::scope()) unwinds when they have ended, which abort does not ask of them. Code that never waits is not interrupted,
+    /// nor what blocks the worker in [`block_in_place`](crate::task::block_in_place). A thread that has not begun ends by its closure's destructor: should that
+    /// panic, whoever joins it gets the panic.
     pub fn abort(&self) {
         abort(&self.thread, &self.waker);
     }

@@ -11,6 +11,7 @@ use super::stack::{DEFAULT_SIZE, Reservation};
 use crate::runtime::{Handle, Runtime, spawn_unchecked, with_current};
 use crate::sched::Shared;
 use crate::sched::context::Context;
+use crate::task::group::{Member, Set};
 use crate::task::meta::THREAD;
 use crate::task::spawn::Options;
 use crate::task::{self, TaskGroup};
@@ -168,13 +169,35 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        match self.enter_group(shared) {
+            None => self.spawn_of_set(shared, None, f),
+            Some((set, member)) => {
+                let in_group = move || {
+                    let _member = member;
+                    f()
+                };
+                self.spawn_of_set(shared, Some(set), in_group)
+            }
+        }
+    }
+
+    /// One more thread of its group, if it has one.
+    fn enter_group(&self, shared: &Shared) -> Option<(Set, Member)> {
+        self.group.as_ref().map(|group| group.enter(shared))
+    }
+
+    fn spawn_of_set<F, T>(self, shared: &Arc<Shared>, set: Option<Set>, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let reservation = self.reserve::<F, T>(shared)?;
         let task = if size_of::<F>() <= CLOSURE_MAX {
             // SAFETY: the closure and its result are 'static.
-            unsafe { self.launch(f, reservation, shared) }
+            unsafe { self.launch(set, f, reservation, shared) }
         } else {
             // SAFETY: as above.
-            unsafe { self.launch(Box::new(f), reservation, shared) }
+            unsafe { self.launch(set, Box::new(f), reservation, shared) }
         };
         Ok(JoinHandle::new(task))
     }
@@ -198,9 +221,14 @@ impl Builder {
     {
         with_current(|shared| {
             let reservation = self.reserve::<F, T>(shared)?;
+            let (set, member) = self.enter_group(shared).unzip();
+            let f = move || {
+                let _member = member;
+                f()
+            };
             // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with all
             // that belongs to its result, is dropped (`Packet`).
-            Ok(scope.launch(f, |f| unsafe { self.launch(f, reservation, shared) }))
+            Ok(scope.launch(f, |f| unsafe { self.launch(set, f, reservation, shared) }))
         })
     }
 
@@ -221,6 +249,7 @@ impl Builder {
     /// What `f` and its result borrow is there until both are dropped.
     unsafe fn launch<F, T>(
         self,
+        set: Option<Set>,
         f: F,
         reservation: Reservation,
         shared: &Arc<Shared>,
@@ -229,45 +258,18 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let mut options = Options {
+        let options = Options {
             name: self.name.map(String::into_boxed_str),
             flags: THREAD,
+            set,
             ..Options::default()
         };
-        let Some(group) = self.group else {
-            // SAFETY: by our contract.
-            return unsafe { launch(options, f, reservation, shared) };
-        };
-        let (set, member) = group.enter(shared);
-        options.set = Some(set);
-        let in_group = move || {
-            let _member = member;
-            f()
-        };
-        // SAFETY: by our contract; what is added borrows nothing.
-        unsafe { launch(options, in_group, reservation, shared) }
+        // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
+        // there by our contract.
+        let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
+        // SAFETY: by our contract, and a fiber begins with an address.
+        unsafe { spawn_unchecked(shared, options, make) }
     }
-}
-
-/// Spawns the task whose body is the thread.
-///
-/// # Safety
-/// What `f` and its result borrow is there until both are dropped.
-unsafe fn launch<F, T>(
-    options: Options,
-    f: F,
-    reservation: Reservation,
-    shared: &Arc<Shared>,
-) -> task::JoinHandle<std::thread::Result<T>>
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
-    // there by our contract.
-    let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
-    // SAFETY: by our contract, and a fiber begins with an address.
-    unsafe { spawn_unchecked(shared, options, make) }
 }
 
 /// What a closure and its result take of a stack beside what the closure does there, if that is much: each is moved there, and

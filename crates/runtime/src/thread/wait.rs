@@ -38,7 +38,7 @@ pub trait Wait: IntoFuture {
     ///   its stack is unwound. The process then aborts, as for any panic in such a destructor.
     ///
     /// # Unwinding
-    /// When its runtime shuts down, a user-level thread that waits, or begins to, is unwound from here: destructors run. Who
+    /// When it is [aborted](crate::thread::JoinHandle::abort), or its runtime shuts down, a user-level thread that waits, or begins to, is unwound from here: destructors run. Who
     /// catches that with `catch_unwind` and waits again is unwound again.
     #[track_caller]
     #[inline(always)]

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 
-use quadrille::Runtime;
 use quadrille::thread::{self, Builder};
+use quadrille::{Runtime, TaskGroup};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::child::{assert_passed, is_child, run_child, stderr};
@@ -134,4 +134,23 @@ fn want_of_memory_at_spawn_is_an_error_and_passes() {
     }
     let output = run_child(module_path!(), "want_of_memory_at_spawn_is_an_error_and_passes", &[]);
     assert_passed(&output);
+}
+
+/// Closures of all sizes about the limit from which they go by way of the heap, alone and with what a group adds.
+#[test]
+fn closures_of_every_size_run_with_a_group_and_without() {
+    fn check<const N: usize>(runtime: &Runtime, group: &TaskGroup) {
+        let bytes = std::hint::black_box([1_u8; N]);
+        let sum = move || bytes.iter().map(|byte| usize::from(*byte)).sum::<usize>();
+        let plain = Builder::new().spawn_on(sum, runtime.handle()).unwrap();
+        let grouped = Builder::new().group(group).spawn_on(sum, runtime.handle()).unwrap();
+        assert_eq!((plain.join().unwrap(), grouped.join().unwrap()), (N, N));
+    }
+    let (runtime, group) = (Runtime::builder().worker_threads(1).build().unwrap(), TaskGroup::new());
+    check::<503>(&runtime, &group);
+    check::<504>(&runtime, &group);
+    check::<505>(&runtime, &group);
+    check::<512>(&runtime, &group);
+    check::<513>(&runtime, &group);
+    check::<4096>(&runtime, &group);
 }

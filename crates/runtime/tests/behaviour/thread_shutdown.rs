@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quadrille::Wait as _;
 use quadrille::sync::mpmc;
+use quadrille::task::JoinError;
 use quadrille::thread;
 
 use crate::count::{Count, OnDrop};
@@ -90,6 +91,88 @@ fn with_destructors_that_are_busy() {
             drop(runtime);
             assert_eq!((dropped.get(), caught.get()), (100, 150));
             threads.into_iter().for_each(|thread| assert!(thread.join().is_err()));
+        },
+    );
+}
+
+/// Waits when it is dropped with its thread.
+struct WaitsAtTheEnd;
+
+impl Drop for WaitsAtTheEnd {
+    fn drop(&mut self) {
+        thread::park();
+    }
+}
+
+quadrille::thread_local! {
+    static WAITS: WaitsAtTheEnd = WaitsAtTheEnd;
+}
+
+/// Who is aborted and catches that is told again wherever it waits next, though nobody wakes it.
+#[test]
+fn by_an_abort_that_is_caught() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, caught) = (Gate::default(), Count::default());
+            let again = {
+                let (gate, caught) = (gate.clone(), caught.clone());
+                runtime.spawn_thread(move || {
+                    for _ in 0..3 {
+                        assert!(catch_unwind(AssertUnwindSafe(|| gate.pass().wait())).is_err());
+                        caught.add();
+                    }
+                    gate.pass().wait();
+                })
+            };
+            let at_the_end = {
+                let gate = gate.clone();
+                runtime.spawn_thread(move || {
+                    WAITS.with(|_| ());
+                    gate.pass().wait();
+                })
+            };
+            eventually("both wait", || gate.waiting() == 2);
+            for thread in [again, at_the_end] {
+                thread.abort();
+                let payload = thread.join().unwrap_err();
+                assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+            }
+            assert_eq!(caught.get(), 3);
+        },
+    );
+}
+
+/// Its children borrow from its stack: they end by themselves, and then it unwinds.
+#[test]
+fn by_an_abort_of_a_scope() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, ended, went_on) = (Gate::default(), Count::default(), Count::default());
+            let parent = {
+                let (gate, ended, went_on) = (gate.clone(), ended.clone(), went_on.clone());
+                runtime.spawn_thread(move || {
+                    thread::scope(|scope| {
+                        for _ in 0..4 {
+                            scope.spawn(|| {
+                                gate.pass().wait();
+                                ended.add();
+                            });
+                        }
+                    });
+                    went_on.add();
+                })
+            };
+            eventually("the children wait", || gate.waiting() == 4);
+            parent.abort();
+            assert!(!parent.is_finished());
+            gate.open();
+            let payload = parent.join().unwrap_err();
+            assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+            assert_eq!((ended.get(), went_on.get()), (4, 0));
         },
     );
 }

@@ -51,7 +51,7 @@ use crate::thread::wait::wait_on;
 /// # Poisoning
 ///
 /// A guard that is dropped because its thread, or the poll of its task, panics leaves the lock *poisoned*: each later `lock` is an
-/// error that holds the guard. So does a thread that its runtime unwinds at shutdown: what it did with the value was not finished
+/// error that holds the guard. So does a thread that is unwound by an abort or the end of its runtime: what it did with the value was not finished
 /// either. A task that is dropped while it is pending, as by an abort, does not poison.
 ///
 /// # Fairness
