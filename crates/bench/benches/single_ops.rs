@@ -3,8 +3,8 @@
 //! For whole workloads and the other peers see `quadrille compare`; these are for a quick look at one path while working
 //! on it. All of them run inside a task and time themselves, so the way into the runtime is not part of them.
 
-use std::future::poll_fn;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -114,6 +114,44 @@ fn send_and_receive<R: Runtime, C: Channel>(runtime: R, count: u64) -> Result<Du
     })
 }
 
+/// A job of the blocking pool that returns what it is given.
+type Job = fn(u64) -> Pin<Box<dyn Future<Output = u64> + Send>>;
+
+/// Jobs of `callers` tasks, each of which waits for one at a time.
+fn blocking<R: Runtime>(runtime: R, count: u64, callers: u32, job: Job) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let start = Instant::now();
+        let caller = |first: u32| {
+            runtime.spawn(async move {
+                for index in (u64::from(first)..count).step_by(callers as usize) {
+                    if job(index).await != index {
+                        return Err(Stop::failed("a job returned something else"));
+                    }
+                }
+                Ok(())
+            })
+        };
+        for caller in (0..callers).map(caller).collect::<Vec<_>>() {
+            caller.await?;
+        }
+        Ok(start.elapsed())
+    })
+}
+
+fn pools(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
+    let ours: Job = |index| Box::pin(async move { quadrille::spawn_blocking(move || index).await.unwrap_or(u64::MAX) });
+    let theirs: Job =
+        |index| Box::pin(async move { tokio::task::spawn_blocking(move || index).await.unwrap_or(u64::MAX) });
+    for callers in [1, 8] {
+        let mut group = criterion.benchmark_group(format!("spawn_blocking, {callers} at a time"));
+        bench(&mut group, "quadrille", |count| {
+            blocking(quadrille, count, callers, ours)
+        });
+        bench(&mut group, "tokio", |count| blocking(tokio, count, callers, theirs));
+        group.finish();
+    }
+}
+
 fn tasks(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     let mut group = criterion.benchmark_group("spawn_join");
     bench(&mut group, "quadrille", |count| spawn_join(quadrille, count));
@@ -171,6 +209,7 @@ fn single_ops(criterion: &mut Criterion) {
     tasks(criterion, quadrille, tokio);
     detached_and_timers(criterion, quadrille, tokio);
     channels(criterion, quadrille, tokio);
+    pools(criterion, quadrille, tokio);
 }
 
 criterion_group!(benches, single_ops);
