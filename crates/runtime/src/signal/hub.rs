@@ -93,12 +93,10 @@ impl Hub {
         waiting.next
     }
 
-    /// (b')
+    /// (b'), of those who wait now: who waits again while it is woken has looked since.
     fn wake_all(&self) {
-        wake_all(|batch| {
-            let mut waiting = self.waiting();
-            batch.fill_from(|| waiting.wakers.pop().map(|(_, waker)| waker));
-        });
+        let mut woken = std::mem::take(&mut self.waiting().wakers).into_iter();
+        wake_all(|batch| batch.fill_from(|| woken.next().map(|(_, waker)| waker)));
     }
 
     /// (a')
@@ -162,5 +160,55 @@ impl Hubs {
         let hub = Arc::new(Hub::new(signal)?);
         hubs.insert(signal, Arc::downgrade(&hub));
         Ok(hub)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::Runtime;
+    use crate::signal::unix::SignalKind;
+
+    /// Waits again in `wake`, as a future that is polled there and finds nothing.
+    struct Inline {
+        hub: Hub,
+        wakes: AtomicUsize,
+    }
+
+    impl Inline {
+        fn wait(self: Arc<Self>) {
+            let waits = Waits { hub: &self.hub, id: 0 };
+            waits.tell(&Waker::from(self.clone()));
+            std::mem::forget(waits);
+        }
+    }
+
+    impl Wake for Inline {
+        fn wake(self: Arc<Self>) {
+            // Not for ever, where it is woken without end.
+            if self.wakes.fetch_add(1, Ordering::Relaxed) < 100 {
+                self.wait();
+            }
+        }
+    }
+
+    #[test]
+    fn who_waits_again_while_it_is_woken_is_woken_once() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let _entered = runtime.enter();
+        let inline = Arc::new(Inline {
+            hub: Hub::new(SignalKind::pipe().as_raw_value()).unwrap(),
+            wakes: AtomicUsize::new(0),
+        });
+        inline.clone().wait();
+        for round in 1..=3 {
+            inline.hub.wake_all();
+            assert_eq!(inline.wakes.load(Ordering::Relaxed), round);
+        }
+        // It holds itself by its waker.
+        drop(std::mem::take(&mut inline.hub.waiting().wakers));
     }
 }
