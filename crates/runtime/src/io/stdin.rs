@@ -7,6 +7,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -16,22 +17,12 @@ use futures_io::AsyncRead;
 use crate::coop;
 use crate::runtime::with_current;
 use crate::sync::wake_all::wake_all;
+use crate::sys::fd::wait_readable;
 
 /// How much the thread reads at a time at most, bytes.
 const CHUNK: usize = 8 * 1024;
 
-static INPUT: Input = Input {
-    state: Mutex::new(State {
-        runs: false,
-        wanted: false,
-        bytes: Vec::new(),
-        taken: 0,
-        outcome: None,
-        waiting: Vec::new(),
-        handles: 0,
-    }),
-    asked: Condvar::new(),
-};
+static INPUT: Input = Input::new();
 
 /// What handles and the thread share.
 struct Input {
@@ -57,6 +48,21 @@ struct State {
 }
 
 impl Input {
+    const fn new() -> Self {
+        Input {
+            state: Mutex::new(State {
+                runs: false,
+                wanted: false,
+                bytes: Vec::new(),
+                taken: 0,
+                outcome: None,
+                waiting: Vec::new(),
+                handles: 0,
+            }),
+            asked: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No foreign code runs under the lock, so nothing is half done in a poisoned one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,6 +70,8 @@ impl Input {
 
     /// Takes what is there; else has the thread read, and `waker` called when it has.
     fn poll(&'static self, handle: u64, waker: &Waker, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        // Asked for each time, so that it is no matter of who came first whether it panics.
+        let spawner = with_current(|shared| shared.pool.spawner().without_hooks());
         // Cloned and dropped without the lock.
         let waker = waker.clone();
         let mut state = self.lock();
@@ -78,7 +86,6 @@ impl Input {
             return Poll::Ready(outcome.map(|()| 0));
         }
         if !state.runs {
-            let spawner = with_current(|shared| shared.pool.spawner().without_hooks());
             drop(spawner.spawn("quadrille-stdin".to_owned(), || INPUT.serve())?);
             state.runs = true;
         }
@@ -106,30 +113,28 @@ impl Input {
                 state = self.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             drop(state);
-            let read = crate::fs::job::retry(|| io::stdin().lock().read(&mut chunk));
-            let mut state = self.lock();
-            state.taken = 0;
-            state.bytes.clear();
-            match read {
-                Ok(0) => state.outcome = Some(Ok(())),
-                Ok(length) => state.bytes.extend_from_slice(&chunk[..length]),
-                Err(error) => state.outcome = Some(Err(error)),
-            }
-            state.wanted = false;
-            drop(state);
-            self.wake_all();
+            let read = read(&mut io::stdin().lock(), &mut chunk);
+            self.deliver(read.map(|length| &chunk[..length]));
         }
     }
 
-    /// Wakes all who wait; each looks for itself. What their wakers do to this thread ends here.
-    fn wake_all(&self) {
-        let wakes = || {
-            wake_all(|batch| {
-                let mut state = self.lock();
-                batch.fill_from(|| state.waiting.pop().map(|(_, waker)| waker));
-            });
-        };
-        if let Err(payload) = std::panic::catch_unwind(wakes) {
+    /// Leaves what was read for whoever looks first, and wakes all who wait now; each looks for itself.
+    fn deliver(&self, read: io::Result<&[u8]>) {
+        let mut state = self.lock();
+        state.taken = 0;
+        state.bytes.clear();
+        match read {
+            Ok([]) => state.outcome = Some(Ok(())),
+            Ok(bytes) => state.bytes.extend_from_slice(bytes),
+            Err(error) => state.outcome = Some(Err(error)),
+        }
+        state.wanted = false;
+        // All at once: who waits again while it is woken waits for the next read.
+        let mut woken = std::mem::take(&mut state.waiting).into_iter();
+        drop(state);
+        let wakes = || wake_all(|batch| batch.fill_from(|| woken.next().map(|(_, waker)| waker)));
+        // What their wakers do to this thread ends here.
+        if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(wakes)) {
             // Reported by the panic hook; its destructor may panic as well.
             std::mem::forget(payload);
         }
@@ -146,6 +151,17 @@ impl Input {
     }
 }
 
+/// Reads until there is something, also where whoever gave us the open file has made it non-blocking.
+fn read(from: &mut (impl Read + AsFd), to: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(to) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_readable(from.as_fd())?,
+            outcome => return outcome,
+        }
+    }
+}
+
 /// The standard input of the process; from [`stdin`].
 ///
 /// All handles read from one input: what one has read the others don't see.
@@ -157,8 +173,8 @@ pub struct Stdin {
 /// A handle of the process's standard input.
 ///
 /// A read goes by the buffer of [`std::io::stdin`] on a thread of its own (`quadrille-stdin`), which the process has from the first read on to its end, whichever
-/// runtime asks. It reads only when somebody asks, at most 8 KiB at a time, so that what nobody has asked for is left for std's handle; while it waits for input it
-/// holds std's lock, and other threads that read by std wait for it.
+/// runtime asks; the CPUs that it may run on are those of the runtime that asked first, also when that one is gone. It reads only when somebody asks, at most 8 KiB at a time, so that what nobody has asked for is left for std's handle; while it waits for input it
+/// holds std's lock, and other threads that read by std wait for it. An input that somebody has made non-blocking is waited for as any other.
 ///
 /// # Shutdown
 /// A runtime that shuts down while a read is pending does not wait for it, and the read goes on: what it gets is the next reader's, of whichever runtime. It can't be called
@@ -197,7 +213,7 @@ impl Stdin {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, at the first read.
+    /// Outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -213,6 +229,10 @@ impl Stdin {
     /// # Errors
     ///
     /// As [`read`](Self::read).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         poll(self.id, cx, buffer)
     }
@@ -240,5 +260,71 @@ struct Waits(u64);
 impl Drop for Waits {
     fn drop(&mut self) {
         INPUT.forget(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::Runtime;
+
+    /// Reads in `wake` until it has to wait again.
+    struct Inline {
+        input: &'static Input,
+        wakes: AtomicUsize,
+        bytes: AtomicUsize,
+    }
+
+    impl Wake for Inline {
+        fn wake(self: Arc<Self>) {
+            // Not for ever, where it is woken without end.
+            if self.wakes.fetch_add(1, Ordering::Relaxed) < 100 {
+                self.clone().read();
+            }
+        }
+    }
+
+    impl Inline {
+        fn read(self: Arc<Self>) {
+            let waker = Waker::from(self.clone());
+            while let Poll::Ready(read) = self.input.poll(1, &waker, &mut [0; 8]) {
+                self.bytes.fetch_add(read.unwrap(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An input whose thread is the test.
+    fn input() -> &'static Input {
+        let input = Box::leak(Box::new(Input::new()));
+        input.lock().runs = true;
+        input
+    }
+
+    #[test]
+    fn who_waits_again_while_it_is_woken_is_woken_once_a_read() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let _entered = runtime.enter();
+        let reader = Arc::new(Inline {
+            input: input(),
+            wakes: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        });
+        reader.clone().read();
+        for round in 1..=3 {
+            reader.input.deliver(Ok(b"ab"));
+            assert_eq!(reader.wakes.load(Ordering::Relaxed), round);
+            assert_eq!(reader.bytes.load(Ordering::Relaxed), 2 * round);
+            assert!(reader.input.lock().wanted, "it waits for the next");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no quadrille runtime here")]
+    fn outside_of_a_runtime_it_panics_also_when_the_thread_is_there() {
+        let _ = input().poll(1, Waker::noop(), &mut [0]);
     }
 }

@@ -3,18 +3,43 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::AsyncWrite;
 
 use crate::fs::job::Job;
+use crate::sys::fd::wait_writable;
 
 /// Most bytes that one operation takes to another thread.
 const LENGTH_MAX: usize = 2 * 1024 * 1024;
 
 /// Writes all of it, and leaves nothing in std's buffer.
 type Put = fn(&[u8]) -> io::Result<()>;
+
+/// Writes all of `bytes`, and what `to` has kept, also where whoever gave us the open file has made it non-blocking: what std's handles refuse with
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) they have neither written nor kept.
+fn put(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match patiently(to, |to| to.write(bytes))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            length => bytes = &bytes[length..],
+        }
+    }
+    patiently(to, |to| to.flush())
+}
+
+/// Tries until nothing interrupts and there is room.
+fn patiently<W: AsFd, T>(to: &mut W, mut operation: impl FnMut(&mut W) -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match operation(to) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(to.as_fd())?,
+            outcome => return outcome,
+        }
+    }
+}
 
 /// At most one write under way.
 #[derive(Debug)]
@@ -67,7 +92,8 @@ macro_rules! output {
         ///
         /// # Shutdown
         /// What was accepted is written also when the handle is dropped or the runtime shuts down, which waits for it: for as long as nobody reads, or as
-        /// [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) says.
+        /// [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) says. What doesn't wait may end the process before: a runtime that is dropped inside of async
+        /// code, [`Runtime::shutdown_background`](crate::Runtime::shutdown_background), [`std::process::exit`]. Flush before these.
         ///
         /// ```
         /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -79,11 +105,7 @@ macro_rules! output {
         /// ```
         #[must_use]
         pub fn $make() -> $name {
-            $name(Output::new(|bytes| {
-                let mut to = io::$make().lock();
-                to.write_all(bytes)?;
-                to.flush()
-            }))
+            $name(Output::new(|bytes| put(&mut io::$make().lock(), bytes)))
         }
 
         impl $name {

@@ -7,12 +7,35 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
 /// Most buffers that one call reads or writes, of however many it is given (`IOV_MAX`; no system that is supported has fewer).
 pub(crate) const BUFFERS_MAX: usize = 1024;
 
 /// Makes reads and writes of `fd`'s open file return at once when they can't go on.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, true)?)
+}
+
+/// Blocks the calling thread until a read of `fd` need not wait, whether or not it is non-blocking.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    wait(fd, PollFlags::IN)
+}
+
+/// Blocks the calling thread until a write to `fd` need not wait, whether or not it is non-blocking.
+pub(crate) fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    wait(fd, PollFlags::OUT)
+}
+
+/// Errors and hang-ups of the descriptor end the wait as well: the next operation tells.
+fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
+    loop {
+        match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], None) {
+            Err(Errno::INTR) => {}
+            outcome => return Ok(outcome.map(drop)?),
+        }
+    }
 }
 
 /// Opens a named pipe as `options` say, without waiting for the other side. Anything else is refused.

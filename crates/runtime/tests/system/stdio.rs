@@ -1,6 +1,6 @@
 //! The standard input and outputs, of children that are this program again.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write, pipe};
 use std::process::{Child, Command, Stdio};
 
 use futures_lite::future::{block_on, poll_once};
@@ -16,11 +16,16 @@ fn is_child() -> bool {
 
 /// The test `name` again, in a child with pipes.
 fn child(name: &str) -> Child {
+    child_with(name, Stdio::piped(), Stdio::piped())
+}
+
+/// The same, with this input and output.
+fn child_with(name: &str, input: impl Into<Stdio>, output: impl Into<Stdio>) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([&format!("stdio::{name}"), "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdin(input)
+        .stdout(output)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap()
@@ -198,4 +203,40 @@ fn an_error_is_told_by_the_next_write_or_flush() {
     drop(child.stdin.take());
     assert_eq!(after(&mut errors, "tell:"), "told");
     assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+/// A parent may have made non-blocking what the child inherits.
+#[test]
+fn pipes_that_do_not_block_are_waited_for() {
+    let numbers: String = (0..400_000).map(|n| format!("{n};")).collect();
+    if is_child() {
+        runtime().block_on(async {
+            let (mut input, mut buffer) = (stdin(), [0; 64]);
+            for round in 0..20 {
+                tell(&format!("reads {round}")).await;
+                let length = input.read(&mut buffer).await.unwrap();
+                assert_eq!(buffer[..length], *b"on\n");
+            }
+            // Longer than any pipe: it is full many times.
+            tell(&numbers).await;
+            assert_eq!(input.read(&mut buffer).await.unwrap(), 0);
+        });
+        return;
+    }
+    let (its_input, mut input) = pipe().unwrap();
+    let (output, its_output) = pipe().unwrap();
+    rustix::io::ioctl_fionbio(&its_input, true).unwrap();
+    rustix::io::ioctl_fionbio(&its_output, true).unwrap();
+    let child = child_with("pipes_that_do_not_block_are_waited_for", its_input, its_output);
+    let mut output = BufReader::new(output);
+    for round in 0..20 {
+        assert_eq!(after(&mut output, "tell:"), format!("reads {round}"));
+        input.write_all(b"on\n").unwrap();
+    }
+    assert!(
+        after(&mut output, "tell:") == numbers,
+        "something is lost, or twice there"
+    );
+    drop(input);
+    assert_passed(child, output);
 }
