@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use quadrille_policy::{Config, SetId};
+use quadrille_policy::{Config, SetId, WorkerId};
 
 use crate::builder::Builder;
 use crate::current::{self, EnterGuard};
@@ -291,7 +291,7 @@ impl Handle {
     }
 
     /// The numbers of the workers behind each last-level cache, in the order of [`Metrics::llcs`], for
-    /// [`spawn_pinned_on`](Self::spawn_pinned_on). A cache without workers is not among them.
+    /// [`spawn_pinned_on`](Self::spawn_pinned_on). A cache without workers has none, and its place.
     ///
     /// ```
     /// let runtime = quadrille::Runtime::builder().topology("node:1 llc:2 core:2".parse()?).build()?;
@@ -301,10 +301,8 @@ impl Handle {
     #[must_use]
     pub fn workers_by_llc(&self) -> Vec<Vec<usize>> {
         let llcs = &self.shared.policy.plan.llcs;
-        let workers = llcs
-            .iter()
-            .map(|llc| llc.workers.iter().map(|worker| worker.index()).collect());
-        workers.filter(|workers: &Vec<usize>| !workers.is_empty()).collect()
+        let numbers = |workers: &[WorkerId]| workers.iter().map(|worker| worker.index()).collect();
+        llcs.iter().map(|llc| numbers(&llc.workers)).collect()
     }
 
     /// Number of workers.

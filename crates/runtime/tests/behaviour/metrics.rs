@@ -146,3 +146,21 @@ fn foreign_wakes_are_counted() {
         });
     });
 }
+
+/// A cache without workers keeps its place.
+#[test]
+fn workers_and_counters_of_caches_are_in_one_order() {
+    for workers in 1..=6 {
+        let machine = "node:1 llc:3 core:2".parse().unwrap();
+        let runtime = Runtime::builder()
+            .topology(machine)
+            .worker_threads(workers)
+            .build()
+            .unwrap();
+        let caches = runtime.handle().workers_by_llc();
+        assert_eq!(caches.len(), runtime.metrics().llcs.len(), "{caches:?}");
+        let mut all = caches.concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..workers).collect::<Vec<_>>(), "{caches:?}");
+    }
+}

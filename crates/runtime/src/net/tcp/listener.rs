@@ -88,7 +88,8 @@ impl TcpListener {
     /// }
     ///
     /// let handle = quadrille::Handle::current();
-    /// let caches = handle.workers_by_llc();
+    /// let mut caches = handle.workers_by_llc();
+    /// caches.retain(|workers| !workers.is_empty());
     /// let listeners = TcpListener::bind_several("127.0.0.1:0", caches.len()).await?;
     /// for (listener, workers) in listeners.into_iter().zip(caches) {
     ///     handle.spawn_pinned_on(workers[0], move || serve(listener.into_std()));
