@@ -112,7 +112,9 @@ impl Builder {
     /// first, and what the scheduler tries at random. Default: that of the configuration, 0x5EED.
     ///
     /// A test with one worker and a [paused clock](Self::start_paused) takes the same course each time, and another one with another
-    /// seed. With several workers, or while the clock goes, the threads' own speed decides as well.
+    /// seed. With several workers, or while the clock goes, the threads' own speed decides as well;
+    /// so it does on when and where that runs which is spawned or woken from outside of the workers, and on what runs on a blocking thread while all workers are in
+    /// [`block_in_place`](crate::task::block_in_place).
     ///
     /// ```
     /// use std::future::ready;

@@ -20,7 +20,8 @@
 ///    that of the macro. If not, its branch is disabled, and the others are waited for.
 /// 5. If all are disabled the handler of `else` runs.
 ///
-/// What is called chance follows from [`Builder::seed`](crate::Builder::seed) in tasks and in `block_on`, where nothing else draws from the same generator.
+/// What is called chance follows from [`Builder::seed`](crate::Builder::seed) in tasks on a worker and in `block_on`, where nothing else draws from the same generator;
+/// not in tasks that run on a blocking thread because all workers are in [`block_in_place`](crate::task::block_in_place).
 ///
 /// At most 32 branches. Handlers may use `.await`, `?`, `return` and `break`.
 ///
