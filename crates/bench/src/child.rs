@@ -1,15 +1,20 @@
 //! Runs a description in a fresh process and reads its answer.
 //!
 //! A process of its own for each run keeps processor time, context switches and allocator state apart, and lets runs of
-//! different programs interleave. A run that hangs is killed after a time limit and reported like any failure.
+//! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the processes
+//! that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal does not reach them. Load
+//! generators need none, for they end when the server's process is gone.
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
 use crate::outcome::Outcome;
@@ -45,7 +50,9 @@ impl Launcher {
     /// Does one run. `on_progress` is told the fraction done, if the description asks for it.
     pub fn run(&self, spec: &Spec, on_progress: &mut dyn FnMut(f64)) -> Outcome {
         match self.command(spec) {
-            Ok(command) => self.wait_for(command, on_progress).unwrap_or_else(Outcome::Failed),
+            Ok(command) => self
+                .wait_for(command, is_group(spec), on_progress)
+                .unwrap_or_else(Outcome::Failed),
             Err(reason) => Outcome::Unsupported(reason),
         }
     }
@@ -74,10 +81,18 @@ impl Launcher {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if is_group(spec) {
+            command.process_group(0);
+        }
         Ok(command)
     }
 
-    fn wait_for(&self, mut command: Command, on_progress: &mut dyn FnMut(f64)) -> Result<Outcome, String> {
+    fn wait_for(
+        &self,
+        mut command: Command,
+        is_group: bool,
+        on_progress: &mut dyn FnMut(f64),
+    ) -> Result<Outcome, String> {
         let mut child = command
             .spawn()
             .map_err(|error| format!("cannot start the run: {error}"))?;
@@ -93,6 +108,9 @@ impl Launcher {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     // The run may have ended just now; then there is nothing to kill.
+                    if is_group {
+                        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                    }
                     let _ = child.kill();
                     let _ = child.wait();
                     let limit = self.time_limit.unwrap_or_default().as_secs();
@@ -107,6 +125,11 @@ impl Launcher {
             .map_err(|error| format!("cannot wait for the run: {error}"))?;
         parse(&answer, status, &errors)
     }
+}
+
+/// Whether the run starts processes that would outlive it.
+fn is_group(spec: &Spec) -> bool {
+    spec.runtime.family() == Family::Hackbench
 }
 
 fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
@@ -193,13 +216,18 @@ mod tests {
 
     /// Runs a shell script in place of a run.
     fn check_script(name: &str, script: &str, expected: &str) {
+        check_script_of(RuntimeName::Tokio, name, script, expected);
+    }
+
+    /// The same, as a run of `runtime`.
+    fn check_script_of(runtime: RuntimeName, name: &str, script: &str, expected: &str) {
         use std::os::unix::fs::PermissionsExt;
 
         let path = std::env::temp_dir().join(format!("quadrille-{name}-{}", std::process::id()));
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let launcher = Launcher::new(path.clone(), Some(Duration::from_secs(1)));
-        let outcome = launcher.run(&SPEC, &mut |_| {});
+        let outcome = launcher.run(&Spec { runtime, ..SPEC }, &mut |_| {});
         std::fs::remove_file(&path).unwrap();
         match outcome {
             Outcome::Failed(message) => assert!(message.contains(expected), "{message}"),
@@ -219,6 +247,28 @@ mod tests {
     #[test]
     fn a_run_that_hangs_is_killed() {
         check_script("hangs", "exec sleep 1000", "killed after 1 s");
+    }
+
+    #[test]
+    fn with_a_run_that_hangs_what_it_has_started_is_killed() {
+        use std::os::unix::fs::OpenOptionsExt as _;
+
+        let path = std::env::temp_dir().join(format!("quadrille-held-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // At its end while nobody has it open for writing.
+        let mut held = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(&path)
+            .unwrap();
+        let script = format!("exec 3>{}; sleep 1000 & wait", path.display());
+        check_script_of(RuntimeName::Hackbench, "starts", &script, "killed after 1 s");
+        std::fs::remove_file(&path).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while held.read(&mut [0]).map_err(|error| error.kind()) != Ok(0) {
+            assert!(Instant::now() < deadline, "what the run started goes on");
+            thread::yield_now();
+        }
     }
 
     #[test]
