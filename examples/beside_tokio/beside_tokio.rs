@@ -1,6 +1,7 @@
 //! A library that needs tokio's runtime, here reqwest, used from quadrille: a small tokio runtime beside it, on one thread.
 //!
-//! Watch: `spawn` lets the library run over there; `InTokio` runs it here, and only its timers and sockets are over there.
+//! Watch: `spawn` lets the library run over there; `InTokio` runs here what is awaited here. Its timers and sockets
+//! are over there in both, and so is what the library spawns, as reqwest its connections.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
 mod shouting;

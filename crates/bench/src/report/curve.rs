@@ -96,8 +96,11 @@ fn table(points: &[&Section]) -> Table {
     let mut table = empty_table(points, &["runtime"], last);
     for rows in runtimes(points) {
         let Some(last) = rows.last() else { continue };
-        if let Some(remark) = rows.iter().find_map(|row| row.remark.clone()) {
-            table.push_remark(vec![last.label()], remark);
+        let remark = rows.iter().find_map(|row| row.remark.clone());
+        if let Some(remark) = &remark
+            && rows.iter().all(|row| median(row).is_none())
+        {
+            table.push_remark(vec![last.label()], remark.clone());
             continue;
         }
         let ratio = base.map(|base| {
@@ -105,6 +108,10 @@ fn table(points: &[&Section]) -> Table {
             ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
         });
         table.push([last.label()].into_iter().chain(cells(&rows)).chain(ratio).collect());
+        // One load that failed leaves the others: its cell is empty, and the reason below.
+        if let Some(remark) = remark {
+            table.push_remark(vec![String::new()], remark);
+        }
     }
     table
 }
@@ -355,6 +362,26 @@ mod tests {
                 .iter()
                 .all(|section| section.is_compared != section.rows[0].ratios.is_empty())
         );
+    }
+
+    #[test]
+    fn a_load_that_failed_leaves_the_others() {
+        let mut sections = sections();
+        let failed = &mut sections[0].rows[1];
+        (failed.figure, failed.remark) = (None, Some("FAILED: lost".to_owned()));
+        let text = curve_tables(&sections)[0].1.to_string();
+        let expected = "  runtime    10 %  100 %
+  quadrille   300    300
+  tokio         -    150
+             FAILED: lost
+";
+        assert_eq!(text, expected);
+        for section in &mut sections {
+            let row = &mut section.rows[1];
+            (row.figure, row.remark) = (None, Some("not run: absent".to_owned()));
+        }
+        let text = curve_tables(&sections)[0].1.to_string();
+        assert!(text.ends_with("  tokio      not run: absent\n"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! in the proportions of the one that dbench comes with, which every client goes through again and again, each from another place.
 //!
 //! Server and clients keep one buffer a connection, in which byte `i` is `i % 251` behind the numbers. A request brings those bytes, and the answer takes
-//! them from the same buffer, so that one that went wrong in either direction comes back wrong. Verified by the clients: every answer to the last byte.
+//! them from the same buffer, so that a byte of a request that went wrong comes back wrong with the next answer that is long enough, unless another request has
+//! come over it before. Verified by the clients: every answer to the last byte.
 
 use std::io;
 

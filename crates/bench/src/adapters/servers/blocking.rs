@@ -2,10 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::Dialogue;
 use crate::adapters::blocking::{ThreadRuntime, spawn_failed};
 use crate::outcome::Stop;
+
+/// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end give some back.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Listeners and streams of TCP that suspend, or block, the thread that waits for them.
 pub trait ThreadServers: ThreadRuntime {
@@ -54,9 +58,13 @@ pub fn start<R: ThreadServers, D: Dialogue>(runtime: R) -> Result<SocketAddr, St
     })
 }
 
-/// Accepts until the listener fails, or there are no more threads.
+/// Accepts until there are no more threads.
 pub(super) fn accept<R: ThreadServers, D: Dialogue>(runtime: R, listener: &R::Listener) {
-    while let Ok(stream) = R::accept(listener) {
+    loop {
+        let Ok(stream) = R::accept(listener) else {
+            R::sleep(PAUSE);
+            continue;
+        };
         // An error is a connection that the generator has closed.
         if runtime.spawn(move || drop(talk::<R, D>(stream))).is_err() {
             return;

@@ -95,7 +95,8 @@ impl ThreadServers for Quadrille {
 
     fn accept(listener: &Self::Listener) -> io::Result<TcpStream> {
         let (stream, _) = listener.accept().wait()?;
-        stream.set_nodelay(true)?;
+        // Where that fails the client is gone already, as the first read will say.
+        let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 
