@@ -54,7 +54,8 @@ pub(super) fn quietly(f: impl FnOnce()) {
 #[inline]
 pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Context<'_>) -> Option<Outcome<F::Output>> {
     let mut result = Err(None);
-    if !is_aborted(meta) {
+    // A thread obeys by unwinding, which takes polls.
+    if !is_aborted(meta) || meta.has(THREAD) {
         // SAFETY: it is there, and ours, by our contract.
         let future = unsafe { &mut *future };
         // SAFETY: by our contract it is never moved until it is dropped in place.
@@ -120,7 +121,9 @@ fn enter_registry(meta: &Meta, cx: &Context<'_>) -> bool {
     meta.registered(key)
 }
 
-fn is_aborted(meta: &Meta) -> bool {
+/// Whether somebody has asked the task to stop.
+#[inline]
+pub(crate) fn is_aborted(meta: &Meta) -> bool {
     meta.extras()
         .and_then(|extras| extras.abort.get())
         .is_some_and(|cell| cell.is_aborted())

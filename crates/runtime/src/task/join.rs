@@ -217,6 +217,13 @@ impl AbortHandle {
         }
     }
 
+    /// The same for a user-level thread, which is in no registry: by a waker of its task.
+    pub(crate) fn abort_thread(&self, waker: &Waker) {
+        // The key is a place on the roll.
+        let _key = self.cell.abort();
+        waker.wake_by_ref();
+    }
+
     /// Whether the task has finished, in whatever way.
     #[must_use]
     pub fn is_finished(&self) -> bool {

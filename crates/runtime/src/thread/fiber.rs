@@ -19,7 +19,6 @@ use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::handle::Thread;
 use super::stack::{self, Occupant, Reservation, Stack};
 use super::suspend::{Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
@@ -28,6 +27,7 @@ use crate::runtime::Handle;
 use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::task::Meta;
+use crate::task::body::is_aborted;
 use crate::task::join::Cancelled;
 use crate::task::meta::{BOUND, READY};
 
@@ -109,7 +109,7 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
         let unwinds = Context::with(|context| {
             let context = context.unwrap_or_else(|| misplaced());
             // The one look of this poll: who aborts the thread after it has woken it for the next.
-            let unwinds = context.unwinding.get() || Thread::is_aborted(this.enrolled.meta());
+            let unwinds = context.unwinding.get() || is_aborted(this.enrolled.meta());
             match &this.state {
                 State::Started(started) if !started.is_owned_by(context) => misplaced(),
                 State::Fresh { .. } if !unwinds => this.start(context),
@@ -129,7 +129,7 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
         match started.resume((!unwinds).then(|| NonNull::from(cx.waker()))) {
             CoroutineResult::Yield(suspension) => {
                 this.stack_pointer = suspension.stack_pointer;
-                if unwinds && suspension.pause == Pause::Waits && Thread::is_aborted(this.enrolled.meta()) {
+                if unwinds && suspension.pause == Pause::Waits && is_aborted(this.enrolled.meta()) {
                     // It has caught what unwound it, and waits for something else: nobody would wake it to be told again.
                     cx.waker().wake_by_ref();
                 }

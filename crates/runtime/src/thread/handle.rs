@@ -12,7 +12,6 @@ use super::note::Reason;
 use super::park::Token;
 use super::wait::wait_on;
 use crate::error::JoinError;
-use crate::primitives::{AtomicBool, Ordering};
 use crate::task;
 use crate::task::Meta;
 use crate::task::join::error;
@@ -34,8 +33,6 @@ struct Inner {
     id: task::Id,
     name: Option<Box<str>>,
     token: Token,
-    /// Set once: the thread is to unwind from where it waits.
-    aborted: AtomicBool,
 }
 
 impl Thread {
@@ -47,7 +44,6 @@ impl Thread {
                 id: meta.id,
                 name: extras.name.clone(),
                 token: Token::default(),
-                aborted: AtomicBool::new(false),
             })))
         })
     }
@@ -55,17 +51,6 @@ impl Thread {
     /// The handle to a thread of the operating system.
     pub(super) fn os(thread: thread::Thread) -> Self {
         Self(Kind::Os(thread))
-    }
-
-    /// Whether the user-level thread with this metadata was aborted.
-    #[inline]
-    pub(super) fn is_aborted(meta: &Meta) -> bool {
-        let thread = meta.extras().and_then(|extras| extras.thread.get());
-        match thread.map(|thread| &thread.0) {
-            // Ordering: Relaxed; a wake follows the store, and the next poll sees what came before that (C a).
-            Some(Kind::User(inner)) => inner.aborted.load(Ordering::Relaxed),
-            _ => false,
-        }
     }
 
     /// The token by which a user-level thread is unparked.
@@ -216,7 +201,8 @@ impl<T> JoinHandle<T> {
     /// assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
     /// ```
     pub fn abort(&self) {
-        self.task.with_waker(|waker| abort(self.thread(), waker));
+        self.task
+            .with_waker(|waker| self.task.abort_handle().abort_thread(waker));
     }
 
     /// A handle that can only abort the thread; any number of clones.
@@ -224,6 +210,7 @@ impl<T> JoinHandle<T> {
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle {
             thread: self.thread().clone(),
+            task: self.task.abort_handle(),
             waker: self.task.with_waker(Waker::clone),
         }
     }
@@ -234,6 +221,7 @@ impl<T> JoinHandle<T> {
 #[derive(Clone)]
 pub struct AbortHandle {
     thread: Thread,
+    task: task::AbortHandle,
     waker: Waker,
 }
 
@@ -248,7 +236,13 @@ impl AbortHandle {
     /// nor what blocks the worker in [`block_in_place`](crate::task::block_in_place). A thread that has not begun ends by its closure's destructor: should that
     /// panic, whoever joins it gets the panic.
     pub fn abort(&self) {
-        abort(&self.thread, &self.waker);
+        self.task.abort_thread(&self.waker);
+    }
+
+    /// Whether the thread has ended, in whatever way.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
     }
 
     /// The thread.
@@ -261,15 +255,6 @@ impl AbortHandle {
 impl fmt::Debug for AbortHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AbortHandle").field("id", &self.thread.id()).finish()
-    }
-}
-
-/// Tells a user-level thread to unwind, and wakes it for that.
-fn abort(thread: &Thread, waker: &Waker) {
-    if let Kind::User(inner) = &thread.0 {
-        // Ordering: Relaxed; the wake publishes it (C a).
-        inner.aborted.store(true, Ordering::Relaxed);
-        waker.wake_by_ref();
     }
 }
 

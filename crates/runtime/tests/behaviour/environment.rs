@@ -1,11 +1,18 @@
 //! What the environment says where the program says nothing.
 
 use std::error::Error as _;
+use std::process::Output;
 
 use quadrille::Runtime;
 use quadrille::policy::Config;
 
-use crate::child::{assert_passed, is_child, run_child};
+use crate::child::{assert_passed, child, is_child};
+
+/// Runs the test `name` again in a child with these policies.
+fn run_with(name: &str, policies: &str) -> Output {
+    let mut child = child(module_path!(), name, "1");
+    child.env("QUADRILLE_POLICY", policies).output().unwrap()
+}
 
 #[test]
 fn policies_are_set_from_outside_unless_the_program_sets_them() {
@@ -21,7 +28,7 @@ fn policies_are_set_from_outside_unless_the_program_sets_them() {
         return;
     }
     let name = "policies_are_set_from_outside_unless_the_program_sets_them";
-    let output = run_child(module_path!(), name, &[("QUADRILLE_POLICY", "group=2,wake-cost=off")]);
+    let output = run_with(name, "group=2,wake-cost=off");
     assert_passed(&output);
 }
 
@@ -35,5 +42,5 @@ fn a_bad_policy_from_outside_is_one_clear_error() {
         return;
     }
     let name = "a_bad_policy_from_outside_is_one_clear_error";
-    assert_passed(&run_child(module_path!(), name, &[("QUADRILLE_POLICY", "sping=1us")]));
+    assert_passed(&run_with(name, "sping=1us"));
 }

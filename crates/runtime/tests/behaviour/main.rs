@@ -7,6 +7,8 @@
 mod abort_handle;
 mod block_on;
 mod blocking;
+#[path = "../../src/child.rs"]
+#[expect(dead_code, reason = "shared with the unit tests, who need more of it")]
 mod child;
 mod count;
 mod destructors;

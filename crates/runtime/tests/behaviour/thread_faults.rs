@@ -7,7 +7,7 @@ use quadrille::thread::{self, Builder};
 use quadrille::{Runtime, TaskGroup};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::child::{assert_passed, is_child, run_child, stderr};
+use crate::child::{assert_passed, child, is_child, run_child, stderr};
 
 const SIGABRT: i32 = 6;
 
@@ -35,11 +35,7 @@ fn an_overflow_of_a_spawned_thread_names_it_and_its_stack() {
         drop(thread.unwrap().join());
         unreachable!("it overflows");
     }
-    let output = run_child(
-        module_path!(),
-        "an_overflow_of_a_spawned_thread_names_it_and_its_stack",
-        &[],
-    );
+    let output = run_child(module_path!(), "an_overflow_of_a_spawned_thread_names_it_and_its_stack");
     let said = stderr(&output);
     assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
     let expected = "thread 'deep thinker' has overflowed its stack (131072 bytes)\n";
@@ -66,7 +62,7 @@ fn to_wait_while_panicking_is_refused_with_a_reason() {
         drop(thread.join());
         unreachable!("a panic while panicking aborts");
     }
-    let output = run_child(module_path!(), "to_wait_while_panicking_is_refused_with_a_reason", &[]);
+    let output = run_child(module_path!(), "to_wait_while_panicking_is_refused_with_a_reason");
     let said = stderr(&output);
     assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
     assert!(
@@ -89,7 +85,10 @@ fn a_backtrace_goes_from_the_thread_to_its_worker() {
         runtime.spawn_thread(a_function_of_the_thread).join().unwrap_err();
         return;
     }
-    let output = run_child(module_path!(), NAME, &[("RUST_BACKTRACE", "full")]);
+    let output = child(module_path!(), NAME, "1")
+        .env("RUST_BACKTRACE", "full")
+        .output()
+        .unwrap();
     assert_passed(&output);
     let said = stderr(&output);
     let of_thread = said.find("thread_faults::a_function_of_the_thread");
@@ -132,7 +131,7 @@ fn want_of_memory_at_spawn_is_an_error_and_passes() {
         assert_eq!(runtime.spawn_thread(|| 6 * 7).join().unwrap(), 42);
         return;
     }
-    let output = run_child(module_path!(), "want_of_memory_at_spawn_is_an_error_and_passes", &[]);
+    let output = run_child(module_path!(), "want_of_memory_at_spawn_is_an_error_and_passes");
     assert_passed(&output);
 }
 

@@ -289,6 +289,7 @@ fn check(shape: &Shape, event: Event, owner: Owner) {
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
     assert!(!places.contains(&std::thread::current().id()));
     // Too late for all of them.
+    assert!(abort.is_finished());
     abort.abort();
 }
 
