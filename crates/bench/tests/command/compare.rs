@@ -1,0 +1,156 @@
+//! `quadrille compare`: what it prints is what it writes.
+
+use serde_json::Value;
+
+use crate::{output, program, quadrille};
+
+#[test]
+fn compare_writes_what_it_prints() {
+    let file = std::env::temp_dir().join(format!("quadrille-compare-{}.json", std::process::id()));
+    let args = [
+        "compare",
+        "yield",
+        "--runtimes",
+        "quadrille,tokio",
+        "--reps",
+        "2",
+        "--quick",
+        "--json",
+    ];
+    let html = file.with_extension("html");
+    let (status, stdout, stderr) = output(quadrille(&args).arg(&file).arg("--html").arg(&html));
+    let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
+    let page = std::fs::read_to_string(&html).unwrap();
+    for file in [file, html] {
+        std::fs::remove_file(file).unwrap();
+    }
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.contains("ratio to tokio"), "{stdout}");
+    let rows = json["sections"][0]["rows"].as_array().unwrap();
+    let runtimes: Vec<_> = rows.iter().map(|row| row["runtime"].clone()).collect();
+    assert_eq!(runtimes, ["quadrille", "tokio"]);
+    assert_eq!(rows[1]["ratios"]["tokio"], 1.0);
+    assert_eq!(rows[0]["samples"].as_array().map(Vec::len), Some(2));
+    assert!(rows[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
+    assert_eq!(json["complete"], true);
+    let command = json["environment"]["command"].as_str().unwrap();
+    assert!(
+        command.starts_with("quadrille compare yield --runtimes quadrille,tokio"),
+        "{command}"
+    );
+    for expected in [
+        "yield: 1000 tasks",
+        "<td>1.00</td>",
+        "class=\"bar quadrille\"",
+        "compare yield",
+    ] {
+        assert!(page.contains(expected), "{expected} is missing in\n{page}");
+    }
+}
+
+#[test]
+fn compare_of_threads_has_a_table_a_figure_and_says_who_had_fewer() {
+    let file = std::env::temp_dir().join(format!("quadrille-sleepers-{}.json", std::process::id()));
+    let args = [
+        "compare",
+        "thread_sleepers",
+        "--runtimes",
+        "threads,tokio",
+        "--reps",
+        "1",
+        "--quick",
+        "--json",
+    ];
+    let (status, stdout, stderr) = output(quadrille(&args).arg(&file));
+    let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    for expected in [
+        "100,000 threads sleep; ns to create each",
+        "resident bytes each",
+        "ns to wake and join each",
+        "median ratio to threads",
+        "threads (333 threads)",
+        "not run: tokio has tasks only",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+    let sections = &json["sections"];
+    let metrics: Vec<_> = [0, 1, 2].map(|index| sections[index]["metric"].clone()).to_vec();
+    assert_eq!(metrics, ["create_ns", "rss_bytes", "wake_join_ns"]);
+    assert_eq!(sections[0]["workload"], "thread_sleepers");
+    let row = &sections[0]["rows"][0];
+    assert_eq!(
+        (row["scale"].as_str(), &row["params"]["threads"]),
+        (Some("333 threads"), &Value::from(333))
+    );
+    assert_eq!(sections[0]["rows"][1]["ratios"], serde_json::json!({}));
+}
+
+#[test]
+fn a_load_curve_has_throughput_latencies_processor_time_and_moves() {
+    let html = std::env::temp_dir().join(format!("quadrille-load-{}.html", std::process::id()));
+    let json = html.with_extension("json");
+    let args = [
+        "compare",
+        "load",
+        "--runtimes",
+        "quadrille,tokio",
+        "--reps",
+        "1",
+        "--quick",
+    ];
+    let mut command = quadrille(&args);
+    command.arg("--html").arg(&html).arg("--json").arg(&json);
+    let (status, stdout, _) = output(&mut command);
+    let page = std::fs::read_to_string(&html).unwrap();
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    for file in [html, json] {
+        std::fs::remove_file(file).unwrap();
+    }
+    assert_eq!(status, Some(0), "{stdout}");
+    for figure in [
+        "; requests a second",
+        "from when it was due: the median",
+        "what 1 in 100 exceeds",
+        "what 1 in 1000 exceeds",
+        "; CPU ns a request",
+        "; moves of tasks a second, by how far",
+    ] {
+        assert!(stdout.contains(figure) && page.contains(figure), "{figure}:\n{stdout}");
+    }
+    let of = |metric: &str| {
+        let sections = report["sections"].as_array().unwrap().iter();
+        let points = sections.filter(|section| section["metric"] == metric);
+        points
+            .map(|section| section["rows"][0]["figure"]["median"].as_f64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let requests = of("ops_per_s");
+    assert_eq!(requests.len(), 8, "{report}");
+    assert!(requests.iter().all(|answered| *answered > 0.0), "{requests:?}");
+    let moves = ["group", "llc", "node", "machine"].map(|level| of(&format!("moves_{level}_per_s")));
+    assert!(moves.iter().all(|points| points.len() == 8), "{report}");
+}
+
+#[test]
+fn without_go_its_row_says_so() {
+    let args = ["compare", "yield", "--runtimes", "tokio,go", "--reps", "1", "--quick"];
+    let (status, stdout, _) = output(quadrille(&args).env("PATH", "/nonexistent"));
+    assert_eq!(
+        status,
+        Some(0),
+        "a runtime that is not installed is no failure:\n{stdout}"
+    );
+    assert!(stdout.contains("not run: go is not installed"), "{stdout}");
+}
+
+#[test]
+fn a_go_that_does_not_build_is_named() {
+    let directory = program("go", "echo 'no compiler here' >&2\nexit 1");
+    let args = ["hackbench", "-g", "1", "-f", "1", "-l", "1", "--runtime", "go"];
+    let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(status, Some(1));
+    assert!(stdout.contains("no compiler here"), "{stdout}");
+}

@@ -1,0 +1,103 @@
+//! Machines as they are found, drawn and simulated.
+
+use serde_json::Value;
+
+use crate::{output, quadrille};
+
+#[test]
+fn topology_shows_this_machine_and_its_source() {
+    let (status, stdout, stderr) = output(&mut quadrille(&["topology"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    for expected in ["machine: ", "source: ", "allowed CPUs: ", "CPU quota: ", "PU L#0"] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+}
+
+#[test]
+fn topology_draws_a_synthetic_machine() {
+    let file = std::env::temp_dir().join(format!("quadrille-topology-{}.svg", std::process::id()));
+    let args = [
+        "topology",
+        "--synthetic",
+        "llc:2 core:4 pu:2",
+        "--group-size",
+        "2",
+        "--svg",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).arg(&file));
+    let picture = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(status, Some(0));
+    assert!(
+        stdout.contains("16 hardware threads, 8 cores, 8 groups, 2 LLCs, 1 node"),
+        "{stdout}"
+    );
+    assert!(picture.starts_with("<svg"), "{picture}");
+}
+
+#[test]
+fn a_simulation_is_printed_and_written() {
+    let directory = std::env::temp_dir().join(format!("quadrille-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (json, trace) = (directory.join("sim.json"), directory.join("sim.txt"));
+    let mut command = quadrille(&[
+        "sim",
+        "--machine",
+        "l2:4",
+        "--workload",
+        "hackbench:g=1,f=2,l=10",
+        "--seed",
+        "3",
+    ]);
+    let (status, stdout, stderr) = output(command.arg("--json").arg(&json).arg("--trace").arg(&trace));
+    assert_eq!(status, Some(0), "{stderr}");
+    let results: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(results["done"], 40);
+    assert_eq!(results["finished"], true);
+    let lines = std::fs::read_to_string(&trace).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(stdout.contains("40 messages") && stdout.contains("polls"), "{stdout}");
+    assert!(lines.lines().any(|line| line.ends_with("run t0")), "{lines}");
+}
+
+#[test]
+fn sim_report_holds_a_row_against_its_figure() {
+    let folder = std::env::temp_dir().join(format!("quadrille-report-{}", std::process::id()));
+    let json = folder.join("report.json");
+    let (folder_text, json_text) = (folder.to_str().unwrap(), json.to_str().unwrap());
+    let args = [
+        "sim",
+        "report",
+        "q",
+        "--quick",
+        "--svg",
+        folder_text,
+        "--json",
+        json_text,
+    ];
+    let (status, stdout, stderr) = output(&mut quadrille(&args));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    for expected in [
+        "costs: default",
+        "row Q: four threads",
+        "10.734581 s = 1.00",
+        "rows are met in full",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+    let picture = std::fs::read_to_string(folder.join("q.svg")).unwrap();
+    assert!(picture.starts_with("<svg"));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["rows"][0]["row"], "Q");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn calibrate_prints_costs_that_the_simulator_reads() {
+    let (status, stdout, stderr) = output(&mut quadrille(&["calibrate", "--quick"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    let text = stdout.lines().find_map(|line| line.strip_prefix("cost: ")).unwrap();
+    assert!(text.contains("pipe_write="), "{text}");
+    let cost: quadrille_sim::Cost = text.parse().unwrap();
+    assert_ne!(cost, quadrille_sim::Cost::default());
+}

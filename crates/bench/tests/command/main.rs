@@ -1,0 +1,77 @@
+//! The `quadrille` command as a user types it: output, files, exit statuses.
+
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+mod compare;
+mod hackbench;
+mod machines;
+mod servers;
+
+fn quadrille(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quadrille"));
+    command.args(args);
+    command
+}
+
+fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A directory with a program of that name, a shell script.
+fn program(name: &str, script: &str) -> std::path::PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let directory = std::env::temp_dir().join(format!("quadrille-{name}-{number}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join(name);
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, permissions).unwrap();
+    directory
+}
+
+fn check_usage_error(args: &[&str], expected: &str) {
+    let (status, _, stderr) = output(&mut quadrille(args));
+    assert_eq!(status, Some(2), "{args:?}");
+    assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
+    assert!(stderr.contains(expected), "{args:?}: {stderr}");
+}
+
+#[test]
+fn wrong_usage_ends_with_status_2() {
+    check_usage_error(&["compare", "hackbanch"], "hackbanch");
+    check_usage_error(&["compare", "--runtimes", "tokyo"], "tokyo");
+    check_usage_error(
+        &["compare", "--json", "/nonexistent/results.json"],
+        "/nonexistent/results.json",
+    );
+    check_usage_error(
+        &["compare", "--html", "/nonexistent/report.html"],
+        "/nonexistent/report.html",
+    );
+    check_usage_error(&["hackbench", "-g", "0"], "at least 1");
+    check_usage_error(&["hackbench", "-s", "99"], "not 99");
+    check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
+    check_usage_error(&["topology", "--synthetic", "node:2 cache:4"], "cache");
+    check_usage_error(&["topology", "--root", "/nonexistent"], "not a directory");
+    check_usage_error(&["sim", "--machine", "epyk"], "epyc-9654-2s");
+    check_usage_error(&["sim", "--workload", "hackbunch"], "expected hackbench");
+    check_usage_error(&["sim", "--workload", "hackbench:g=0"], "from 1 on");
+    check_usage_error(&["sim", "--policy", "group=65"], "group");
+    check_usage_error(&["sim", "--for", "0s"], "--for");
+    check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
+    check_usage_error(&["run-one", "{}"], "bad run description");
+    check_usage_error(&["sim", "report", "Z"], "expected one of A A' B");
+    check_usage_error(&["sim", "report", "--cost", "pol=1"], "cost `pol`");
+    check_usage_error(
+        &["sim", "report", "P", "--json", "/nonexistent/report.json"],
+        "/nonexistent/report.json",
+    );
+    check_usage_error(
+        &["calibrate", "--quick", "--out", "/nonexistent/costs"],
+        "/nonexistent/costs",
+    );
+}

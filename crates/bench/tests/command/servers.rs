@@ -1,0 +1,153 @@
+//! Servers in one process, what loads them in another.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{output, quadrille};
+
+/// One tiny run of a server, in a process of its own, with a generator in another.
+fn serve(body: &str, runtime: &str, service: &str, rate: u32, spinner: bool) -> Value {
+    let spec = serde_json::json!({
+        "workload": {
+            "name": "serve", "service": service, "connections": 4, "size": 64, "rate": rate, "spinner": spinner, "millis": 60,
+        },
+        "body": body, "runtime": runtime, "channel": "none", "workers": 2,
+    });
+    let (status, stdout, stderr) = output(&mut quadrille(&["run-one", &spec.to_string()]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// Requests were answered for as long as it was asked for, with latencies.
+fn check_served(outcome: &Value) {
+    let measured = &outcome["measured"];
+    assert!(measured["ops"].as_u64() > Some(3), "{outcome}");
+    assert!(measured["counters"]["p99_ns"].as_u64() > Some(0), "{outcome}");
+    assert!(measured["wall_ns"].as_u64() >= Some(50_000_000), "{outcome}");
+}
+
+#[test]
+fn servers_answer_a_generator_in_another_process() {
+    for service in ["tcp_echo", "udp_echo", "tbench", "http"] {
+        for runtime in ["quadrille", "tokio", "smol", "threads"] {
+            for (rate, spinner) in [(0, false), (1000, true)] {
+                let outcome = serve("tasks", runtime, service, rate, spinner);
+                if let Some(reason) = outcome["unsupported"].as_str() {
+                    assert!(
+                        service == "http" && matches!(runtime, "smol" | "threads"),
+                        "{service} on {runtime}: {reason}"
+                    );
+                    continue;
+                }
+                check_served(&outcome);
+            }
+        }
+    }
+}
+
+#[test]
+fn servers_of_threads_answer_too() {
+    for runtime in ["quadrille", "may", "threads"] {
+        for service in ["tcp_echo", "tbench"] {
+            for rate in [0, 1000] {
+                check_served(&serve("threads", runtime, service, rate, false));
+            }
+        }
+        let refused = serve("threads", runtime, "http", 0, false);
+        assert_eq!(refused["failed"], "Http is served by tasks alone", "{refused}");
+    }
+}
+
+/// One run of an echo server with idle connections.
+fn idle(runtime: &str, connections: usize) -> String {
+    let spec = serde_json::json!({
+        "workload": { "name": "idle", "connections": connections, "millis": 300 },
+        "runtime": runtime, "channel": "none", "workers": 2,
+    });
+    spec.to_string()
+}
+
+#[test]
+fn idle_connections_cost_memory_and_on_quadrille_no_wake_up() {
+    for runtime in ["quadrille", "tokio", "smol", "threads"] {
+        let (status, stdout, stderr) = output(&mut quadrille(&["run-one", &idle(runtime, 50)]));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{runtime}: {stdout}");
+        let outcome: Value = serde_json::from_str(&stdout).unwrap();
+        let measured = &outcome["measured"];
+        assert_eq!(measured["ops"], 50, "{runtime}: {outcome}");
+        // Each has a buffer of 4096 bytes, of which a few may lie in memory that was there.
+        let resident = measured["counters"]["rss_bytes"].as_u64();
+        assert!(resident >= Some(25 * 4096), "{runtime}: {outcome}");
+        if runtime == "quadrille" {
+            assert_eq!(measured["counters"]["wake_ups"], 0, "{outcome}");
+        }
+    }
+}
+
+#[test]
+fn more_connections_than_files_are_allowed_fail_with_both_numbers() {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -n 1000 && exec \"$0\" run-one \"$1\"",
+        env!("CARGO_BIN_EXE_quadrille"),
+    ]);
+    let (status, stdout, _) = output(command.arg(idle("quadrille", 1000)));
+    assert_eq!(status, Some(0), "{stdout}");
+    let outcome: Value = serde_json::from_str(&stdout).unwrap();
+    let expected = "1064 open files are needed, the limit is 1000 (ulimit -Hn)";
+    assert_eq!(outcome["failed"], expected, "{outcome}");
+}
+
+/// A few seconds of what runs for ten minutes by hand: `quadrille faults --seconds 600`.
+#[test]
+fn faults_leave_nothing_behind() {
+    let args = ["faults", "--seconds", "3", "--connections", "45", "--seed", "7"];
+    let (status, stdout, stderr) = output(&mut quadrille(&args));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    for expected in [
+        "45 connections at a time for 3 s, seed 7",
+        "at the end",
+        "all tasks ended",
+    ] {
+        assert!(stdout.contains(expected), "{expected} is missing in\n{stdout}");
+    }
+    // The first scripts are dealt out in turn, to 45 threads, in both parts.
+    let manners = [
+        "behave",
+        "read slowly",
+        "write partially",
+        "half-close",
+        "reset",
+        "go away",
+        "connect only",
+        "send garbage",
+    ];
+    for manner in manners {
+        let line = stdout
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(manner))
+            .unwrap();
+        let counts: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(counts.len(), 2, "{line}");
+        for count in counts {
+            assert!(
+                count == "-" || count.replace(',', "").parse::<u64>().unwrap() >= 6,
+                "{manner}: {stdout}"
+            );
+        }
+    }
+}
+
+#[test]
+fn faults_need_as_many_files_as_they_have_connections() {
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 1000 && exec \"$0\" faults --seconds 1 --connections 1000";
+    let (status, _, stderr) = output(command.args(["-c", script, env!("CARGO_BIN_EXE_quadrille")]));
+    assert_eq!(status, Some(2), "{stderr}");
+    assert_eq!(
+        stderr,
+        "error: 4064 open files are needed, the limit is 1000 (ulimit -Hn)\n"
+    );
+}
