@@ -155,8 +155,9 @@ impl Builder {
         self
     }
 
-    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (and that of `QUADRILLE_TRACE`), before it runs anything else: to
-    /// register it with a profiler, to set its priority. Default: nothing. The last one given counts.
+    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (and that of `QUADRILLE_TRACE`), before
+    /// it runs anything else, on the CPUs that it is bound to: to register it with a profiler, to set its priority. Default: nothing. The last
+    /// one given counts.
     ///
     /// No runtime is current in there. A panic is reported, and ends the call alone. A worker that it keeps for long begins late, and what is bound
     /// to that worker with it.
@@ -404,17 +405,14 @@ fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runt
         let departs = Departs(shared.departures.clone());
         let around = threads.clone();
         let body = move || {
+            let _departs = departs;
             // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
             if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
             }
-            Worker::new(its_shared, id, local, binding.fallback).run();
+            around.around(|| Worker::new(its_shared, id, local, binding.fallback).run());
         };
-        let whole = move || {
-            let _departs = departs;
-            around.around(body);
-        };
-        match threads.builder(format!("{}-{index}", shared.name)).spawn(whole) {
+        match threads.builder(format!("{}-{index}", shared.name)).spawn(body) {
             Ok(thread) => shared.adopt(thread),
             Err(error) => {
                 // Of this one itself `departs` has told.

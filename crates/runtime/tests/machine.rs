@@ -3,8 +3,8 @@
 
 mod cpus;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use quadrille::policy::{Config, Plan};
 use quadrille::topology::{PuSet, discover};
@@ -34,6 +34,32 @@ fn strict_pinning_puts_every_worker_on_the_cpu_of_its_plan() {
     let distinct: PuSet = plan.workers.iter().map(|worker| worker.os_cpu).collect();
     assert_eq!(distinct.len(), workers, "two workers on one CPU");
     assert_eq!(runtime.metrics().pin_failures, 0);
+}
+
+#[test]
+fn a_start_hook_runs_where_its_worker_is_pinned() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hook = {
+        let seen = seen.clone();
+        move || {
+            let name = std::thread::current().name().unwrap().to_owned();
+            let cpus = cpus_of(&name).unwrap();
+            seen.lock().unwrap().push((name, cpus));
+        }
+    };
+    let runtime = Runtime::builder()
+        .pinning(Pinning::Strict)
+        .thread_name("hook")
+        .on_thread_start(hook)
+        .build()
+        .unwrap();
+    let workers = runtime.handle().worker_count();
+    let seen = wait_for(
+        || seen.lock().unwrap().clone(),
+        |seen: &Vec<(String, PuSet)>| seen.len() == workers,
+    );
+    assert_eq!(seen.len(), workers, "{seen:?}");
+    assert!(seen.iter().all(|(_, cpus)| cpus.len() == 1), "{seen:?}");
 }
 
 /// Keeps four tasks a worker busy until every worker has run some of them.

@@ -43,6 +43,37 @@ pub trait ThreadServers: ThreadRuntime {
     fn write_all(stream: &mut Self::Stream, bytes: &[u8]) -> io::Result<()>;
 }
 
+/// The items of [`ThreadServers`] for a runtime whose listener and stream have the names of std's.
+macro_rules! by_names_of_std {
+    ($($net:ident)::+) => {
+        type Listener = $($net)::+::TcpListener;
+        type Stream = $($net)::+::TcpStream;
+
+        fn listen(self) -> std::io::Result<(Self::Listener, std::net::SocketAddr)> {
+            let listener = Self::Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        }
+
+        fn accept(listener: &Self::Listener) -> std::io::Result<Self::Stream> {
+            let (stream, _) = listener.accept()?;
+            // Where that fails the client is gone already, as the first read will say.
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+
+        fn read(stream: &mut Self::Stream, room: &mut [u8]) -> std::io::Result<usize> {
+            std::io::Read::read(stream, room)
+        }
+
+        fn write_all(stream: &mut Self::Stream, bytes: &[u8]) -> std::io::Result<()> {
+            std::io::Write::write_all(stream, bytes)
+        }
+    };
+}
+
+pub(super) use by_names_of_std;
+
 /// Starts a server that talks to every client in a thread of its own, until the process ends. Where it is.
 ///
 /// # Errors

@@ -1,10 +1,9 @@
 //! Operating-system threads: one a connection, as servers were written before.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, UdpSocket};
 use std::thread;
 
-use super::blocking::{ThreadServers, accept};
+use super::blocking::{ThreadServers, accept, by_names_of_std};
 use super::{BUFFER, Dialogue, Servers, refused};
 use crate::adapters::threads::Threads;
 use crate::outcome::Stop;
@@ -36,33 +35,14 @@ impl Servers for Threads {
 }
 
 impl ThreadServers for Threads {
-    type Listener = TcpListener;
-    type Stream = TcpStream;
-
-    fn listen(self) -> io::Result<(TcpListener, SocketAddr)> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    }
-
-    fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-        let (stream, _) = listener.accept()?;
-        // Where that fails the client is gone already, as the first read will say.
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
-    }
-
-    fn read(stream: &mut TcpStream, room: &mut [u8]) -> io::Result<usize> {
-        stream.read(room)
-    }
-
-    fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-        stream.write_all(bytes)
-    }
+    by_names_of_std!(std::net);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
     use super::super::Echo;
     use super::*;
 

@@ -76,14 +76,19 @@ impl TcpListener {
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use std::time::Duration;
+    ///
     /// use quadrille::net::TcpListener;
     ///
     /// async fn serve(listener: std::net::TcpListener) -> std::io::Result<()> {
     ///     // Watched again, behind the cache of this worker.
     ///     let listener = TcpListener::from_std(listener)?;
     ///     loop {
-    ///         let (stream, _) = listener.accept().await?;
-    ///         quadrille::spawn(async move { stream.write_all(b"hello").await });
+    ///         match listener.accept().await {
+    ///             Ok((stream, _)) => drop(quadrille::spawn(async move { stream.write_all(b"hello").await })),
+    ///             // Mostly no descriptor is left: see `accept`.
+    ///             Err(_) => quadrille::time::sleep(Duration::from_millis(10)).await,
+    ///         }
     ///     }
     /// }
     ///
