@@ -27,6 +27,10 @@ macro_rules! counters {
             counts: [
                 /// Polls of tasks.
                 polls,
+                /// Tasks that were spawned on this worker.
+                spawned,
+                /// Tasks that ended on this worker, by whatever end.
+                finished,
                 /// Tasks that this worker took from its own LIFO slot.
                 slot_pops,
                 /// Tasks that this worker took from its own deque.

@@ -232,7 +232,7 @@ impl Handle {
             ..Options::default()
         };
         let policy = self.shared.new_policy(None, SetId::NONE);
-        let (runnable, handle) = allocate(&self.shared, policy, options, Blocking(Some(f)));
+        let (runnable, handle) = allocate(&self.shared, None, policy, options, Blocking(Some(f)));
         self.shared.submit_blocking(runnable);
         handle
     }
@@ -359,7 +359,7 @@ where
     let (set, turn) = options.set.unzip();
     let set = set.unwrap_or_else(|| context.set.get().inherited());
     let policy = context.shared.new_policy(Some(context.id), set);
-    let (runnable, handle) = allocate(&context.shared, policy, options, future);
+    let (runnable, handle) = allocate(&context.shared, Some(context), policy, options, future);
     context.spawn(runnable, turn);
     handle
 }
@@ -383,7 +383,7 @@ where
         let set = set.unwrap_or_else(|| here.map_or_else(SetId::default, |context| context.set.get().inherited()));
         let policy = shared.new_policy(here.map(|context| context.id), set);
         // SAFETY: passed on.
-        let (runnable, handle) = unsafe { allocate_unchecked(shared, policy, options, make) };
+        let (runnable, handle) = unsafe { allocate_unchecked(shared, here, policy, options, make) };
         match (here, worker) {
             (Some(context), Some(worker)) => context.spawn_named(runnable, worker),
             (Some(context), None) => context.spawn(runnable, turn),

@@ -172,6 +172,9 @@ impl World {
     fn new_task(&mut self, new: NewTask, by: Option<WorkerId>) -> TaskId {
         let id = TaskId(u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks"));
         self.live += 1;
+        if let Some(by) = by {
+            self.counters(by).spawned += 1;
+        }
         let spawner = by.and_then(|by| self.running(by));
         let spawner = spawner.map(|task| self.tasks[task.index()].policy.set);
         let set = self.families.born(new.kin, id, spawner, &self.policy);
@@ -301,6 +304,7 @@ impl World {
         };
         if end == End::Exits {
             self.live -= 1;
+            self.counters(worker).finished += 1;
             self.families.died(task);
         }
         self.trace.note(now, worker.0, what, Some(task));

@@ -34,9 +34,18 @@ struct Load {
 }
 
 impl Worker {
-    /// Notes which set is about to run, for its books and for the tasks that it spawns and wakes; and which task, for policy 2.
+    /// Whether a policy wants to know what runs next, or what has run.
+    pub(super) fn notes_tasks(&self) -> bool {
+        self.aggregates || self.reserve.is_on() || self.context.shared.loads.is_eager()
+    }
+
+    /// Before a task runs, if a policy wants to know: notes which it is, for policy 2, and which set it belongs to, for the books of that and
+    /// for the tasks that it spawns and wakes. Without policy 5 it tells how many tasks it has.
     #[inline]
-    pub(super) fn enter_set(&mut self, runnable: &Runnable) {
+    pub(super) fn note_task(&mut self, runnable: &Runnable) {
+        if self.context.shared.loads.is_eager() {
+            self.context.tell_live();
+        }
         if self.reserve.is_on() {
             self.reserve.runs(runnable.meta().id.number(), self.context.now.get());
         }

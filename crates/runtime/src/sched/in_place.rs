@@ -8,7 +8,6 @@ use std::time::Duration;
 use quadrille_policy::LlcId;
 
 use super::context::{Away, Context, Relieving, is_away};
-use super::schedule::schedule;
 use super::{Shared, publish};
 use crate::coop;
 use crate::current;
@@ -240,9 +239,9 @@ impl Reliever {
                 Some(thread) if thread.meta().has(BINDS) => shared.set_aside(thread),
                 Some(task) => {
                     coop::start(shared.policy.config.budget);
-                    let again = task.run();
+                    let ran = task.run();
                     coop::stop();
-                    again.into_iter().for_each(schedule);
+                    shared.has_run(ran);
                 }
                 None if shared.poll_all(&mut catch) => {}
                 None => self.waits(&shared),
@@ -343,6 +342,7 @@ mod tests {
     use quadrille_policy::{Claim, SetId, WorkerId};
 
     use super::*;
+    use crate::sched::schedule;
     use crate::sched::still::Still;
 
     /// Nothing is left in slot and deque, an idle worker is claimed, and the thread is a worker again when the call has ended.

@@ -6,7 +6,7 @@
 //!    long all workers were busy until now, those in tasks that go on for long included: nothing is told twice, or told late
 //!    and all at once.
 //! 3. When it looks up, and when it becomes dry, it adds to the sum of tasks what changed if [`LazyCounter::due`] says so: at
-//!    most once an interval, and only what is more than 1/64.
+//!    most once an interval, and only what is more than 1/64. With `lazy=off` it adds any change, and before each task.
 //! 4. Before it parks and when it leaves it tells the rest, whatever that is: nobody would do it later.
 //! 5. Whoever tells something, and the sentinel for every cache, looks whether a sample is due. One of them has the turn, and
 //!    takes it.
@@ -82,7 +82,7 @@ pub(crate) struct Loads {
     /// Between two samples.
     sample: Nanos,
     rule: LazyRule,
-    /// Whether every change is published at once.
+    /// Whether what has changed is published whenever another task is about to run.
     eager: bool,
     /// Whether anybody wants to know.
     on: bool,
@@ -101,27 +101,31 @@ impl Loads {
             utilisation: CachePadded::new(AtomicU32::new(0)),
         };
         let IdleFilter { sample, .. } = policy.config.idle_filter;
+        let on = policy.groups_on() || policy.active().lazy_counters;
         Self {
             llcs: plan.llcs.iter().map(llc).collect(),
             sample,
             rule: policy.lazy_rule(),
-            eager: policy.lazy_rule() == LazyRule::EAGER,
-            on: policy.groups_on() || policy.active().lazy_counters,
+            eager: on && policy.lazy_rule() == LazyRule::EAGER,
+            on,
         }
     }
 
     /// Counts tasks that a thread made or ended that is no worker of this runtime.
-    #[cold]
-    fn count_foreign(&self, delta: i64) {
-        let live = &self.llcs[0].sums.live;
-        // Ordering: Relaxed; a statistic.
-        live.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+    pub(crate) fn count_foreign(&self, delta: i64) {
+        if self.on {
+            // Ordering: Relaxed; a statistic.
+            self.llcs[0]
+                .sums
+                .live
+                .fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+        }
     }
 
-    /// Whether anything is counted.
+    /// Whether workers tell what has changed whenever another task is about to run.
     #[inline]
-    pub(crate) fn on(&self) -> bool {
-        self.on
+    pub(super) fn is_eager(&self) -> bool {
+        self.eager
     }
 
     /// Utilisation of a cache as last sampled, in 1/1024.
@@ -204,22 +208,23 @@ impl Loads {
     }
 }
 
+impl Context {
+    /// Tells how many tasks more or less there are.
+    #[cold]
+    pub(super) fn tell_live(&self) {
+        let counters = &self.me().counters;
+        self.load
+            .publish(&self.shared, self.llc(), counters, |live, _| live.flush(Nanos(0)));
+    }
+}
+
 impl Shared {
-    /// Counts a task that was made (1) or is gone (-1), on whichever thread.
-    #[inline]
-    pub(crate) fn count_task(&self, delta: i64) {
+    /// Counts a task that is gone without a run, on whichever thread.
+    #[cold]
+    pub(crate) fn counts_cancelled(&self) {
         Context::with(|context| match context {
-            Some(context) if std::ptr::eq(&raw const *context.shared, self) => {
-                let unsaid = &context.load.unsaid;
-                unsaid.set(unsaid.get() + delta);
-                if self.loads.eager {
-                    let counters = &context.me().counters;
-                    context
-                        .load
-                        .publish(self, context.llc(), counters, |live, _| live.flush(Nanos(0)));
-                }
-            }
-            _ => self.loads.count_foreign(delta),
+            Some(context) if std::ptr::eq(&raw const *context.shared, self) => context.me().counters.finished.add(1),
+            _ => self.loads.count_foreign(-1),
         });
     }
 
@@ -240,10 +245,8 @@ impl Shared {
 #[derive(Debug, Default)]
 pub(super) struct OwnLoad {
     busy: Cell<BusyCounter>,
-    /// Tasks made less tasks gone.
+    /// Tasks spawned less tasks finished, by its counters.
     live: Cell<LazyCounter>,
-    /// The same since `live` was told last: one addition a task.
-    unsaid: Cell<i64>,
 }
 
 impl OwnLoad {
@@ -300,7 +303,7 @@ impl OwnLoad {
         }
     }
 
-    /// The same for its tasks.
+    /// The same for its tasks: to spawn and to end one costs an addition to a counter, the difference of which counts here.
     fn publish(
         &self,
         shared: &Shared,
@@ -310,7 +313,12 @@ impl OwnLoad {
     ) {
         let Loads { llcs, rule, .. } = &shared.loads;
         let mut live = self.live.get();
-        live.add(self.unsaid.take());
+        let own = counters
+            .spawned
+            .get()
+            .wrapping_sub(counters.finished.get())
+            .cast_signed();
+        live.add(own.wrapping_sub(live.get()));
         let delta = delta(&mut live, rule);
         self.live.set(live);
         if delta != 0 {

@@ -16,8 +16,8 @@ use crate::current;
 use crate::decisions;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
-use crate::task::Runnable;
 use crate::task::meta::{BINDS, BLOCKING, BOUND, LastWorker};
+use crate::task::{Ran, Runnable};
 use crate::time::clock::AtWork;
 
 /// Queues a task that was woken. Called by its wakers, on any thread, from any stack: keep it shallow.
@@ -248,13 +248,21 @@ impl Shared {
         let at_work = AtWork::begin(self.arc());
         let job = Box::new(move || {
             let _at_work = at_work;
+            let shared = handle.shared.clone();
             let _current = current::enter(handle);
-            if let Some(again) = runnable.run() {
-                schedule(again);
-            }
+            shared.has_run(runnable.run());
         });
         if let Err(rejected) = self.pool.submit(job) {
             drop(rejected.job);
+        }
+    }
+
+    /// A thread that is no worker has run a task of this runtime.
+    pub(super) fn has_run(&self, ran: Ran) {
+        match ran {
+            Ran::Again(again) => schedule(again),
+            Ran::Finished => self.loads.count_foreign(-1),
+            Ran::Gone => {}
         }
     }
 

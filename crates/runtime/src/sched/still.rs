@@ -75,7 +75,7 @@ impl Still {
     /// A task of `set` that was made by `spawner`, ready.
     pub(super) fn task(&self, spawner: u16, set: SetId) -> Runnable {
         let policy = self.shared.new_policy(Some(WorkerId(spawner)), set);
-        allocate(&self.shared, policy, Options::default(), async {}).0
+        allocate(&self.shared, None, policy, Options::default(), async {}).0
     }
 
     /// Puts a task into an injector and tells nobody: its pusher relied on somebody who searched.

@@ -99,7 +99,7 @@ const CASES: [Case; 8] = [
 fn ready(shared: &Shared) -> Runnable {
     let mut task = shared.new_policy(Some(WorkerId(0)), SetId::NONE);
     shared.policy.ran(&mut task, WorkerId(0));
-    let (runnable, handle) = allocate(shared, task, Options::default(), async {});
+    let (runnable, handle) = allocate(shared, None, task, Options::default(), async {});
     drop(handle);
     // SAFETY: we hold the runnable (rule 1 of `task`).
     unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(0)));

@@ -21,7 +21,7 @@ use crate::primitives::Ordering;
 use crate::reactor::Catch;
 use crate::sys::clock;
 use crate::task::meta::{BINDS, BOUND, LastWorker};
-use crate::task::{Runnable, cell};
+use crate::task::{Ran, Runnable, cell};
 
 /// A worker, on its own thread.
 #[derive(Debug)]
@@ -94,8 +94,11 @@ impl Worker {
         self.context.takes_turn();
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.begins();
+        let notes = self.notes_tasks();
         while let Some(runnable) = self.next() {
-            self.enter_set(&runnable);
+            if notes {
+                self.note_task(&runnable);
+            }
             self.execute(runnable);
         }
         self.unwind_threads(looping);
@@ -249,8 +252,10 @@ impl Worker {
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
-        if let Some(again) = runnable.run() {
-            context.requeue(again);
+        match runnable.run() {
+            Ran::Again(again) => context.requeue(again),
+            Ran::Finished => context.me().counters.finished.add(1),
+            Ran::Gone => {}
         }
     }
 

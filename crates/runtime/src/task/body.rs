@@ -11,6 +11,7 @@ use super::Meta;
 use super::join::Cancelled;
 use super::meta::THREAD;
 use crate::primitives::Ordering;
+use crate::sched::Shared;
 
 /// What a future leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
 ///
@@ -101,6 +102,7 @@ pub(super) unsafe fn cancel<F>(future: *mut F, meta: &Meta) {
     // SAFETY: by our contract.
     std::mem::forget(unsafe { drop_future(future) });
     leave(meta);
+    scheduler(meta).counts_cancelled();
 }
 
 /// Drops the future; a panic of its destructor is returned.
@@ -115,9 +117,7 @@ unsafe fn drop_future<F>(future: *mut F) -> Option<Box<dyn Any + Send>> {
 /// Makes the task findable for shutdown and abort handles. True if it was aborted meanwhile.
 #[cold]
 fn enter_registry(meta: &Meta, cx: &Context<'_>) -> bool {
-    // SAFETY: rule 4 of `task`: the scheduler outlives every body.
-    let shared = unsafe { &*meta.scheduler() };
-    let key = shared.registry.insert(cx.waker().clone());
+    let key = scheduler(meta).registry.insert(cx.waker().clone());
     meta.registered(key)
 }
 
@@ -129,19 +129,20 @@ pub(crate) fn is_aborted(meta: &Meta) -> bool {
         .is_some_and(|cell| cell.is_aborted())
 }
 
+/// The scheduler of a task that the caller runs or drops.
+fn scheduler(meta: &Meta) -> &Shared {
+    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own.
+    unsafe { &*meta.scheduler() }
+}
+
 /// The future has gone: nobody needs to find the task any more.
 fn leave(meta: &Meta) {
-    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own.
-    let shared = unsafe { &*meta.scheduler() };
-    if shared.loads.on() {
-        shared.count_task(-1);
-    }
     if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
         cell.finish();
     }
     // Ordering: Relaxed; whoever drops the future got it from the runner that wrote the key.
     let key = meta.key.load(Ordering::Relaxed);
     if key != 0 && !meta.has(THREAD) {
-        shared.registry.remove(key);
+        scheduler(meta).registry.remove(key);
     }
 }

@@ -154,12 +154,22 @@ impl Drop for Unmade {
     }
 }
 
-/// Polls a task once. True: it was woken meanwhile, and is still the caller's to queue.
+/// What [`run`] has come to.
+pub(super) enum Run {
+    /// The task was woken meanwhile, and is still the caller's to queue.
+    Again,
+    /// It waits, or was cancelled, since nobody is left who could wake it.
+    Gone,
+    /// Its future has gone.
+    Finished,
+}
+
+/// Polls a task once.
 ///
 /// # Safety
-/// The caller holds the task's runnable, and gives it up unless the answer is true.
+/// The caller holds the task's runnable, and gives it up unless the answer is `Again`.
 #[inline]
-pub(super) unsafe fn run(header: NonNull<Header>) -> bool {
+pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     // SAFETY: what we hold is there.
     let this = unsafe { header.as_ref() };
     this.lifecycle.begin();
@@ -174,18 +184,18 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> bool {
     if ended {
         // SAFETY: we hold the task, and the future is gone.
         unsafe { end(header, true) };
-        return false;
+        return Run::Finished;
     }
     if woke_itself {
-        return true;
+        return Run::Again;
     }
     match this.lifecycle.pause() {
-        Pause::Again => true,
-        Pause::Released(_) => false,
+        Pause::Again => Run::Again,
+        Pause::Released(_) => Run::Gone,
         Pause::Abandoned => {
             // SAFETY: nobody is left who could wake it, and we still hold it.
             unsafe { cancel(header) };
-            false
+            Run::Gone
         }
     }
 }

@@ -62,7 +62,7 @@ mod tracker;
 mod waker;
 
 pub(crate) use meta::Meta;
-pub(crate) use runnable::Runnable;
+pub(crate) use runnable::{Ran, Runnable};
 
 /// Queues a task that was woken and not held.
 #[inline]

@@ -192,7 +192,7 @@ where
         // SAFETY: the future and its output are 'static, and the flag `THREAD` is not set.
         // - The future is run and dropped here: `spawn_bound` binds the task to this worker, and theorem B says the rest.
         // - A result that is not Send is given or dropped here: the handle, which is not Send then, cannot leave; who runs the task is here.
-        let (runnable, handle) = unsafe { allocate_anywhere(&context.shared, policy, options, made) };
+        let (runnable, handle) = unsafe { allocate_anywhere(&context.shared, Some(context), policy, options, made) };
         context.spawn_bound(runnable);
         handle
     })

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::Meta;
-use super::cell::{self, Header};
+use super::cell::{self, Header, Run};
 use crate::primitives::AtomicPtr;
 use crate::sched::queue::Linked;
 
@@ -33,14 +33,39 @@ impl Runnable {
         unsafe { &(*self.0.as_ptr()).meta }
     }
 
-    /// Polls the future once. Given back if the task was woken meanwhile: it is to be queued again.
+    /// Polls the future once.
     #[inline]
-    #[must_use = "a task that is not queued again is cancelled"]
-    pub(crate) fn run(self) -> Option<Self> {
+    pub(crate) fn run(self) -> Ran {
         let this = ManuallyDrop::new(self);
         // SAFETY: we hold the task, and are not dropped.
-        let again = unsafe { cell::run(this.0) };
-        again.then(|| ManuallyDrop::into_inner(this))
+        match unsafe { cell::run(this.0) } {
+            Run::Again => Ran::Again(ManuallyDrop::into_inner(this)),
+            Run::Gone => Ran::Gone,
+            Run::Finished => Ran::Finished,
+        }
+    }
+}
+
+/// What a run has come to.
+#[derive(Debug)]
+#[must_use = "a task that is not queued again is cancelled"]
+pub(crate) enum Ran {
+    /// The task was woken meanwhile: it is to be queued again.
+    Again(Runnable),
+    /// It waits, or nobody is left who could wake it and it was cancelled.
+    Gone,
+    /// Its future has gone: it was ready, or panicked, or was aborted. The caller counts it.
+    Finished,
+}
+
+#[cfg(test)]
+impl Ran {
+    /// The runnable, if the task is to be queued again.
+    pub(crate) fn again(self) -> Option<Runnable> {
+        match self {
+            Self::Again(runnable) => Some(runnable),
+            Self::Gone | Self::Finished => None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::join::JoinHandle;
 use super::meta::THREAD;
 use super::{Meta, Runnable, cell};
 use crate::sched::Shared;
+use crate::sched::context::Context;
 
 /// What is known about a task before it exists.
 #[derive(Debug, Default)]
@@ -21,10 +22,12 @@ pub(crate) struct Options {
     pub(crate) worker: Option<WorkerId>,
 }
 
-/// Allocates a task that belongs to `shared`. The runnable is the caller's to queue or to drop.
+/// Allocates a task that belongs to `shared`, on the worker `here` of it if the calling thread is one. The runnable is the caller's to
+/// queue or to drop.
 #[inline]
 pub(crate) fn allocate<F>(
     shared: &Shared,
+    here: Option<&Context>,
     policy: TaskPolicy,
     options: Options,
     future: F,
@@ -35,7 +38,7 @@ where
 {
     assert!(options.flags & THREAD == 0, "only a thread's body is read as one");
     // SAFETY: the future and its output are 'static; the flag is not set.
-    unsafe { allocate_unchecked(shared, policy, options, |_| future) }
+    unsafe { allocate_unchecked(shared, here, policy, options, |_| future) }
 }
 
 /// The same for a future that may borrow, and is made from the metadata of its task, which outlives it.
@@ -46,6 +49,7 @@ where
 #[inline]
 pub(crate) unsafe fn allocate_unchecked<F>(
     shared: &Shared,
+    here: Option<&Context>,
     policy: TaskPolicy,
     options: Options,
     make: impl FnOnce(NonNull<Meta>) -> F,
@@ -55,7 +59,7 @@ where
     F::Output: Send,
 {
     // SAFETY: that the future is Send, and dropped before what it borrows, are our bounds and contract. So are its results.
-    unsafe { allocate_anywhere(shared, policy, options, make) }
+    unsafe { allocate_anywhere(shared, here, policy, options, make) }
 }
 
 /// The same for a future that need not be `Send`, and results that need not be.
@@ -67,13 +71,15 @@ where
 #[inline]
 pub(super) unsafe fn allocate_anywhere<F: Future>(
     shared: &Shared,
+    here: Option<&Context>,
     policy: TaskPolicy,
     options: Options,
     make: impl FnOnce(NonNull<Meta>) -> F,
 ) -> (Runnable, JoinHandle<F::Output>) {
     let header = cell::allocate(Meta::new(shared, policy, options), make);
-    if shared.loads.on() {
-        shared.count_task(1);
+    match here {
+        Some(context) => context.me().counters.spawned.add(1),
+        None => shared.loads.count_foreign(1),
     }
     // SAFETY: a new task is held, once. Who runs and drops its future is our contract.
     let runnable = unsafe { Runnable::held(header) };

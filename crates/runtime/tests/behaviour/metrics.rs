@@ -1,11 +1,10 @@
 //! Counters: consistent with what was done, and at rest when nothing is.
 
-use std::thread;
 use std::time::Duration;
 
 use quadrille::metrics::Metrics;
 use quadrille::policy::{Cause, Level};
-use quadrille::{Runtime, spawn};
+use quadrille::{Handle, Runtime, spawn, spawn_blocking, task, thread};
 
 use crate::gate::Gate;
 use crate::shape::{for_each_shape, occupy};
@@ -34,7 +33,7 @@ fn an_idle_runtime_does_nothing() {
             // hundred times the interval of one that never rests.
             eventually("100 ms without a park, look or search", || {
                 let before = restlessness(&runtime);
-                thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(100));
                 restlessness(&runtime) == before
             });
         }
@@ -50,7 +49,7 @@ fn a_runtime_whose_tasks_all_wait_does_nothing() {
         eventually("all wait", || gate.waiting() == 100);
         eventually("50 ms without a wake-up", || {
             let before = restlessness(&runtime);
-            thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
             restlessness(&runtime) == before
         });
         gate.open();
@@ -72,7 +71,7 @@ fn counters_are_consistent() {
         let runtime = shape.runtime();
         runtime
             .block_on(runtime.spawn(async {
-                let tasks: Vec<_> = (0..TASKS).map(|_| spawn(quadrille::task::yield_now())).collect();
+                let tasks: Vec<_> = (0..TASKS).map(|_| spawn(task::yield_now())).collect();
                 for task in tasks {
                     task.await.unwrap();
                 }
@@ -162,5 +161,45 @@ fn workers_and_counters_of_caches_are_in_one_order() {
         let mut all = caches.concat();
         all.sort_unstable();
         assert_eq!(all, (0..workers).collect::<Vec<_>>(), "{caches:?}");
+    }
+}
+
+/// Whatever its end is and whoever sees it, a task that was counted when it was made is counted when it ends.
+#[test]
+fn every_task_is_counted_in_and_out() {
+    for config in ["lazy=on", "groups=on,lazy=off", "groups=on,lazy=on"] {
+        let runtime = Runtime::builder()
+            .worker_threads(2)
+            .config(config.parse().unwrap())
+            .build()
+            .unwrap();
+        let waits = || std::future::pending::<()>();
+        let from_outside = runtime.spawn(waits());
+        let counted = runtime.block_on(runtime.spawn(async move {
+            let before = Handle::current().metrics().total().spawned;
+            spawn(async {}).await.unwrap();
+            spawn(async { panic!("as it should") }).await.unwrap_err();
+            let suspended = spawn(waits());
+            task::yield_now().await;
+            suspended.abort();
+            suspended.await.unwrap_err();
+            let never_run = spawn(waits());
+            never_run.abort();
+            never_run.await.unwrap_err();
+            task::spawn_local(async {}).await.unwrap();
+            thread::spawn(|| thread::spawn(|| ()).join().unwrap()).await.unwrap();
+            // Made by a thread that is no worker.
+            spawn_blocking(|| ()).await.unwrap();
+            let elsewhere = spawn_blocking(|| spawn(async {})).await.unwrap();
+            elsewhere.await.unwrap();
+            Handle::current().metrics().total().spawned - before
+        }));
+        assert_eq!(counted.unwrap(), 7, "{config}");
+        from_outside.abort();
+        runtime.block_on(from_outside).unwrap_err();
+        eventually("nothing is left", || runtime.metrics().live_tasks == 0);
+        // All but what the pool ran has ended on a worker: those, and three that were spawned outside.
+        let total = runtime.metrics().total();
+        assert_eq!((total.spawned, total.finished), (7, 10), "{config}");
     }
 }

@@ -42,7 +42,7 @@ fn tasks(shared: &Shared, count: usize, ran: &Arc<AtomicUsize>, dropped: &Arc<At
     let task = |_| {
         let (ran, token) = (ran.clone(), Token(dropped.clone()));
         let policy = shared.new_policy(None, SetId::declared(1));
-        let (runnable, _detached) = allocate(shared, policy, Options::default(), async move {
+        let (runnable, _detached) = allocate(shared, None, policy, Options::default(), async move {
             let _token = token;
             ran.fetch_add(1, Ordering::SeqCst);
         });

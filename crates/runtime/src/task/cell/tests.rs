@@ -26,7 +26,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let policy = still.shared.new_policy(None, SetId::NONE);
-    spawn::allocate(&still.shared, policy, Options::default(), future)
+    spawn::allocate(&still.shared, None, policy, Options::default(), future)
 }
 
 /// Whether the memory of a task was freed, which had this.
@@ -92,7 +92,7 @@ fn words_around(wake: fn(&Waker)) -> (State, State) {
             Poll::<()>::Pending
         }),
     );
-    let runnable = runnable.run();
+    let runnable = runnable.run().again();
     assert!(runnable.is_some(), "it is its runner's to queue");
     assert!(take_queued(&still.shared).is_empty(), "and nobody else's");
     drop(runnable);
@@ -135,8 +135,8 @@ fn a_task_that_was_told_by_itself_and_by_another_runs_once_more() {
             Poll::<()>::Pending
         }),
     );
-    let again = runnable.run().expect("it was woken");
-    assert!(again.run().is_none(), "once");
+    let again = runnable.run().again().expect("it was woken");
+    assert!(again.run().again().is_none(), "once");
     assert!(take_queued(&still.shared).is_empty());
     assert_eq!(*polls.lock().unwrap(), [false, false], "a poll clears the bit before");
 }
@@ -161,15 +161,15 @@ fn a_wake_up_by_a_task_that_runs_meanwhile_goes_by_the_word() {
             note(&log, word(cx.waker()));
             if let Some(wakes) = wakes.take() {
                 *slot.lock().unwrap() = Some(cx.waker().clone());
-                let other = std::thread::spawn(move || wakes.run().is_none());
+                let other = std::thread::spawn(move || wakes.run().again().is_none());
                 assert!(other.join().unwrap());
                 note(&log, word(cx.waker()));
             }
             Poll::<()>::Pending
         }),
     );
-    let again = runs.run().expect("it was woken");
-    assert!(again.run().is_none(), "once");
+    let again = runs.run().again().expect("it was woken");
+    assert!(again.run().again().is_none(), "once");
     let woken: Vec<_> = words.lock().unwrap().iter().map(|word| word.is_woken()).collect();
     assert_eq!(woken, [false, true, false]);
 }
@@ -186,7 +186,7 @@ fn a_wake_up_of_a_task_that_waits_queues_it_whoever_wakes_it() {
             Poll::<()>::Pending
         }),
     );
-    assert!(waits.run().is_none());
+    assert!(waits.run().again().is_none());
     let (wakes, _other) = allocate(
         &still,
         poll_fn(move |_| {
@@ -196,7 +196,7 @@ fn a_wake_up_of_a_task_that_waits_queues_it_whoever_wakes_it() {
             Poll::Ready(())
         }),
     );
-    assert!(wakes.run().is_none());
+    assert!(wakes.run().again().is_none());
     assert_eq!(take_queued(&still.shared).len(), 1);
 }
 
@@ -224,7 +224,7 @@ fn a_joiners_waker_that_panics_does_not_unwind_into_the_runner() {
     let still = still();
     let (runnable, mut handle) = allocate(&still, async { 7 });
     assert!(poll(&mut handle, &Waker::from(Arc::new(Panics))).is_pending());
-    let run = catch_unwind(AssertUnwindSafe(|| runnable.run()));
+    let run = catch_unwind(AssertUnwindSafe(|| runnable.run().again()));
     assert!(matches!(run, Ok(None)));
     assert_eq!(join(handle).unwrap(), 7);
 }
@@ -249,7 +249,7 @@ fn a_handle_whose_waker_panics_when_it_is_given_back_is_gone_all_the_same() {
     assert!(poll(&mut handle, &panics_in_drop()).is_pending());
     let detach = catch_unwind(AssertUnwindSafe(|| drop(handle)));
     assert!(detach.is_err(), "it is the joiner's, and unwinds there");
-    assert!(runnable.run().is_none());
+    assert!(runnable.run().again().is_none());
     assert!(is_freed(&abort), "nobody has the task any more");
 }
 
@@ -262,7 +262,7 @@ fn a_handle_whose_waker_panics_when_it_is_replaced_can_be_polled_again() {
     let waker = Waker::from(count.clone());
     assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut handle, &waker))).is_err());
     assert!(poll(&mut handle, &waker).is_pending());
-    assert!(runnable.run().is_none());
+    assert!(runnable.run().again().is_none());
     assert_eq!(*count.0.lock().unwrap(), 1);
     assert_eq!(join(handle).unwrap(), 7);
 }
@@ -293,7 +293,7 @@ fn check_output_panics(refers: bool, detach_first: bool) {
     let abort = runnable.meta().abort_cell(|| false);
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let kept = (!detach_first).then_some(handle);
-        assert!(runnable.run().is_none());
+        assert!(runnable.run().again().is_none());
         drop(kept);
     }));
     assert!(unwound.is_ok());
@@ -351,7 +351,7 @@ where
         waker: slot.clone(),
     };
     let (runnable, handle) = allocate(&still, future);
-    assert!(runnable.run().expect("it woke itself").run().is_none());
+    assert!(runnable.run().again().expect("it woke itself").run().again().is_none());
     {
         let addresses = addresses.lock().unwrap();
         assert_eq!(addresses.len(), 2);
@@ -395,7 +395,7 @@ fn a_future_without_a_size_runs_to_its_end_or_is_dropped() {
     let future = || poll_fn(|_| Poll::Ready(()));
     assert_eq!(size_of_val(&future()), 0);
     let (runnable, handle) = allocate(&still, future());
-    assert!(runnable.run().is_none());
+    assert!(runnable.run().again().is_none());
     join(handle).unwrap();
     let (runnable, handle) = allocate(&still, future());
     drop(runnable);
@@ -420,16 +420,16 @@ fn a_task_whose_wakers_are_gone_runs_once_more_and_is_dropped() {
         );
         let abort = runnable.meta().abort_cell(|| false);
         let handle = joined.then_some(handle);
-        assert!(runnable.run().is_none());
+        assert!(runnable.run().again().is_none());
         // The registry's goes first.
         assert!(still.shared.registry.wake_all());
-        assert!(take_queued(&still.shared).pop().expect("woken").run().is_none());
+        assert!(take_queued(&still.shared).pop().expect("woken").run().again().is_none());
         let mut wakers = std::mem::take(&mut *slot.lock().unwrap());
         wakers.pop();
         assert!(take_queued(&still.shared).is_empty(), "there is another waker");
         wakers.pop();
         let runnable = take_queued(&still.shared).pop().expect("the last waker queues it");
-        assert!(runnable.run().is_none());
+        assert!(runnable.run().again().is_none());
         assert_eq!(polls.lock().unwrap().len(), 3);
         if let Some(handle) = handle {
             assert!(join(handle).unwrap_err().is_cancelled());

@@ -32,7 +32,8 @@ impl Ours {
         };
         let policy = shared.new_policy(None, SetId::NONE);
         // SAFETY: the future and its output are 'static, and the task is in no bound FIFO.
-        let (runnable, handle) = unsafe { allocate_unchecked(shared, policy, options, |_| Scripted(world.clone())) };
+        let (runnable, handle) =
+            unsafe { allocate_unchecked(shared, None, policy, options, |_| Scripted(world.clone())) };
         if !registers {
             // As for a user-level thread, which never enters the registry: so nobody keeps a waker.
             // Ordering: Relaxed; written before the first run.
@@ -62,7 +63,7 @@ impl TaskCell for Ours {
     }
 
     fn run(&self) {
-        let again = self.take().expect("it is queued").run();
+        let again = self.take().expect("it is queued").run().again();
         self.queue.lock().unwrap().extend(again);
     }
 
