@@ -76,6 +76,7 @@ mod policy;
 mod reserve;
 mod rng;
 mod spins;
+mod streaks;
 #[cfg(test)]
 mod testing;
 mod units;
@@ -103,6 +104,7 @@ pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
 pub use reserve::Reserve;
 pub use rng::Rng;
 pub use spins::Spins;
+pub use streaks::Streaks;
 pub use units::{InvalidSpan, Nanos, Tick};
 pub use view::{RemoteStealView, SpawnView, UnparkView, WakeView};
 pub use worker_set::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId};

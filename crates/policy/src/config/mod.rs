@@ -82,9 +82,12 @@ pub struct Config {
     /// How often the sentinel, a parked worker with a timeout, looks at all queues while somebody runs. Default 500 us,
     /// 20 us to 1 s. Ours, assumed.
     pub sentinel_interval: Nanos,
-    /// Polls of tasks out of the LIFO slot in a row before the deque has its turn. Default 3, 1 or more; the cap and
-    /// its value are tokio's.
+    /// Polls of tasks out of the LIFO slot in a row before the deque has its turn, while such streaks are shorter than `slot_time` on
+    /// average. Default 3, 1 or more; the cap and its value are tokio's.
     pub slot_polls_max: u32,
+    /// How long after the beginning of a streak a woken task may still join it by way of the slot, where streaks are longer on average. Default
+    /// 10 us, 0 to 1 s, which leaves `slot_polls_max` alone to decide. Ours, measured.
+    pub slot_time: Nanos,
     /// Operations on the runtime's resources a poll before the task must yield. Default 128 (tokio's), 1 or more.
     pub budget: u8,
     /// Tasks a worker takes before it looks at the injector and the group's queues again. Default 61 (Go's and tokio's:
@@ -133,6 +136,7 @@ impl Default for Config {
             poll_interval: Nanos::from_micros(200),
             sentinel_interval: Nanos::from_micros(500),
             slot_polls_max: 3,
+            slot_time: Nanos::from_micros(10),
             budget: 128,
             global_interval: 61,
             look_up: Nanos::from_micros(100),

@@ -47,6 +47,7 @@ names! {
     "poll-interval" => poll_interval;
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;
+    "slot-time" => slot_time;
     "budget" => budget;
     "global-interval" => global_interval;
     "look-up" => look_up;

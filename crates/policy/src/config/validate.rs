@@ -27,6 +27,7 @@ impl Config {
         within("poll_interval", self.poll_interval, span(0, SECOND))?;
         within("sentinel_interval", self.sentinel_interval, span(20_000, SECOND))?;
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;
+        within("slot_time", self.slot_time, span(0, SECOND))?;
         within("budget", self.budget, 1..=u8::MAX)?;
         within("global_interval", self.global_interval, 1..=u32::MAX)?;
         within("look_up", self.look_up, span(1_000, SECOND))?;

@@ -210,6 +210,7 @@ impl Worker {
         let runnable = context.bound.pop(&me.bound)?;
         me.counters.bound_pops.add(1);
         self.bound_first = false;
+        context.begin_streak();
         Some(runnable)
     }
 

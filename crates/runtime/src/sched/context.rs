@@ -36,6 +36,10 @@ pub(crate) struct Context {
     pub(crate) probe_rate: Cell<ProbeRate>,
     /// Average run of a task here, ns, moving average; zero: unknown.
     pub(crate) average_run: Cell<Nanos>,
+    /// Whether streaks are measured here, being long.
+    pub(super) measures_streaks: Cell<bool>,
+    /// When the streak began that runs, if so.
+    pub(super) streak_since: Cell<Nanos>,
     /// The coupling set of the task that runs, or ran last; none while policy 3 is off.
     pub(crate) set: Cell<SetId>,
     /// The id of that task; zero while policy 3 is off.
@@ -127,6 +131,8 @@ impl Context {
             load: OwnLoad::default(),
             probe_rate: Cell::new(ProbeRate::default()),
             average_run: Cell::new(Nanos(0)),
+            measures_streaks: Cell::new(false),
+            streak_since: Cell::new(Nanos(0)),
             set: Cell::new(SetId::NONE),
             task: Cell::new(0),
             wakees: RefCell::new(shared.policy.new_wakees()),

@@ -16,6 +16,7 @@ use crate::current;
 use crate::decisions;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
+use crate::sys::clock;
 use crate::task::meta::{BINDS, BLOCKING, BOUND, LastWorker};
 use crate::task::{Ran, Runnable};
 use crate::time::clock::AtWork;
@@ -71,12 +72,33 @@ impl Context {
         if self.in_batch.get() {
             // Who ends the batch tells others of all of it.
             self.local.push(runnable);
+        } else if self.measures_streaks.get() && self.streak_is_over() {
+            self.local.push(runnable);
+            self.offer();
         } else if let Some(displaced) = self.me().slot.replace(runnable) {
             self.local.push(displaced);
             self.offer();
         } else {
             self.keep_watch();
         }
+    }
+
+    /// Something else than the slot's task runs next.
+    #[inline]
+    pub(super) fn begin_streak(&self) {
+        if self.measures_streaks.get() {
+            self.streak_since.set(Nanos(clock::nanos()));
+        }
+    }
+
+    /// Whether a task that is woken now goes behind those in the deque, if there are any, instead of before them.
+    #[cold]
+    fn streak_is_over(&self) -> bool {
+        self.local.len() > 0
+            && !self
+                .shared
+                .policy
+                .joins_streak(Nanos(clock::nanos()).since(self.streak_since.get()))
     }
 
     /// See [`Shared::keep_watch`].
@@ -318,7 +340,7 @@ impl Shared {
         if self.changes_cache(&task, worker) {
             count(by, |counters| counters.set_moves.add(1));
         }
-        let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
+        let now = by.map_or_else(|| Nanos(clock::nanos()), |context| context.now.get());
         self.policy.moved(&mut task, worker, now);
         cell.set(task);
         // SAFETY: as above.
@@ -337,7 +359,7 @@ impl Shared {
     /// Puts tasks of a worker behind `llc` up for the workers of other caches, those of `to` first.
     pub(super) fn publish_exports(&self, tasks: Vec<Runnable>, llc: LlcId, to: LlcId, by: Option<&Context>) {
         let queue = &self.exports[llc.index()];
-        let now = by.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
+        let now = by.map_or_else(|| Nanos(clock::nanos()), |context| context.now.get());
         self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), (llc, to), by, false);
     }
 
@@ -419,7 +441,7 @@ impl Shared {
     /// (W1 a), and the last touch of the task (W3).
     fn push_group(&self, runnable: Runnable, group: usize, by: Option<&Context>) {
         let member = by.is_some_and(|context| self.group_of(context.id) == group);
-        let entry = self.groups[group].push(runnable, member, crate::sys::clock::nanos);
+        let entry = self.groups[group].push(runnable, member, clock::nanos);
         count(by, |counters| {
             match entry {
                 Entry::Direct | Entry::Waited => counters.wakes_direct.add(1),
@@ -437,7 +459,7 @@ impl Shared {
         thread_local! {
             static FOREIGN: Cell<Option<Rng>> = const { Cell::new(None) };
         }
-        let seed = || Rng::new(self.policy.config.seed ^ crate::sys::clock::nanos());
+        let seed = || Rng::new(self.policy.config.seed ^ clock::nanos());
         let mut rng = FOREIGN.get().unwrap_or_else(seed);
         let result = f(&mut rng);
         FOREIGN.set(Some(rng));

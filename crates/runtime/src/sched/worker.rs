@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, WorkerId};
+use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -34,7 +34,11 @@ pub(crate) struct Worker {
     pub(super) pace: Pace,
     /// Tasks out of the slot in a row.
     streak: u32,
-    slot_polls_max: u32,
+    /// How many there may be: any number while streaks are measured.
+    streak_max: u32,
+    streaks: Streaks,
+    /// Polls less those out of the slot, when it last looked up.
+    streaks_before: u64,
     budget: u8,
     pub(super) profit: Profit,
     pub(super) reserve: Reserve,
@@ -66,7 +70,9 @@ impl Worker {
             arrivals: Arrivals::default(),
             pace: Pace::default(),
             streak: 0,
-            slot_polls_max: config.slot_polls_max,
+            streak_max: config.slot_polls_max,
+            streaks: Streaks::default(),
+            streaks_before: 0,
             budget: config.budget,
             profit: Profit::default(),
             reserve: shared.policy.new_reserve(),
@@ -113,11 +119,16 @@ impl Worker {
         if self.pace.is_due()
             && let Some(runnable) = self.look_up()?
         {
+            self.context.begin_streak();
             return Some(runnable);
         }
         match self.next_local() {
             Some(runnable) => Some(runnable),
-            None => self.dry(),
+            None => {
+                let found = self.dry();
+                self.context.begin_streak();
+                found
+            }
         }
     }
 
@@ -143,7 +154,7 @@ impl Worker {
     fn next_stealable(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
-        if self.streak < self.slot_polls_max
+        if self.streak < self.streak_max
             && let Some(runnable) = me.slot.take()
         {
             self.streak += 1;
@@ -151,6 +162,7 @@ impl Worker {
             return Some(runnable);
         }
         self.streak = 0;
+        context.begin_streak();
         if let Some(runnable) = context.local.pop() {
             me.counters.local_pops.add(1);
             return Some(runnable);
@@ -172,6 +184,8 @@ impl Worker {
         self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
         context.average_run.set(average);
+        self.measure_streaks(elapsed);
+        let context = &self.context;
         context.me().told.tell_average(average);
         self.context
             .load
@@ -217,6 +231,28 @@ impl Worker {
             self.name_successor();
         }
         Some(found)
+    }
+
+    /// Looking up, `elapsed` after it did so last: whether streaks are measured from now on.
+    fn measure_streaks(&mut self, elapsed: Nanos) {
+        let context = &self.context;
+        let counters = &context.me().counters;
+        let began = counters.polls.get().wrapping_sub(counters.slot_pops.get());
+        let new = began.wrapping_sub(self.streaks_before);
+        self.streaks_before = began;
+        self.streaks.looks_up(elapsed, u32::try_from(new).unwrap_or(u32::MAX));
+        let policy = &context.shared.policy;
+        let measures = policy.measures_streaks(self.streaks.average());
+        self.streak_max = if measures {
+            u32::MAX
+        } else {
+            policy.config.slot_polls_max
+        };
+        if measures && !context.measures_streaks.get() {
+            // When the one that runs began nobody knows: as if it began now.
+            context.streak_since.set(context.now.get());
+        }
+        context.measures_streaks.set(measures);
     }
 
     /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,
@@ -445,6 +481,7 @@ impl Worker {
         let elapsed = self.took(now.since(self.context.now.get()));
         self.context.now.set(now);
         self.pace.pauses(elapsed);
+        self.streaks.looks_up(elapsed, 0);
         if self.aggregates {
             self.settle(elapsed, now);
         }

@@ -38,6 +38,7 @@ mod shutdown_storm;
 mod smoke;
 mod stage;
 mod starvation;
+mod streaks;
 mod task_locals;
 mod task_scope;
 mod theft;

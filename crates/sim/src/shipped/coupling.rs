@@ -75,6 +75,7 @@ impl Shipped {
         let elapsed = t.since(me.clock);
         me.clock = *t;
         me.pace.pauses(elapsed);
+        me.streaks.looks_up(elapsed, std::mem::take(&mut me.streaks_begun));
         if self.aggregates {
             self.settle(world, worker, elapsed, t);
         }

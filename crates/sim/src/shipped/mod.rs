@@ -33,7 +33,7 @@ mod watch;
 use std::collections::VecDeque;
 
 use quadrille_policy::{
-    BusyCounter, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, WorkerId,
+    BusyCounter, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, Streaks, WorkerId,
 };
 
 use self::coupling::Coupled;
@@ -77,6 +77,11 @@ struct Worker {
     pace: Pace,
     /// Tasks out of the slot in a row.
     streak: u32,
+    /// How long that lasts on average, and how many began since the last look up.
+    streaks: Streaks,
+    streaks_begun: u32,
+    /// When the one that runs began.
+    streak_since: Nanos,
     /// Its cached clock.
     clock: Nanos,
     unparked_at: Nanos,
@@ -137,6 +142,14 @@ pub(crate) struct Shipped {
     rng: Rng,
 }
 
+impl Worker {
+    /// Something else than the slot's task runs next.
+    fn begin_streak(&mut self, now: Nanos) {
+        self.streaks_begun += 1;
+        self.streak_since = now;
+    }
+}
+
 impl Shipped {
     pub(crate) fn new(world: &World, scans: bool, seed: u64) -> Self {
         let policy = &world.policy;
@@ -152,6 +165,9 @@ impl Shipped {
             phase: Phase::Between,
             pace: Pace::default(),
             streak: 0,
+            streaks: Streaks::default(),
+            streaks_begun: 0,
+            streak_since: Nanos(0),
             clock: Nanos(0),
             unparked_at: Nanos(0),
             gates: policy.new_gates(),
@@ -193,7 +209,8 @@ impl Shipped {
     fn next_local(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let me = &mut self.workers[worker.index()];
         t.0 += world.cost.local_queue;
-        if me.streak < world.policy.config.slot_polls_max
+        let measures = world.policy.measures_streaks(me.streaks.average());
+        if (measures || me.streak < world.policy.config.slot_polls_max)
             && let Some(task) = me.slot.take()
         {
             me.streak += 1;
@@ -201,6 +218,7 @@ impl Shipped {
             return Some(task);
         }
         me.streak = 0;
+        me.begin_streak(*t);
         if let Some(task) = me.deque.pop_front() {
             t.0 += me.line.write(world.when(*t), worker, &world.space, &world.cost).0;
             world.counters(worker).local_pops += 1;
@@ -215,6 +233,7 @@ impl Shipped {
         let elapsed = t.since(me.clock);
         me.clock = *t;
         me.pace.looks_up(elapsed, &world.policy.config);
+        me.streaks.looks_up(elapsed, std::mem::take(&mut me.streaks_begun));
         let share = me.pace.share(batch(world));
         let has_more = !me.deque.is_empty();
         self.note_goes_on(world, worker, *t);
@@ -301,12 +320,18 @@ impl Scheduler for Shipped {
                 let me = &mut self.workers[worker.index()];
                 let due = me.pace.is_due();
                 let found = if due { self.look_up(world, worker, &mut t) } else { None };
+                if found.is_some() {
+                    self.workers[worker.index()].begin_streak(t);
+                }
                 match found.or_else(|| self.next_local(world, worker, &mut t)) {
                     Some(task) => self.run(world, worker, task, t),
                     None => self.dry(world, worker, t),
                 }
             }
-            Phase::Found { task, rescue } => self.found(world, worker, task, rescue, t),
+            Phase::Found { task, rescue } => {
+                self.workers[worker.index()].begin_streak(t);
+                self.found(world, worker, task, rescue, t)
+            }
             Phase::Dry => self.sleep(world, worker, t),
             Phase::Spinning => self.park(world, worker, t),
             Phase::Parked => self.sentinel_look(world, worker, t),

@@ -109,7 +109,13 @@ impl Shipped {
     fn push_slot(&mut self, world: &mut World, task: TaskId, by: WorkerId, t: &mut Nanos) {
         t.0 += world.cost.local_queue;
         let me = &mut self.workers[by.index()];
-        if let Some(displaced) = me.slot.replace(task) {
+        let is_over = !me.deque.is_empty()
+            && world.policy.measures_streaks(me.streaks.average())
+            && !world.policy.joins_streak(t.since(me.streak_since));
+        if is_over {
+            me.deque.push_back(task);
+            self.offer(world, by, t);
+        } else if let Some(displaced) = me.slot.replace(task) {
             me.deque.push_back(displaced);
             self.offer(world, by, t);
         } else {

@@ -1,0 +1,118 @@
+//! How long a worker serves tasks that wake one another before the deque has its turn again.
+//!
+//! A task of the deque and those that follow it out of the slot are a streak. While streaks are short, three polls out of the slot are as
+//! much as a streak may have ([`Config::slot_polls_max`]), because a clock is dear beside them. That is no measure where others take long:
+//! two tasks that exchange messages would be parted after a microsecond to wait for milliseconds, and tasks that compute would go before those
+//! that have waited for longer. So once streaks are long on average, they are measured, and a woken task joins the one that wakes it
+//! during its first [`Config::slot_time`] only, however often; later it goes to the end of the deque.
+
+use crate::{Nanos, Policy};
+
+/// A worker's average streak.
+///
+/// ```
+/// use quadrille_policy::{Nanos, Streaks};
+///
+/// let mut streaks = Streaks::default();
+/// streaks.looks_up(Nanos::from_micros(100), 4);
+/// assert_eq!(streaks.average(), Nanos::from_micros(25));
+/// // A look up in the middle of one.
+/// streaks.looks_up(Nanos::from_micros(20), 0);
+/// assert_eq!(streaks.average(), Nanos::from_micros(30));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Streaks {
+    /// Time that went into them.
+    busy: Nanos,
+    /// How many began.
+    count: u32,
+}
+
+/// After so many streaks half of what is known is forgotten.
+const MEMORY: u32 = 32;
+
+impl Streaks {
+    /// The worker looks up: so much time went into tasks since it did so last, and so many streaks began.
+    #[inline]
+    pub fn looks_up(&mut self, elapsed: Nanos, began: u32) {
+        self.busy = Nanos(self.busy.0.saturating_add(elapsed.0));
+        self.count = self.count.saturating_add(began);
+        if self.count >= MEMORY {
+            self.busy = Nanos(self.busy.0 / 2);
+            self.count /= 2;
+        }
+    }
+
+    /// How long one lasts.
+    #[inline]
+    #[must_use]
+    pub fn average(&self) -> Nanos {
+        Nanos(self.busy.0 / u64::from(self.count.max(1)))
+    }
+}
+
+impl Policy {
+    /// Whether streaks of such a length are measured: if they are longer than [`Config::slot_time`](crate::Config::slot_time).
+    #[inline]
+    #[must_use]
+    pub fn measures_streaks(&self, average: Nanos) -> bool {
+        average > self.config.slot_time
+    }
+
+    /// Whether a task that is woken so long after the streak began joins it.
+    #[inline]
+    #[must_use]
+    pub fn joins_streak(&self, since: Nanos) -> bool {
+        since <= self.config.slot_time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{PAIR, policy};
+
+    #[test]
+    fn half_is_forgotten_after_so_many() {
+        let mut streaks = Streaks::default();
+        assert_eq!(streaks.average(), Nanos(0));
+        for _ in 0..1_000 {
+            streaks.looks_up(Nanos(61_000), 16);
+        }
+        assert_eq!(streaks.average(), Nanos(61_000 / 16));
+        // Three times as much as is remembered of the others.
+        (0..3).for_each(|_| streaks.looks_up(Nanos(0), 16));
+        assert!(streaks.average() < Nanos(61_000 / 16 / 2), "{streaks:?}");
+    }
+
+    #[test]
+    fn time_counts_for_the_streak_that_goes_on() {
+        let mut streaks = Streaks::default();
+        streaks.looks_up(Nanos(7), 1);
+        (0..9).for_each(|_| streaks.looks_up(Nanos(7), 0));
+        assert_eq!(streaks.average(), Nanos(70));
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let mut streaks = Streaks::default();
+        for began in [0, 1, u32::MAX, u32::MAX] {
+            streaks.looks_up(Nanos(u64::MAX), began);
+            assert!(streaks.average() > Nanos(0));
+        }
+    }
+
+    #[test]
+    fn long_ones_are_measured_and_joined_early() {
+        for (config, average, since, measures, joins) in [
+            ("default", 10_000, 10_000, false, true),
+            ("default", 10_001, 10_001, true, false),
+            ("slot-time=1s", 999_999_999, 0, false, true),
+            ("slot-time=0ns", 1, 1, true, false),
+        ] {
+            let policy = policy(PAIR, config);
+            assert_eq!(policy.measures_streaks(Nanos(average)), measures, "{config}, {average}");
+            assert_eq!(policy.joins_streak(Nanos(since)), joins, "{config}, {since}");
+        }
+    }
+}
