@@ -14,7 +14,7 @@ use quadrille_bench::adapters::quadrille::{Mpmc, Quadrille};
 use quadrille_bench::adapters::tokio::{Tokio, TokioMpsc};
 use quadrille_bench::adapters::{Channel, Received, Runtime, Sent};
 use quadrille_bench::outcome::Stop;
-use quadrille_bench::spec::RuntimeName;
+use quadrille_bench::spec::{Contender, RuntimeName};
 
 const WORKERS: usize = 2;
 
@@ -204,7 +204,7 @@ fn channels(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
 }
 
 fn single_ops(criterion: &mut Criterion) {
-    let quadrille = Quadrille::start(WORKERS, RuntimeName::Quadrille).expect("quadrille starts");
+    let quadrille = Quadrille::start(WORKERS, &Contender::new(RuntimeName::Quadrille)).expect("quadrille starts");
     let tokio = Tokio::start(WORKERS).expect("tokio starts");
     tasks(criterion, quadrille, tokio);
     detached_and_timers(criterion, quadrille, tokio);

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use crate::spec::{
-    Body, ChannelKind, Family, Hackbench, RuntimeName, Schbench, SchbenchRequests, Serve, Service, Spec, Transport,
-    Workload,
+    Body, ChannelKind, Contender, Family, Hackbench, RuntimeName, Schbench, SchbenchRequests, Serve, Service, Spec,
+    Transport, Workload,
 };
 
 /// The workloads of `compare`, by the name that is typed.
@@ -417,21 +417,21 @@ pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<Ch
 
 /// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work.
 #[must_use]
-pub fn rows(workload: Workload, body: Body, runtimes: &[RuntimeName], workers: usize, quick: bool) -> Vec<Spec> {
+pub fn rows(workload: Workload, body: Body, runtimes: &[Contender], workers: usize, quick: bool) -> Vec<Spec> {
     let mut rows = Vec::new();
-    for &runtime in runtimes {
-        let mut divisor = divisor(runtime, &workload);
+    for runtime in runtimes {
+        let mut divisor = divisor(runtime.name, &workload);
         // The length of a spin is the question that it asks, so it stays.
         if quick && !matches!(workload, Workload::Spin { .. }) {
             divisor *= 6;
         }
-        for channel in channels(&workload, body, runtime) {
+        for channel in channels(&workload, body, runtime.name) {
             rows.push(Spec {
                 workload: workload.shortened(divisor),
                 body,
-                runtime,
+                runtime: runtime.clone(),
                 channel,
-                workers: runtime.workers(workers),
+                workers: runtime.name.workers(workers),
                 progress: false,
             });
         }
@@ -442,6 +442,10 @@ pub fn rows(workload: Workload, body: Body, runtimes: &[RuntimeName], workers: u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn contenders(names: &[RuntimeName]) -> Vec<Contender> {
+        names.iter().copied().map(Contender::new).collect()
+    }
 
     #[test]
     fn a_floor_and_a_second_base_stand_where_they_say_something() {
@@ -470,10 +474,10 @@ mod tests {
             RuntimeName::Smol,
             RuntimeName::Go,
         ];
-        let rows = rows(workload, Body::Tasks, &runtimes, 2, false);
+        let rows = rows(workload, Body::Tasks, &contenders(&runtimes), 2, false);
         let found: Vec<_> = rows
             .iter()
-            .map(|row| (row.runtime.name(), row.channel, row.workers))
+            .map(|row| (row.runtime.name.name(), row.channel, row.workers))
             .collect();
         assert_eq!(
             found,
@@ -491,7 +495,7 @@ mod tests {
     #[test]
     fn threads_and_quick_runs_do_less() {
         let workload = WorkloadName::SpawnJoin.workloads()[0];
-        let tasks = |runtime, quick| match rows(workload, Body::Tasks, &[runtime], 2, quick)[0].workload {
+        let tasks = |runtime, quick| match rows(workload, Body::Tasks, &contenders(&[runtime]), 2, quick)[0].workload {
             Workload::SpawnJoin { tasks, .. } => tasks,
             other => panic!("{other:?}"),
         };
@@ -520,10 +524,10 @@ mod tests {
     #[test]
     fn threads_use_the_channel_of_their_runtime() {
         let workload = WorkloadName::ThreadPingPong.workloads()[0];
-        let rows = rows(workload, Body::Threads, Body::Threads.runtimes(), 2, false);
+        let rows = rows(workload, Body::Threads, &contenders(Body::Threads.runtimes()), 2, false);
         let found: Vec<_> = rows
             .iter()
-            .map(|row| (row.runtime.name(), row.channel.name(row.runtime.family())))
+            .map(|row| (row.runtime.name.name(), row.channel.name(row.runtime.name.family())))
             .collect();
         assert_eq!(
             found,
@@ -539,7 +543,7 @@ mod tests {
     #[test]
     fn who_cannot_have_so_many_threads_gets_fewer() {
         let workload = WorkloadName::ThreadSleepers.workloads()[0];
-        let rows = rows(workload, Body::Threads, Body::Threads.runtimes(), 2, false);
+        let rows = rows(workload, Body::Threads, &contenders(Body::Threads.runtimes()), 2, false);
         let found: Vec<_> = rows.iter().map(|row| row.workload.scale().unwrap().0).collect();
         assert_eq!(found, [100_000, 100_000, 20_000, 2000]);
     }

@@ -59,7 +59,7 @@ impl Launcher {
 
     fn command(&self, spec: &Spec) -> Result<Command, String> {
         let directory = self.executable.parent().unwrap_or(Path::new("."));
-        let mut command = if spec.runtime.family() == Family::Go {
+        let mut command = if spec.runtime.name.family() == Family::Go {
             let program = self.go.get_or_init(|| go::program(directory)).clone()?;
             let mut command = Command::new(program);
             command
@@ -67,7 +67,7 @@ impl Launcher {
                 .env(GENERATOR, &self.executable);
             command
         } else {
-            let mut command = Command::new(if spec.runtime.uses_mimalloc() {
+            let mut command = Command::new(if spec.runtime.name.uses_mimalloc() {
                 program_with_mimalloc(directory)?
             } else {
                 self.executable.clone()
@@ -129,7 +129,7 @@ impl Launcher {
 
 /// Whether the run starts processes that would outlive it.
 fn is_group(spec: &Spec) -> bool {
-    spec.runtime.family() == Family::Hackbench
+    spec.runtime.name.family() == Family::Hackbench
 }
 
 fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
@@ -190,7 +190,7 @@ fn parse(answer: &str, status: ExitStatus, errors: &str) -> Result<Outcome, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Body, ChannelKind, RuntimeName, Workload};
+    use crate::spec::{Body, ChannelKind, Contender, RuntimeName, Workload};
 
     #[test]
     fn progress_is_a_fraction() {
@@ -227,7 +227,11 @@ mod tests {
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let launcher = Launcher::new(path.clone(), Some(Duration::from_secs(1)));
-        let outcome = launcher.run(&Spec { runtime, ..SPEC }, &mut |_| {});
+        let spec = Spec {
+            runtime: runtime.into(),
+            ..SPEC
+        };
+        let outcome = launcher.run(&spec, &mut |_| {});
         std::fs::remove_file(&path).unwrap();
         match outcome {
             Outcome::Failed(message) => assert!(message.contains(expected), "{message}"),
@@ -238,7 +242,7 @@ mod tests {
     const SPEC: Spec = Spec {
         workload: Workload::SpawnJoin { tasks: 1, batch: 1 },
         body: Body::Tasks,
-        runtime: RuntimeName::Tokio,
+        runtime: Contender::new(RuntimeName::Tokio),
         channel: ChannelKind::None,
         workers: 1,
         progress: false,
@@ -280,7 +284,7 @@ mod tests {
     fn without_the_program_with_mimalloc_its_row_says_so() {
         let launcher = Launcher::new(PathBuf::from("/nonexistent/quadrille"), None);
         let spec = Spec {
-            runtime: RuntimeName::TokioMimalloc,
+            runtime: RuntimeName::TokioMimalloc.into(),
             ..SPEC
         };
         match launcher.run(&spec, &mut |_| {}) {

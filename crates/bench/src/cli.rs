@@ -1,15 +1,17 @@
 //! The command line of `quadrille`; what is wrong with it ends the program with status 2 and a line that says what.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Parser, Subcommand, ValueEnum as _};
 use quadrille_sim::reproduce::published::{self, Figure};
 use quadrille_sim::{Config, Cost, Machine, Model, Nanos};
 use quadrille_topology::{GroupSize, Topology};
 
 use crate::catalogue::WorkloadName;
 use crate::sizes::CHANNEL_SIZES;
-use crate::spec::{Body, Hackbench, RuntimeName, Transport};
+use crate::spec::{Body, Contenders, Hackbench, RuntimeName, Transport};
 
 /// Bytes that one receiver's channel holds unless told otherwise: what the kernel gives a pipe.
 const RING_BYTES: usize = 65_536;
@@ -100,9 +102,9 @@ pub struct HackbenchArgs {
     /// Use each runtime's own channel instead of async-channel
     #[arg(long)]
     pub own_channel: bool,
-    /// Who runs it; may be repeated
-    #[arg(long = "runtime", value_enum, value_delimiter = ',', default_values = ["quadrille"])]
-    pub runtimes: Vec<RuntimeName>,
+    /// Who runs it, separated by commas, as in --runtimes of `compare`; may be repeated
+    #[arg(long = "runtime", value_name = CONTENDERS, value_parser = ContendersParser, default_value = "quadrille")]
+    pub runtimes: Vec<Contenders>,
     /// Worker threads [default: hardware threads this process may use]
     #[arg(long, value_parser = positive)]
     pub workers: Option<usize>,
@@ -117,8 +119,12 @@ pub struct CompareArgs {
     /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where there is work without waiting, and
     /// tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads; hackbench(8)
     /// where hackbench uses pipes and sockets]
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub runtimes: Vec<RuntimeName>,
+    ///
+    /// quadrille, quadrille-1w, quadrille-mimalloc and quadrille-uring take policies behind a colon, with the text of QUADRILLE_POLICY, and are a runtime of
+    /// their own with each: quadrille,quadrille:groups=off,quadrille-1w:groups=on,filter=on,tokio are four. Those without get the policies of
+    /// QUADRILLE_POLICY, if it is set, and are called so
+    #[arg(long, value_name = CONTENDERS, value_parser = ContendersParser)]
+    pub runtimes: Vec<Contenders>,
     /// Repetitions of each row [default: 7, of fairness 10]
     #[arg(long, value_parser = positive)]
     pub reps: Option<usize>,
@@ -333,6 +339,27 @@ pub fn default_workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// What one flag with runtimes takes.
+const CONTENDERS: &str = "RUNTIME[:POLICY],...";
+
+/// Reads [`Contenders`], and lists the names for the help.
+#[derive(Clone, Copy, Debug)]
+struct ContendersParser;
+
+impl TypedValueParser for ContendersParser {
+    type Value = Contenders;
+
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&Arg>, value: &OsStr) -> Result<Contenders, clap::Error> {
+        let read = |text: &str| text.parse::<Contenders>();
+        TypedValueParser::parse_ref(&read, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = RuntimeName::value_variants().iter();
+        Some(Box::new(names.filter_map(RuntimeName::to_possible_value)))
+    }
+}
+
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_owned()),
@@ -414,6 +441,7 @@ mod tests {
             &["hackbench", "--runtime", "tokyo"],
             &["compare", "hackbanch"],
             &["compare", "--runtimes", "tokio,nothing"],
+            &["compare", "--runtimes", "quadrille:grop=4"],
             &["compare", "--reps", "many"],
             &["topology", "--synthetic", "node:0"],
             &["topology", "--group-size", "0"],

@@ -34,7 +34,7 @@ pub fn run(spec: &Spec) -> Outcome {
 }
 
 fn run_family(spec: &Spec) -> Result<Measured, Stop> {
-    match spec.runtime.family() {
+    match spec.runtime.name.family() {
         Family::Tokio => on::<_, TokioMpsc>(Tokio::start(spec.workers)?, spec),
         Family::Smol if uses_reactor(spec) => on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec),
         Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
@@ -43,7 +43,7 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
         }
         Family::Threads => on::<_, SyncChannel>(Threads, spec),
         Family::None => bare::run(spec.workload),
-        Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
+        Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, &spec.runtime)?, spec),
         Family::May => Err(Stop::unsupported("may has coroutines only, no tasks")),
         Family::Hackbench => program::run(spec),
         Family::Go => Err(Stop::failed("the Go program has a process of its own")),

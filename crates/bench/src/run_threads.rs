@@ -19,13 +19,13 @@ use crate::workloads::wire::{ChannelWire, StreamWire};
 /// # Errors
 /// Why there are no figures.
 pub fn run(spec: &Spec) -> Result<Measured, Stop> {
-    match spec.runtime.family() {
-        Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, spec.runtime)?, spec),
+    match spec.runtime.name.family() {
+        Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, &spec.runtime)?, spec),
         Family::May => on::<_, MayMpsc>(May::start(spec.workers), spec),
         Family::Threads => on::<_, SyncChannel>(Threads, spec),
         Family::Tokio | Family::Smol => Err(Stop::unsupported(format!(
             "{} has tasks only, no user-level threads",
-            spec.runtime.name()
+            spec.runtime
         ))),
         Family::None => Err(Stop::unsupported(
             "what is done without a runtime is the same for tasks and threads",

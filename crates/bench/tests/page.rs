@@ -77,7 +77,7 @@ fn compare(page: &Path) {
             "--reps",
             "2",
             "--runtimes",
-            "quadrille,tokio,smol,may",
+            "quadrille,quadrille:groups=on,filter=on,aggregation=on,cap=adaptive,lazy=on,tokio,smol,may",
             "--html",
         ])
         .arg(page)

@@ -45,7 +45,7 @@ fn run(workload: Workload, runtime: RuntimeName, channel: ChannelKind) -> Outcom
     run_one::run(&Spec {
         workload,
         body: Body::Tasks,
-        runtime,
+        runtime: runtime.into(),
         channel,
         workers: 2,
         progress: false,
@@ -56,7 +56,7 @@ fn run_threads(workload: Workload, runtime: RuntimeName) -> Outcome {
     run_one::run(&Spec {
         workload,
         body: Body::Threads,
-        runtime,
+        runtime: runtime.into(),
         channel: ChannelKind::Own,
         workers: 2,
         progress: false,

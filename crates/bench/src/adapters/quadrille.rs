@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quadrille::net::{PipeReader, PipeWriter, UnixStream, pipe};
-use quadrille::policy::Config;
 use quadrille::sync::mpmc;
 use quadrille::thread::{self, Thread};
 use quadrille::{JoinHandle, Wait as _};
@@ -15,7 +14,7 @@ use quadrille::{JoinHandle, Wait as _};
 use super::blocking::{ThreadChannel, ThreadRuntime, ThreadStreams, ended, spawn_failed};
 use super::{Channel, Counts, Received, Runtime, Sent, Streams, stream_failed};
 use crate::outcome::{Counters, Stop};
-use crate::spec::{RuntimeName, Transport};
+use crate::spec::{Contender, RuntimeName, Transport};
 
 /// A quadrille runtime.
 #[derive(Clone, Copy, Debug)]
@@ -26,28 +25,27 @@ pub struct Quadrille {
 }
 
 impl Quadrille {
-    /// Starts one with `workers` workers; `name` chooses the policies. All but the baseline respect
-    /// `QUADRILLE_POLICY`; none `QUADRILLE_WORKERS`, whose place `--workers` takes.
+    /// Starts one with `workers` workers and the policies of `contender`, whatever `QUADRILLE_POLICY` says; if it has none, the library reads
+    /// that. It never reads `QUADRILLE_WORKERS`, whose place `--workers` takes.
     ///
     /// # Errors
     /// [`Stop::Failed`] if the runtime cannot be built, or if `QUADRILLE_WORKERS` is set.
-    pub fn start(workers: usize, name: RuntimeName) -> Result<Self, Stop> {
+    pub fn start(workers: usize, contender: &Contender) -> Result<Self, Stop> {
         if let Some(value) = std::env::var_os("QUADRILLE_WORKERS").filter(|value| !value.is_empty()) {
             return Err(Stop::failed(format!(
                 "QUADRILLE_WORKERS is {value:?}, expected it not to be set: here --workers says how many, for every runtime"
             )));
         }
         let builder = quadrille::Runtime::builder().worker_threads(workers);
-        let builder = if name == RuntimeName::QuadrilleBaseline {
-            builder.config(Config::baseline())
-        } else {
-            builder
+        let builder = match contender.config() {
+            Some(config) => builder.config(config),
+            None => builder,
         };
         builder
             .build()
             .map(|runtime| Self {
                 runtime: Box::leak(Box::new(runtime)),
-                by_ring: name == RuntimeName::QuadrilleUring,
+                by_ring: contender.name == RuntimeName::QuadrilleUring,
             })
             .map_err(|error| Stop::failed(format!("quadrille does not start: {error}")))
     }
@@ -290,6 +288,25 @@ impl ThreadStreams for Quadrille {
         match reader {
             Reader::Pipe(pipe) => pipe.read_exact(bytes).wait(),
             Reader::Socket(socket) => socket.read_exact(bytes).wait(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_has_the_policies_of_its_contender() {
+        for text in [
+            "quadrille:budget=7,groups=off",
+            "quadrille-1w:baseline",
+            "quadrille-baseline",
+        ] {
+            let contender: Contender = text.parse().unwrap();
+            let started = Quadrille::start(1, &contender).unwrap();
+            let found = started.runtime.handle().config().clone();
+            assert_eq!(Some(found), contender.config(), "{text}");
         }
     }
 }

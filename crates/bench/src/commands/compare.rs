@@ -9,13 +9,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Error;
+use super::contenders::{contenders, settle};
 use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
 use crate::environment::{Environment, conditions};
 use crate::outcome::Outcome;
 use crate::report::{Report, Row, Section, channel_name, curve_tables, page, table};
-use crate::spec::{Body, Metric, Workload};
+use crate::spec::{Body, Contender, Metric, Workload};
 
 /// Repetitions unless told otherwise, of figures that are medians.
 const REPS: usize = 7;
@@ -37,11 +38,10 @@ impl Block {
             [Metric::LongestWait] => REPS_LONGEST_WAIT,
             _ => REPS,
         });
-        let runtimes = if args.runtimes.is_empty() {
-            catalogue::runtimes(&workload, body)
-        } else {
-            args.runtimes.clone()
-        };
+        let mut runtimes = contenders(&args.runtimes);
+        if runtimes.is_empty() {
+            runtimes.extend(catalogue::runtimes(&workload, body).into_iter().map(Contender::new));
+        }
         let rows = rows(workload, body, &runtimes, workers, args.quick)
             .into_iter()
             .map(|spec| Row {
@@ -61,10 +61,9 @@ impl Block {
 /// Runs the comparison and prints each table as soon as it is complete.
 ///
 /// # Errors
-/// [`Error::Failed`] if a run failed; [`Error::Usage`] or [`Error::Output`] if a file cannot be written.
+/// [`Error::Failed`] if a run failed; [`Error::Usage`] if a policy cannot be used; that or [`Error::Output`] if a file cannot be written.
 pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workers = args.workers.unwrap_or_else(default_workers);
-    let mut files = Files::create(args)?;
     let time_limit = Duration::from_secs(args.time_limit as u64);
     let launcher = Launcher::new(std::env::current_exe()?, Some(time_limit));
     let names = if args.workloads.is_empty() {
@@ -78,6 +77,13 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
         .map(|(workload, body)| Block::new(workload, body, args, workers))
         .collect();
 
+    settle(
+        blocks
+            .iter_mut()
+            .flat_map(|block| &mut block.rows)
+            .map(|row| &mut row.spec),
+    )?;
+    let mut files = Files::create(args)?;
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
     let bar = progress_bar(runs as u64);
@@ -130,17 +136,17 @@ fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
 fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar) {
     for _ in 0..reps {
         for row in &mut *rows {
-            let spec = row.spec;
+            let spec = &row.spec;
             bar.set_message(format!(
                 "{} {} {}",
                 spec.workload.name(spec.body),
-                spec.runtime.name(),
-                channel_name(&spec)
+                spec.runtime,
+                channel_name(spec)
             ));
             // A runtime that cannot do it will not learn it by the next repetition.
             let outcome = match row.outcomes.last() {
                 Some(unsupported @ Outcome::Unsupported(_)) => unsupported.clone(),
-                _ => launcher.run(&spec, &mut |_| {}),
+                _ => launcher.run(spec, &mut |_| {}),
             };
             row.outcomes.push(outcome);
             bar.inc(1);

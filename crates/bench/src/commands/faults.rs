@@ -14,7 +14,7 @@ use crate::faults::{Order, PATIENCE};
 use crate::outcome::Stop;
 use crate::peer::Peer;
 use crate::process::{allow_files, wait_for_rest};
-use crate::spec::RuntimeName;
+use crate::spec::{Contender, RuntimeName};
 use crate::table::{Table, thousands};
 
 /// Descriptors a connection: its own, and those before it that the server has yet to close.
@@ -63,7 +63,7 @@ pub fn run(args: &FaultsArgs, out: &mut dyn Write) -> Result<(), Error> {
 
 /// Puts servers under the load, in two parts, and looks before, between and after.
 fn stand(args: &FaultsArgs, workers: usize) -> Result<Seen, Stop> {
-    let servers = Servers::start(Quadrille::start(workers, RuntimeName::Quadrille)?)?;
+    let servers = Servers::start(Quadrille::start(workers, &Contender::new(RuntimeName::Quadrille))?)?;
     let order = Order {
         echo: servers.echo,
         http: servers.http,

@@ -5,13 +5,14 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Error;
+use super::contenders::{contenders, settle};
 use crate::child::Launcher;
 use crate::cli::{HackbenchArgs, default_workers};
 use crate::environment::conditions;
 use crate::moves::{self, Distance};
 use crate::outcome::{Measured, Outcome};
 use crate::report::{channel_name, title};
-use crate::spec::{Body, ChannelKind, Family, Metric, RuntimeName, Spec, Transport, Workload};
+use crate::spec::{Body, ChannelKind, Contender, Family, Metric, RuntimeName, Spec, Transport, Workload};
 use crate::table::{Table, figure, thousands};
 
 /// Steps of the progress bar.
@@ -20,32 +21,35 @@ const STEPS: u64 = 1000;
 /// Runs hackbench on one runtime after the other.
 ///
 /// # Errors
-/// [`Error::Usage`] for parameters that cannot be; [`Error::Failed`] if a run failed or is not supported.
+/// [`Error::Usage`] for parameters and policies that cannot be; [`Error::Failed`] if a run failed or is not supported.
 pub fn run(args: &HackbenchArgs, out: &mut dyn Write) -> Result<(), Error> {
     let params = args.params().map_err(Error::Usage)?;
     let workers = args.workers.unwrap_or_else(default_workers);
     let launcher = Launcher::new(std::env::current_exe()?, None);
     let (workload, body) = (Workload::Hackbench(params), args.body());
     let title = title(&workload, body, Metric::PerOperation);
+    let own = args.own_channel || body == Body::Threads;
+    let specs = contenders(&args.runtimes).into_iter().map(|runtime| Spec {
+        workload,
+        body,
+        channel: channel(runtime.name, params.transport, own),
+        workers: runtime.name.workers(workers),
+        runtime,
+        progress: true,
+    });
+    let mut specs: Vec<Spec> = specs.collect();
+    settle(&mut specs)?;
     writeln!(out, "{}\n{title}", conditions(workers))?;
 
-    let mut results: Vec<(RuntimeName, f64)> = Vec::new();
+    let mut results: Vec<(Contender, f64)> = Vec::new();
     let mut failed = false;
-    for &runtime in &args.runtimes {
-        let spec = Spec {
-            workload,
-            body,
-            runtime,
-            channel: channel(runtime, params.transport, args.own_channel || body == Body::Threads),
-            workers: runtime.workers(workers),
-            progress: true,
-        };
+    for spec in specs {
         let outcome = run_with_progress(&launcher, &spec);
-        writeln!(out, "\n{} ({})", runtime.name(), wire_name(&spec, params.transport))?;
+        writeln!(out, "\n{} ({})", spec.runtime, wire_name(&spec, params.transport))?;
         match outcome {
             Outcome::Measured(measured) => {
                 print(out, &measured)?;
-                results.push((runtime, measured.ns_per_op()));
+                results.push((spec.runtime, measured.ns_per_op()));
             }
             Outcome::Unsupported(reason) => {
                 failed = true;
@@ -84,11 +88,11 @@ fn run_with_progress(launcher: &Launcher, spec: &Spec) -> Outcome {
     if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left") {
         bar.set_style(style);
     }
-    bar.set_message(spec.runtime.name());
+    bar.set_message(spec.runtime.to_string());
     // A bar is a thing for terminals; elsewhere the run need not report.
     let spec = Spec {
         progress: !bar.is_hidden(),
-        ..*spec
+        ..spec.clone()
     };
     let outcome = launcher.run(&spec, &mut |fraction| bar.set_position(steps(fraction)));
     bar.finish_and_clear();
@@ -150,18 +154,23 @@ fn table_of_moves(measured: &Measured) -> Table {
 }
 
 /// Ratios to `base` if it ran, else to the first.
-fn print_ratios(out: &mut dyn Write, results: &[(RuntimeName, f64)], base: RuntimeName) -> Result<(), Error> {
-    let base = results.iter().find(|(runtime, _)| *runtime == base).or(results.first());
+fn print_ratios(out: &mut dyn Write, results: &[(Contender, f64)], base: RuntimeName) -> Result<(), Error> {
+    let base = results
+        .iter()
+        .find(|(runtime, _)| runtime.name == base)
+        .or(results.first());
     let Some((base_name, base)) = base.filter(|_| results.len() > 1) else {
         return Ok(());
     };
     writeln!(
         out,
         "\ntime, as a ratio to {} (single runs; `quadrille compare` repeats them)",
-        base_name.name()
+        base_name
     )?;
-    for (runtime, ns_per_op) in results {
-        writeln!(out, "  {:<18}  {:.2}", runtime.name(), ns_per_op / base)?;
+    let names: Vec<String> = results.iter().map(|(runtime, _)| runtime.to_string()).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    for (name, (_, ns_per_op)) in names.iter().zip(results) {
+        writeln!(out, "  {name:<width$}  {:.2}", ns_per_op / base)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::cli::{Cli, Command, SimCommand};
 
 pub mod calibrate;
 pub mod compare;
+mod contenders;
 pub mod fault_load;
 pub mod faults;
 pub mod generate;

@@ -17,7 +17,7 @@ const CUT: f64 = 4.0;
 pub(super) fn bars(rows: &[Summary], base: Option<&str>, unit: &str) -> String {
     let base_median = rows
         .iter()
-        .find(|row| Some(row.runtime) == base)
+        .find(|row| Some(row.runtime.as_str()) == base)
         .and_then(|row| row.figure)
         .map(|spread| spread.median);
     let longest = rows
@@ -54,7 +54,7 @@ impl Scale {
 
 fn bar(out: &mut String, row: &Summary, base: Option<&str>, unit: &str, scale: &Scale) {
     let (name, channel) = (escape(&row.label()), escape(row.channel));
-    let class = class(row.spec.runtime.family());
+    let class = class(row.spec.runtime.name.family());
     let channel = if row.channel == "-" {
         String::new()
     } else {

@@ -90,9 +90,9 @@ fn cells(rows: &[&Summary]) -> impl Iterator<Item = String> {
 }
 
 fn table(points: &[&Section]) -> Table {
-    let base = points.first().and_then(|section| section.bases().first().copied());
+    let base = points.first().and_then(|section| section.bases().into_iter().next());
     let highest = points.last().and_then(|section| section.load_percent).unwrap_or(0);
-    let last = base.map(|base| format!("ratio to {base} at {highest} %"));
+    let last = base.as_ref().map(|base| format!("ratio to {base} at {highest} %"));
     let mut table = empty_table(points, &["runtime"], last);
     for rows in runtimes(points) {
         let Some(last) = rows.last() else { continue };
@@ -103,7 +103,7 @@ fn table(points: &[&Section]) -> Table {
             table.push_remark(vec![last.label()], remark.clone());
             continue;
         }
-        let ratio = base.map(|base| {
+        let ratio = base.as_ref().map(|base| {
             let ratio = last.ratios.get(base);
             ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
         });
@@ -175,7 +175,7 @@ pub(super) fn plot(points: &[&Section]) -> String {
         let Some((_, first)) = rows.clone().next() else {
             continue;
         };
-        let class = class(first.spec.runtime.family());
+        let class = format!("{}{}", class(first.spec.runtime.name.family()), stroke(points, index));
         let places: Vec<(f64, f64)> = rows
             .filter_map(|(percent, row)| Some((axes.x(percent), axes.y(median(row)?))))
             .collect();
@@ -187,12 +187,20 @@ pub(super) fn plot(points: &[&Section]) -> String {
         out.push_str("</g>\n");
         let _ = write!(
             key,
-            "<li class=\"{class}\"><svg viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect width=\"10\" height=\"10\"/></svg>{}</li>",
+            "<li class=\"{class}\"><svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><line x2=\"28\" y1=\"5\" y2=\"5\"/></svg>{}</li>",
             escape(&first.label())
         );
     }
     out.push_str("</svg>\n");
     out + &key + "</ul>\n"
+}
+
+/// A class that tells a line from those of the same colour before it: contenders of one family.
+fn stroke(points: &[&Section], index: usize) -> &'static str {
+    let rows = points.first().map_or(&[][..], |section| &section.rows);
+    let family = |row: &Summary| row.spec.runtime.name.family();
+    let before = rows[..index].iter().filter(|row| family(row) == family(&rows[index]));
+    ["", " dashed", " dotted", " dash-dotted"][before.count() % 4]
 }
 
 /// From loads and figures to coordinates; decades of nanoseconds upwards.
@@ -257,7 +265,7 @@ mod tests {
     use super::*;
     use crate::outcome::{Counters, Measured, Outcome};
     use crate::report::Row;
-    use crate::spec::{Body, ChannelKind, RuntimeName, Spec, Workload};
+    use crate::spec::{Body, ChannelKind, Contender, RuntimeName, Spec, Workload};
 
     fn sections() -> Vec<Section> {
         [(10, 200_000, 210_000), (100, 900_000, 4_000_000)]
@@ -268,11 +276,11 @@ mod tests {
                     work_us: 200,
                     millis: 1,
                 };
-                let row = |runtime, factor: u64| Row {
+                let row = |runtime: RuntimeName, factor: u64| Row {
                     spec: Spec {
                         workload,
                         body: Body::Tasks,
-                        runtime,
+                        runtime: runtime.into(),
                         channel: ChannelKind::None,
                         workers: 2,
                         progress: false,
@@ -402,5 +410,41 @@ mod tests {
         assert_eq!(plot.matches("<circle").count(), 4);
         assert!(plot.contains(">100 us<") && plot.contains(">10 ms<"), "{plot}");
         assert_eq!(plot.matches("<li class").count(), 2);
+        assert!(
+            !plot.contains("dashed"),
+            "a family with one line has a solid one:\n{plot}"
+        );
+    }
+
+    #[test]
+    fn lines_of_one_colour_have_different_strokes() {
+        let mut sections = sections();
+        for section in &mut sections {
+            let first = &section.rows[0];
+            let others = ["groups=off", "groups=on"].map(|policy| {
+                let contender: Contender = format!("quadrille:{policy}").parse().unwrap();
+                let mut row = first.clone();
+                row.runtime = contender.to_string();
+                row.spec.runtime = contender;
+                row
+            });
+            section.rows.extend(others);
+        }
+        let plot = plot(&figures(&sections)[1].1);
+        for (class, name) in [
+            ("quadrille", "quadrille"),
+            ("tokio", "tokio"),
+            ("quadrille dashed", "quadrille:groups=off"),
+            ("quadrille dotted", "quadrille:groups=on"),
+        ] {
+            assert!(plot.contains(&format!("<g class=\"{class}\">")), "{class}:\n{plot}");
+            let key = plot
+                .split("<li ")
+                .find(|entry| entry.contains(&format!("</svg>{name}</li>")));
+            assert!(
+                key.is_some_and(|entry| entry.starts_with(&format!("class=\"{class}\""))),
+                "{plot}"
+            );
+        }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::environment::Environment;
 use crate::moves;
 use crate::outcome::{Counters, Measured, Outcome};
-use crate::spec::{Body, Family, Metric, RuntimeName, Spec, Workload};
+use crate::spec::{Body, Contender, Family, Metric, RuntimeName, Spec, Workload};
 use crate::stats::{Spread, median_ratio, spread};
 use crate::table::{Table, figure, thousands};
 
@@ -150,8 +150,8 @@ pub struct Section {
 pub struct Summary {
     /// What was run; `quadrille run-one '<spec>'` repeats it.
     pub spec: Spec,
-    /// The runtime.
-    pub runtime: &'static str,
+    /// The runtime as it is typed: `quadrille:groups=off`.
+    pub runtime: String,
     /// The channel.
     pub channel: &'static str,
     /// Its parameters, as this row ran it.
@@ -166,7 +166,7 @@ pub struct Summary {
     pub vcsw_per_op: Option<f64>,
     /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of threads: Go),
     /// or if that was not run the first runtime, and tokio with mimalloc if that was run.
-    pub ratios: BTreeMap<&'static str, f64>,
+    pub ratios: BTreeMap<String, f64>,
     /// Counters of the repetition with the median figure.
     pub counters: Counters,
     /// How many there were of what the workload is about, if not as many as its name promises.
@@ -189,7 +189,7 @@ impl Summary {
     pub fn label(&self) -> String {
         match &self.scale {
             Some(scale) => format!("{} ({scale})", self.runtime),
-            None => self.runtime.to_owned(),
+            None => self.runtime.clone(),
         }
     }
 }
@@ -198,10 +198,10 @@ impl Section {
     /// Reduces the rows of `workload` to one of its figures.
     #[must_use]
     pub fn new(workload: &Workload, body: Body, rows: &[Row], metric: Metric) -> Self {
-        let bases: Vec<Base> = bases(rows, body)
+        let bases: Vec<Base> = bases_of(rows.iter().map(|row| &row.spec), body)
             .into_iter()
             .filter(|_| metric.is_compared())
-            .filter_map(|runtime| Base::find(rows, runtime, metric))
+            .filter_map(|runtime| Base::find(rows, &runtime, metric))
             .collect();
         Self {
             title: title(workload, body, metric),
@@ -226,44 +226,36 @@ impl Section {
 
     /// The names of the runtimes that ratios are to; the first is that of the plots. None if the figure is not compared.
     #[must_use]
-    pub fn bases(&self) -> Vec<&'static str> {
+    pub fn bases(&self) -> Vec<String> {
         if !self.is_compared {
             return Vec::new();
         }
-        let first = bases_of(self.rows.iter().map(|row| row.spec.runtime), self.body);
-        first.into_iter().map(RuntimeName::name).collect()
+        let bases = bases_of(self.rows.iter().map(|row| &row.spec), self.body);
+        bases.iter().map(Contender::to_string).collect()
     }
 }
 
-fn bases(rows: &[Row], body: Body) -> Vec<RuntimeName> {
-    bases_of(rows.iter().map(|row| row.spec.runtime), body)
-}
-
 /// Whom ratios are to: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
-fn bases_of(runtimes: impl Iterator<Item = RuntimeName>, body: Body) -> Vec<RuntimeName> {
-    let runtimes: Vec<RuntimeName> = runtimes.collect();
-    let first = if runtimes.contains(&body.base()) {
-        Some(body.base())
-    } else {
-        runtimes.first().copied()
-    };
-    let second = RuntimeName::TokioMimalloc;
-    let second = (runtimes.contains(&second) && first != Some(second)).then_some(second);
-    first.into_iter().chain(second).collect()
+fn bases_of<'a>(specs: impl Iterator<Item = &'a Spec>, body: Body) -> Vec<Contender> {
+    let runtimes: Vec<&Contender> = specs.map(|spec| &spec.runtime).collect();
+    let named = |name| runtimes.iter().copied().find(|runtime| runtime.name == name);
+    let first = named(body.base()).or(runtimes.first().copied());
+    let second = named(RuntimeName::TokioMimalloc).filter(|second| first != Some(second));
+    first.into_iter().chain(second).cloned().collect()
 }
 
 /// Whom ratios are to, with the figure of each repetition.
 struct Base {
-    runtime: RuntimeName,
+    name: String,
     figures: Vec<Option<f64>>,
 }
 
 impl Base {
     /// The first row of `runtime`.
-    fn find(rows: &[Row], runtime: RuntimeName, metric: Metric) -> Option<Self> {
-        let row = rows.iter().find(|row| row.spec.runtime == runtime)?;
+    fn find(rows: &[Row], runtime: &Contender, metric: Metric) -> Option<Self> {
+        let row = rows.iter().find(|row| row.spec.runtime == *runtime)?;
         Some(Self {
-            runtime,
+            name: runtime.to_string(),
             figures: row.figures(metric),
         })
     }
@@ -275,17 +267,17 @@ fn other_scale(row: &Workload, workload: &Workload) -> Option<String> {
 }
 
 fn summary(row: &Row, metric: Metric, bases: &[Base]) -> Summary {
-    let spec = row.spec;
+    let spec = &row.spec;
     let samples = row.figures(metric);
     let present: Vec<f64> = samples.iter().copied().flatten().collect();
     let ratios = bases
         .iter()
-        .filter_map(|base| Some((base.runtime.name(), median_ratio(&samples, &base.figures)?)))
+        .filter_map(|base| Some((base.name.clone(), median_ratio(&samples, &base.figures)?)))
         .collect();
     Summary {
-        spec,
-        runtime: spec.runtime.name(),
-        channel: spec.channel.name(spec.runtime.family()),
+        spec: spec.clone(),
+        runtime: spec.runtime.to_string(),
+        channel: spec.channel.name(spec.runtime.name.family()),
         params: spec.workload.params(),
         figure: spread(&present),
         samples,
@@ -347,7 +339,7 @@ fn cell(value: Option<f64>) -> String {
 /// The name of a channel in a line of its own, empty if there is none to name.
 #[must_use]
 pub fn channel_name(spec: &Spec) -> &'static str {
-    let family: Family = spec.runtime.family();
+    let family: Family = spec.runtime.name.family();
     spec.channel.name(family)
 }
 
@@ -358,12 +350,12 @@ mod tests {
     use super::*;
     use crate::spec::ChannelKind;
 
-    fn row(runtime: RuntimeName, ns_per_op: &[u64]) -> Row {
+    fn row(runtime: impl Into<Contender>, ns_per_op: &[u64]) -> Row {
         let workload = Workload::SpawnJoin { tasks: 10, batch: 10 };
         let spec = Spec {
             workload,
             body: Body::Tasks,
-            runtime,
+            runtime: runtime.into(),
             channel: ChannelKind::None,
             workers: 2,
             progress: false,
@@ -385,6 +377,10 @@ mod tests {
         Row { spec, outcomes }
     }
 
+    fn ratios_to(bases: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        bases.iter().map(|&(base, ratio)| (base.to_owned(), ratio)).collect()
+    }
+
     fn section(rows: &[Row]) -> Section {
         Section::new(&rows[0].spec.workload, rows[0].spec.body, rows, Metric::PerOperation)
     }
@@ -398,8 +394,8 @@ mod tests {
         let [ours, tokio] = &section.rows[..] else {
             panic!("{section:?}")
         };
-        assert_eq!(ours.ratios, BTreeMap::from([("tokio", 0.5)]));
-        assert_eq!(tokio.ratios, BTreeMap::from([("tokio", 1.0)]));
+        assert_eq!(ours.ratios, ratios_to(&[("tokio", 0.5)]));
+        assert_eq!(tokio.ratios, ratios_to(&[("tokio", 1.0)]));
         assert_eq!(ours.counters["polls"], 150);
         assert_eq!(ours.vcsw_per_op, Some(0.5));
         assert_eq!(ours.samples, [Some(50.0), Some(150.0), Some(160.0)]);
@@ -409,7 +405,28 @@ mod tests {
     fn without_tokio_ratios_are_to_the_first() {
         let section = section(&[row(RuntimeName::Smol, &[10]), row(RuntimeName::Quadrille, &[5])]);
         assert_eq!(section.bases(), ["smol"]);
-        assert_eq!(section.rows[1].ratios, BTreeMap::from([("smol", 0.5)]));
+        assert_eq!(section.rows[1].ratios, ratios_to(&[("smol", 0.5)]));
+    }
+
+    #[test]
+    fn policies_are_runtimes_of_their_own_and_the_first_is_the_base() {
+        let typed = ["quadrille-1w:baseline", "quadrille", "quadrille:groups=on,filter=on"];
+        let rows: Vec<Row> = typed
+            .iter()
+            .zip([20, 10, 5])
+            .map(|(text, ns)| row(text.parse::<Contender>().unwrap(), &[ns]))
+            .collect();
+        let alone = section(&rows);
+        assert_eq!(alone.bases(), ["quadrille-1w:baseline"]);
+        let text = table(&alone).to_string();
+        assert!(text.contains("median ratio to quadrille-1w:baseline"), "{text}");
+        for ((row, name), ratio) in alone.rows.iter().zip(typed).zip([1.0, 0.5, 0.25]) {
+            assert_eq!(row.runtime, name);
+            assert_eq!(row.ratios, ratios_to(&[("quadrille-1w:baseline", ratio)]));
+            assert_eq!(serde_json::to_value(row).unwrap()["spec"]["runtime"], name);
+        }
+        let beside = [&rows[..], &[row(RuntimeName::Tokio, &[40])]].concat();
+        assert_eq!(section(&beside).bases(), ["tokio"]);
     }
 
     #[test]
@@ -422,7 +439,7 @@ mod tests {
         assert_eq!(section.bases(), ["tokio", "tokio-mimalloc"]);
         assert_eq!(
             section.rows[0].ratios,
-            BTreeMap::from([("tokio", 0.25), ("tokio-mimalloc", 0.5)])
+            ratios_to(&[("tokio", 0.25), ("tokio-mimalloc", 0.5)])
         );
         let text = table(&section).to_string();
         assert!(text.contains("median ratio to tokio-mimalloc"), "{text}");

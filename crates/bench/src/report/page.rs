@@ -66,6 +66,11 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// The name of a runtime, which may be broken between the settings of its policy.
+fn name(runtime: &str) -> String {
+    escape(runtime).replace(':', ":<wbr>").replace(',', ",<wbr>")
+}
+
 fn header(out: &mut String, report: &Report) {
     let Environment {
         machine,
@@ -117,7 +122,7 @@ fn ratios(out: &mut String, report: &Report, body: Body) {
             .enumerate()
             .filter(|(_, section)| section.body == body && section.is_compared)
     };
-    let Some(base) = of_body().find_map(|(_, section)| section.bases().first().copied()) else {
+    let Some(base) = of_body().find_map(|(_, section)| section.bases().into_iter().next()) else {
         return;
     };
     let _ = writeln!(
@@ -129,7 +134,7 @@ fn ratios(out: &mut String, report: &Report, body: Body) {
         } else {
             "All workloads"
         },
-        escape(base),
+        escape(&base),
         NOISE * 100.0,
         bodies = body.name()
     );
@@ -139,8 +144,8 @@ fn ratios(out: &mut String, report: &Report, body: Body) {
             .flat_map(|(_, section)| &section.rows)
             .filter(|row| is_own(row) == own)
         {
-            if !runtimes.contains(&row.runtime) {
-                runtimes.push(row.runtime);
+            if !runtimes.contains(&row.runtime.as_str()) {
+                runtimes.push(&row.runtime);
             }
         }
         if runtimes.is_empty() {
@@ -150,7 +155,7 @@ fn ratios(out: &mut String, report: &Report, body: Body) {
             let _ = writeln!(
                 out,
                 "<h3>Each with its own channel, still as ratios to {} with async-channel</h3>",
-                escape(base)
+                escape(&base)
             );
         }
         let sections = of_body().filter(|(_, section)| section.rows.iter().any(|row| is_own(row) == own));
@@ -167,7 +172,7 @@ fn ratio_table<'a>(
 ) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">workload</th>");
     for runtime in runtimes {
-        let _ = write!(out, "<th>{}</th>", escape(runtime));
+        let _ = write!(out, "<th class=\"runtime\">{}</th>", name(runtime));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); runtimes.len()];
@@ -177,7 +182,7 @@ fn ratio_table<'a>(
             "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a></th>",
             escape(&section.title)
         );
-        let base = section.bases().first().copied().unwrap_or_default();
+        let base = section.bases().into_iter().next().unwrap_or_default();
         for (runtime, found) in runtimes.iter().zip(&mut found) {
             let row = section
                 .rows
@@ -185,7 +190,7 @@ fn ratio_table<'a>(
                 .find(|row| row.runtime == *runtime && is_own(row) == own);
             let ratio = row
                 .filter(|row| row.remark.is_none())
-                .and_then(|row| row.ratios.get(base));
+                .and_then(|row| row.ratios.get(&base));
             found.extend(ratio);
             out.push_str(&ratio_cell(ratio.copied()));
         }
@@ -233,7 +238,11 @@ fn workload(out: &mut String, index: usize, section: &Section) {
         escape(&section.title),
         section.repetitions
     );
-    out.push_str(&chart::bars(&section.rows, section.bases().first().copied(), unit));
+    out.push_str(&chart::bars(
+        &section.rows,
+        section.bases().first().map(String::as_str),
+        unit,
+    ));
     figures(out, section);
     counters(out, section);
     repeat(out, section);
@@ -362,7 +371,12 @@ fn counters(out: &mut String, section: &Section) {
          <thead><tr><th class=\"name\">counter</th>",
     );
     for row in &rows {
-        let _ = write!(out, "<th>{}<br>{}</th>", escape(row.runtime), escape(row.channel));
+        let _ = write!(
+            out,
+            "<th class=\"runtime\">{}<br>{}</th>",
+            name(&row.runtime),
+            escape(row.channel)
+        );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for name in names {
@@ -454,7 +468,7 @@ mod tests {
             spec: Spec {
                 workload,
                 body: Body::Tasks,
-                runtime,
+                runtime: runtime.into(),
                 channel,
                 workers: 2,
                 progress: false,

@@ -3,7 +3,9 @@
 //! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
 //! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
 
+mod contender;
 mod metric;
+mod policy;
 mod runtime;
 mod schbench;
 mod serve;
@@ -12,7 +14,9 @@ mod workload;
 
 use serde::{Deserialize, Serialize};
 
+pub use contender::{Contender, Contenders};
 pub use metric::Metric;
+pub use policy::Policy;
 pub use runtime::{Family, RuntimeName};
 pub use schbench::{Schbench, SchbenchRequests};
 pub use serve::{Serve, Service};
@@ -88,15 +92,15 @@ impl ChannelKind {
 }
 
 /// One run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// What is done.
     pub workload: Workload,
     /// What it is written with.
     #[serde(default)]
     pub body: Body,
-    /// Who does it.
-    pub runtime: RuntimeName,
+    /// Who does it, as it is typed: `"quadrille:groups=off"`.
+    pub runtime: Contender,
     /// What carries the messages.
     pub channel: ChannelKind,
     /// Worker threads, already adjusted for the `-1w` names; threads ignore it.
@@ -138,7 +142,7 @@ mod tests {
                 let spec = Spec {
                     workload,
                     body: Body::Threads,
-                    runtime: *runtime,
+                    runtime: (*runtime).into(),
                     channel: ChannelKind::Own,
                     workers: 2,
                     progress: false,

@@ -1,16 +1,14 @@
-//! Who runs a workload.
+//! The runtimes by their names.
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use quadrille::policy::Config;
 
 /// The runtimes that can be asked for by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RuntimeName {
     /// quadrille as it comes.
     Quadrille,
     /// quadrille with one worker.
-    #[serde(rename = "quadrille-1w")]
     #[value(name = "quadrille-1w")]
     Quadrille1w,
     /// quadrille with every policy off: plain work stealing.
@@ -22,7 +20,6 @@ pub enum RuntimeName {
     /// tokio's multi-threaded runtime; the base of the ratios of workloads of tasks.
     Tokio,
     /// tokio with one worker.
-    #[serde(rename = "tokio-1w")]
     #[value(name = "tokio-1w")]
     Tokio1w,
     /// tokio in a program with mimalloc.
@@ -30,13 +27,11 @@ pub enum RuntimeName {
     /// smol's executor (async-executor), run by one thread a worker.
     Smol,
     /// smol's executor, run by one thread.
-    #[serde(rename = "smol-1w")]
     #[value(name = "smol-1w")]
     Smol1w,
     /// A Go program; needs `go` when it is first used; the base of the ratios of workloads of threads.
     Go,
     /// The Go program with GOMAXPROCS=1.
-    #[serde(rename = "go-1w")]
     #[value(name = "go-1w")]
     Go1w,
     /// may's stackful coroutines: workloads of threads only.
@@ -97,6 +92,12 @@ impl RuntimeName {
             Self::Quadrille1w | Self::Tokio1w | Self::Smol1w | Self::Go1w | Self::None => 1,
             _ => workers,
         }
+    }
+
+    /// The policies that belong to the name; `None` leaves them open.
+    #[must_use]
+    pub fn config(self) -> Option<Config> {
+        (self == Self::QuadrilleBaseline).then(Config::baseline)
     }
 
     /// Whether it runs in the program with mimalloc.

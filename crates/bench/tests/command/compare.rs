@@ -49,6 +49,127 @@ fn compare_writes_what_it_prints() {
 }
 
 #[test]
+fn each_policy_is_a_runtime_of_its_own() {
+    let file = std::env::temp_dir().join(format!("quadrille-policies-{}.json", std::process::id()));
+    let html = file.with_extension("html");
+    let names = ["quadrille:groups=off,lazy=off", "quadrille-1w:baseline,budget=7"];
+    let args = ["compare", "yield", "--quick", "--reps", "1", "--workers", "2"];
+    let mut command = quadrille(&args);
+    command.args(["--runtimes", &names.join(","), "--json"]).arg(&file);
+    // Nobody needs it, so nobody reads it.
+    command.arg("--html").arg(&html).env("QUADRILLE_POLICY", "grop=4");
+    let (status, stdout, stderr) = output(&mut command);
+    let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
+    let page = std::fs::read_to_string(&html).unwrap();
+    for file in [file, html] {
+        std::fs::remove_file(file).unwrap();
+    }
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let rows = json["sections"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{json}");
+    for ((row, name), workers) in rows.iter().zip(names).zip([2, 1]) {
+        assert_eq!((&row["runtime"], &row["spec"]["runtime"]), (&name.into(), &name.into()));
+        assert_eq!(row["spec"]["workers"], workers, "{name}");
+        assert!(row["ratios"][names[0]].is_number(), "{json}");
+        assert!(stdout.lines().any(|line| line.trim().starts_with(name)), "{stdout}");
+        assert!(page.contains(&format!("<td class=\"name\">{name}</td>")), "{page}");
+    }
+    assert!(stdout.contains(&format!("median ratio to {}", names[0])), "{stdout}");
+}
+
+#[test]
+fn the_policy_of_the_environment_is_part_of_the_name() {
+    let file = std::env::temp_dir().join(format!("quadrille-environment-{}.json", std::process::id()));
+    let runtimes = "quadrille,quadrille:default,quadrille-baseline";
+    let args = [
+        "compare",
+        "yield",
+        "--quick",
+        "--reps",
+        "1",
+        "--runtimes",
+        runtimes,
+        "--json",
+    ];
+    let (status, stdout, _) = output(quadrille(&args).arg(&file).env("QUADRILLE_POLICY", "lazy=off, cap=off"));
+    let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(status, Some(0), "{stdout}");
+    let rows = json["sections"][0]["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["runtime"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["quadrille:lazy=off,cap=off", "quadrille:default", "quadrille-baseline"]
+    );
+}
+
+#[test]
+fn a_policy_that_cannot_be_is_one_error_before_anything_is_run_or_written() {
+    let file = std::env::temp_dir().join(format!("quadrille-unwritten-{}.json", std::process::id()));
+    let compare = |runtimes: &str, environment: &str| {
+        let args = ["compare", "yield", "--workers", "2", "--runtimes", runtimes, "--json"];
+        let result = output(quadrille(&args).arg(&file).env("QUADRILLE_POLICY", environment));
+        assert!(!file.exists(), "{runtimes}");
+        result
+    };
+    for (runtimes, environment, expected) in [
+        (
+            "tokio,quadrille:groups=on,grop=4",
+            "",
+            "`quadrille:groups=on,grop=4`: `grop` is no name of a constant",
+        ),
+        (
+            "tokio:groups=on",
+            "",
+            "`tokio:groups=on`: tokio takes no policy; expected one of quadrille,",
+        ),
+        (
+            "quadrille,filter=on",
+            "",
+            "`filter=on` is a setting without a policy before it",
+        ),
+        ("quadrille:group-map=0+1+2", "", "`quadrille:group-map=0+1+2`: "),
+        (
+            "tokio,quadrille",
+            "grop=4",
+            "QUADRILLE_POLICY is `grop=4`: `grop` is no name of a constant",
+        ),
+    ] {
+        let (status, stdout, stderr) = compare(runtimes, environment);
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{runtimes}: {stderr}");
+        assert!(
+            stderr.starts_with("error: ") && stderr.contains(expected),
+            "{runtimes}: {stderr}"
+        );
+        assert_eq!(stderr.matches("error").count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() {
+    let run = |runtime: &str| {
+        let spec = serde_json::json!({
+            "workload": { "name": "spawn_join", "tasks": 10, "batch": 10 },
+            "runtime": runtime, "channel": "none", "workers": 1,
+        });
+        output(quadrille(&["run-one", &spec.to_string()]).env("QUADRILLE_POLICY", "grop=4"))
+    };
+    for runtime in ["quadrille:groups=off", "quadrille-baseline", "tokio"] {
+        let (status, stdout, _) = run(runtime);
+        assert_eq!(status, Some(0), "{runtime}");
+        assert!(stdout.contains("\"measured\""), "{runtime}: {stdout}");
+    }
+    let (_, stdout, _) = run("quadrille");
+    assert!(
+        stdout.contains("\"failed\"") && stdout.contains("QUADRILLE_POLICY"),
+        "{stdout}"
+    );
+    let (status, _, stderr) = run("quadrille:groups=of");
+    assert_eq!(status, Some(2), "{stderr}");
+    assert!(stderr.contains("`groups=of`: expected off, on or auto"), "{stderr}");
+}
+
+#[test]
 fn compare_of_threads_has_a_table_a_figure_and_says_who_had_fewer() {
     let file = std::env::temp_dir().join(format!("quadrille-sleepers-{}.json", std::process::id()));
     let args = [

@@ -13,12 +13,14 @@ fn hackbench_prints_time_rate_and_counters() {
         "-l",
         "50",
         "--runtime",
-        "quadrille,tokio",
+        "quadrille,quadrille:groups=off,lazy=off,tokio",
     ];
     let (status, stdout, stderr) = output(&mut quadrille(&args));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     for expected in [
         "groups 1, 3 x 3 tasks",
+        "\nquadrille (async-channel)",
+        "\nquadrille:groups=off,lazy=off (async-channel)",
         "moves by",
         "messages      450",
         "messages/s",

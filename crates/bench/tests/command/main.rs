@@ -10,7 +10,7 @@ mod servers;
 
 fn quadrille(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quadrille"));
-    command.args(args);
+    command.args(args).env_remove("QUADRILLE_POLICY");
     command
 }
 
@@ -43,7 +43,15 @@ fn check_usage_error(args: &[&str], expected: &str) {
 #[test]
 fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["compare", "hackbanch"], "hackbanch");
-    check_usage_error(&["compare", "--runtimes", "tokyo"], "tokyo");
+    check_usage_error(
+        &["compare", "--runtimes", "tokyo"],
+        "`tokyo` is no runtime; expected one of quadrille,",
+    );
+    check_usage_error(&["compare", "--runtimes", "quadrille:grop=4"], "`grop` is no name");
+    check_usage_error(
+        &["hackbench", "--runtime", "quadrille,cap=off"],
+        "expected quadrille:cap=off",
+    );
     check_usage_error(
         &["compare", "--json", "/nonexistent/results.json"],
         "/nonexistent/results.json",
