@@ -143,7 +143,7 @@ func startGenerator(address string, p params) (*generator, error) {
 	}
 	lines := bufio.NewScanner(output)
 	if !lines.Scan() || lines.Text() != "begin" {
-		return nil, fmt.Errorf("the load generator said %q; stderr has the reason", lines.Text())
+		return nil, stopped(lines.Text())
 	}
 	return &generator{command, input, lines}, nil
 }
@@ -155,11 +155,33 @@ func (g *generator) run() {
 }
 
 func (g *generator) seen() (seen, error) {
-	var s seen
-	if err := json.Unmarshal(g.lines.Bytes(), &s); err != nil {
-		return s, fmt.Errorf("the load generator said %q; stderr has the reason", g.lines.Text())
+	var last struct {
+		seen
+		stop
 	}
-	return s, nil
+	if err := json.Unmarshal(g.lines.Bytes(), &last); err != nil || last.stop != (stop{}) {
+		return seen{}, stopped(g.lines.Text())
+	}
+	return last.seen, nil
+}
+
+// stop is what the load generator says in its last line if it has stopped early.
+type stop struct {
+	Unsupported string `json:"unsupported"`
+	Failed      string `json:"failed"`
+}
+
+// stopped is why the load generator has stopped, as far as it says that.
+func stopped(line string) error {
+	var s stop
+	_ = json.Unmarshal([]byte(line), &s)
+	switch {
+	case s.Unsupported != "":
+		return unsupported(s.Unsupported)
+	case s.Failed != "":
+		return fmt.Errorf("the load generator: %s", s.Failed)
+	}
+	return fmt.Errorf("the load generator said %q; stderr has the reason", line)
 }
 
 func startServer(service string) (string, error) {

@@ -99,10 +99,15 @@ impl Stop {
 
 impl From<Result<Measured, Stop>> for Outcome {
     fn from(result: Result<Measured, Stop>) -> Self {
-        match result {
-            Ok(measured) => Self::Measured(measured),
-            Err(Stop::Unsupported(reason)) => Self::Unsupported(reason),
-            Err(Stop::Failed(message)) => Self::Failed(message),
+        result.map_or_else(Self::from, Self::Measured)
+    }
+}
+
+impl From<Stop> for Outcome {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Unsupported(reason) => Self::Unsupported(reason),
+            Stop::Failed(message) => Self::Failed(message),
         }
     }
 }

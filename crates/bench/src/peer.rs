@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::outcome::Stop;
+use crate::outcome::{Outcome, Stop};
 
 /// Names the program to start, for servers that are not that program.
 pub const GENERATOR: &str = "QUADRILLE_GENERATOR";
@@ -64,7 +64,7 @@ impl Peer {
     /// Waits for its next line, which must be `expected`.
     ///
     /// # Errors
-    /// [`Stop::Failed`] if it says something else, or nothing.
+    /// Why it has stopped, if it says that; [`Stop::Failed`] if it says something else, or nothing.
     pub fn expect(&mut self, expected: &str) -> Result<(), Stop> {
         let line = self.line()?;
         if line == expected { Ok(()) } else { Err(failure(&line)) }
@@ -73,7 +73,7 @@ impl Peer {
     /// What it tells with `line`, which it said last.
     ///
     /// # Errors
-    /// [`Stop::Failed`] if that is something else, or nothing.
+    /// As [`Peer::expect`].
     pub fn parse<T: DeserializeOwned>(&self, line: &str) -> Result<T, Stop> {
         serde_json::from_str(line).map_err(|_| failure(line))
     }
@@ -91,13 +91,14 @@ impl Peer {
     }
 }
 
+/// Why it has stopped, if `line` says so as an [`Outcome`].
 fn failure(line: &str) -> Stop {
-    let said = if line.is_empty() {
-        "nothing; stderr has the reason"
-    } else {
-        line
-    };
-    Stop::failed(format!("the load generator said {said}"))
+    match serde_json::from_str(line) {
+        Ok(Outcome::Unsupported(reason)) => Stop::Unsupported(reason),
+        Ok(Outcome::Failed(message)) => Stop::failed(format!("the load generator: {message}")),
+        _ if line.is_empty() => Stop::failed("the load generator said nothing; stderr has the reason"),
+        _ => Stop::failed(format!("the load generator said {line}")),
+    }
 }
 
 impl Drop for Peer {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 
 use super::script::Script;
 use crate::spec::{Serve, Service};
@@ -41,6 +41,9 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects to `address`.
+    ///
+    /// # Errors
+    /// What the kernel says; [`ErrorKind::Unsupported`] if it gives less room than the longest request needs.
     pub(super) fn open(address: SocketAddr, serve: Serve, index: usize) -> io::Result<Self> {
         let script = Script::new(serve, index);
         let socket = if serve.service == Service::UdpEcho {
@@ -52,8 +55,8 @@ impl Connection {
             let socket = TcpStream::connect(address)?;
             socket.set_nodelay(true)?;
             if serve.service == Service::Tbench {
-                // Room for the longest request, which goes out at once.
                 set_socket_send_buffer_size(&socket, 2 * script.message_max())?;
+                check_room(socket_send_buffer_size(&socket)?, script.message_max())?;
             }
             socket.set_nonblocking(true)?;
             Socket::Tcp(socket)
@@ -113,5 +116,41 @@ impl Connection {
         } else {
             Answer::Partial
         })
+    }
+}
+
+/// Whether a send buffer of `room` bytes takes a message of up to `message_max` bytes at once, as each request has to be.
+///
+/// Linux keeps its own records of a message in the same room and so makes it twice as large as was asked for, up to `net.core.wmem_max`, which it does not
+/// say. Twice the longest message is enough: 65,587 bytes go into 68,000 but not into 65,536.
+fn check_room(room: usize, message_max: usize) -> io::Result<()> {
+    if room >= 2 * message_max {
+        return Ok(());
+    }
+    let limit = room / 2;
+    Err(io::Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "net.core.wmem_max is {limit}, expected at least {message_max}: requests of up to that many bytes are sent at once"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_below_the_longest_request_is_named_with_what_is_needed() {
+        // What Linux answers to 140,000 with a limit of 212,992, of 70,000, and of less.
+        for room in [280_000, 140_000] {
+            assert!(check_room(room, 70_000).is_ok(), "{room}");
+        }
+        for (room, limit) in [(139_998, "69999"), (32_768, "16384"), (4608, "2304")] {
+            let error = check_room(room, 70_000).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            let expected = format!("net.core.wmem_max is {limit}, expected at least 70000");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
     }
 }

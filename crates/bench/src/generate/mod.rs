@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use self::connection::{Answer, Connection};
 pub(crate) use self::script::{GET, is_echo, is_greeting};
-use crate::outcome::Measured;
+use crate::outcome::{Measured, Stop};
 use crate::spec::Serve;
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
@@ -65,18 +65,24 @@ pub struct Seen {
 /// Carries an order out, talking to the server's process through `input` and `output`.
 ///
 /// # Errors
-/// One line: what the kernel refused, what answer was wrong, or that none came.
-pub fn run(order: &Order, input: &mut dyn BufRead, output: &mut dyn Write) -> Result<(), String> {
-    let say = |error: io::Error| format!("the load generator cannot talk to the server's process: {error}");
-    let mut generator = Generator::connect(order).map_err(|error| format!("the load generator: {error}"))?;
+/// [`Stop::Failed`]: what the kernel refused, what answer was wrong, or that none came. [`Stop::Unsupported`] if the kernel's limits are too low for such
+/// requests.
+pub fn run(order: &Order, input: &mut dyn BufRead, output: &mut dyn Write) -> Result<(), Stop> {
+    let say = |error: io::Error| Stop::failed(format!("cannot talk to the server's process: {error}"));
+    let mut generator = Generator::connect(order).map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported => Stop::unsupported(error.to_string()),
+        _ => Stop::failed(error.to_string()),
+    })?;
     let serve = order.serve;
     let warm_up = Duration::from_millis((serve.millis / WARM_UP_DIVISOR).max(1));
-    generator.phase(warm_up)?;
+    generator.phase(warm_up).map_err(Stop::Failed)?;
     writeln!(output, "begin").and_then(|()| output.flush()).map_err(say)?;
     let mut line = String::new();
     input.read_line(&mut line).map_err(say)?;
-    let seen = generator.phase(Duration::from_millis(serve.millis))?;
-    let json = serde_json::to_string(&seen).map_err(|error| error.to_string())?;
+    let seen = generator
+        .phase(Duration::from_millis(serve.millis))
+        .map_err(Stop::Failed)?;
+    let json = serde_json::to_string(&seen).map_err(|error| say(error.into()))?;
     writeln!(output, "{json}").and_then(|()| output.flush()).map_err(say)
 }
 
@@ -300,7 +306,11 @@ mod tests {
             millis: 40,
         };
         let mut output = Vec::new();
-        run(&Order { address, serve }, &mut Cursor::new("go\n"), &mut output)?;
+        let done = run(&Order { address, serve }, &mut Cursor::new("go\n"), &mut output);
+        done.map_err(|stop| match stop {
+            Stop::Failed(message) => message,
+            Stop::Unsupported(reason) => panic!("{reason}"),
+        })?;
         let text = String::from_utf8(output).unwrap();
         let seen = text.strip_prefix("begin\n").unwrap();
         Ok(serde_json::from_str(seen).unwrap())

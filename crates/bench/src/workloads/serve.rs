@@ -30,7 +30,7 @@ const SPIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_mi
 /// Runs it once, on the calling thread: the server on `runtime`, the load from another process.
 ///
 /// # Errors
-/// [`Stop::Unsupported`] if the runtime has no such server; [`Stop::Failed`] if an answer was wrong or missing.
+/// [`Stop::Unsupported`] if the runtime has no such server, or the kernel's limits are too low for such requests; [`Stop::Failed`] if an answer was wrong or missing.
 pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measured, Stop> {
     let address = start(runtime, workers, serve.service)?;
     if serve.spinner {
@@ -47,7 +47,7 @@ pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measu
 /// Lets a generator load the server at `address`, and measures this process meanwhile.
 ///
 /// # Errors
-/// [`Stop::Failed`] if an answer was wrong or missing.
+/// [`Stop::Failed`] if an answer was wrong or missing; [`Stop::Unsupported`] if the kernel's limits are too low for such requests.
 pub(super) fn load(runtime: &impl Counts, address: SocketAddr, serve: Serve) -> Result<Measured, Stop> {
     let mut generator = Peer::start("generate", &Order { address, serve })?;
     generator.expect("begin")?;

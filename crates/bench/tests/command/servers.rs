@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{output, quadrille};
+use crate::{output, program, quadrille};
 
 /// One tiny run of a server, in a process of its own, with a generator in another.
 fn serve(body: &str, runtime: &str, service: &str, rate: u32, spinner: bool) -> Value {
@@ -57,6 +57,61 @@ fn servers_of_threads_answer_too() {
         let refused = serve("threads", runtime, "http", 0, false);
         assert_eq!(refused["failed"], "Http is served by tasks alone", "{refused}");
     }
+}
+
+/// What a run of tbench answers whose load generator does no more than `script`.
+fn tbench_loaded_by(script: &str, body: &str) -> Value {
+    let spec = serde_json::json!({
+        "workload": {
+            "name": "serve", "service": "tbench", "connections": 1, "size": 64, "rate": 0, "spinner": false, "millis": 10,
+        },
+        "body": body, "runtime": "quadrille", "channel": "none", "workers": 1,
+    });
+    let directory = program("generator", script);
+    let mut command = quadrille(&["run-one", &spec.to_string()]);
+    let (status, stdout, _) = output(command.env("QUADRILLE_GENERATOR", directory.join("generator")));
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(status, Some(0), "{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn why_the_load_generator_has_stopped_is_the_reason_of_the_row() {
+    let limit = r#"echo '{"unsupported":"net.core.wmem_max is 16384"}'"#;
+    let lost = r#"echo '{"failed":"4 requests unanswered"}'"#;
+    for body in ["tasks", "threads"] {
+        for begin in ["", "echo begin; read go; "] {
+            let outcome = tbench_loaded_by(&format!("{begin}{limit}"), body);
+            let expected = serde_json::json!({ "unsupported": "net.core.wmem_max is 16384" });
+            assert_eq!(outcome, expected, "{begin}");
+            let outcome = tbench_loaded_by(&format!("{begin}{lost}"), body);
+            let expected = serde_json::json!({ "failed": "the load generator: 4 requests unanswered" });
+            assert_eq!(outcome, expected, "{begin}");
+        }
+    }
+    let outcome = tbench_loaded_by("exit 1", "tasks");
+    assert_eq!(
+        outcome["failed"], "the load generator said nothing; stderr has the reason",
+        "{outcome}"
+    );
+}
+
+#[test]
+fn a_load_generator_says_itself_why_it_has_stopped() {
+    // Nobody listens there.
+    let order = serde_json::json!({
+        "address": "127.0.0.1:1",
+        "serve": { "service": "tbench", "connections": 1, "size": 64, "rate": 0, "spinner": false, "millis": 10 },
+    });
+    let (status, stdout, stderr) = output(&mut quadrille(&["generate", &order.to_string()]));
+    assert_eq!((status, stderr.as_str()), (Some(1), ""), "{stdout}");
+    let outcome: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(
+        outcome["failed"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("refused")),
+        "{outcome}"
+    );
 }
 
 /// One run of an echo server with idle connections.
