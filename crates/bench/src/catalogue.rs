@@ -1,4 +1,4 @@
-//! Which rows a comparison has: the workloads with their parameters, sized so that a run takes 0.3 to 1 s.
+//! Which rows a comparison has: the workloads with their parameters, sized so that a run takes 0.3 to 3 s.
 
 use clap::ValueEnum;
 

@@ -82,7 +82,7 @@ fn header(out: &mut String, report: &Report) {
     } = &report.environment;
     let _ = writeln!(
         out,
-        "<header>\n<h1>quadrille compare</h1>\n<p class=\"soft\">{}; {}; kernel {}; {}. Lower is better everywhere.</p>",
+        "<header>\n<h1>quadrille compare</h1>\n<p class=\"soft\">{}; {}; kernel {}; {}. Lower is better where there are ratios.</p>",
         escape(machine),
         escape(processor),
         escape(kernel),
