@@ -31,7 +31,7 @@ macro_rules! counters {
                 spawned,
                 /// Tasks that ended on this worker, by whatever end.
                 finished,
-                /// Tasks that this worker took from its own LIFO slot.
+                /// Tasks that this worker took from its own LIFO slot, or bound threads from the place that is theirs.
                 slot_pops,
                 /// Tasks that this worker took from its own deque.
                 local_pops,

@@ -166,13 +166,24 @@ impl Context {
     pub(super) fn wake_bound(&self, runnable: Runnable) {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
-        if owner == self.id {
-            runnable.meta().set(READY);
-            self.me().counters.wakes_self.add(1);
+        if owner != self.id {
+            return self.shared.publish_bound(runnable, Some(self));
+        }
+        runnable.meta().set(READY);
+        self.me().counters.wakes_self.add(1);
+        // One of many, and one that is woken late in a long streak, waits for its turn.
+        if self.in_batch.get() || self.streak_is_over() {
             self.bound.push(runnable);
         } else {
-            self.shared.publish_bound(runnable, Some(self));
+            self.bound.push_next(runnable);
         }
+    }
+
+    /// Queues a started thread that ran here and gives way: behind all others.
+    pub(super) fn requeue_bound(&self, runnable: Runnable) {
+        runnable.meta().set(READY);
+        self.me().counters.wakes_self.add(1);
+        self.bound.push(runnable);
     }
 }
 
@@ -207,9 +218,17 @@ impl Worker {
     pub(super) fn take_bound(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
+        self.bound_first = false;
+        if self.bound_streak < self.streak_max
+            && let Some(runnable) = context.bound.pop_next()
+        {
+            self.bound_streak += 1;
+            me.counters.slot_pops.add(1);
+            return Some(runnable);
+        }
+        self.bound_streak = 0;
         let runnable = context.bound.pop(&me.bound)?;
         me.counters.bound_pops.add(1);
-        self.bound_first = false;
         context.begin_streak();
         Some(runnable)
     }
@@ -347,7 +366,11 @@ pub(super) mod tests {
             run_all(worker);
             threads.iter().for_each(|thread| thread.thread().unpark());
             (0..5).for_each(|_| worker.context.local.push(still.task(0, SetId::NONE)));
-            let pops = |worker: &Worker| worker.context.me().counters.bound_pops.get();
+            let pops = |worker: &Worker| {
+                let counters = &worker.context.me().counters;
+                // The tasks are in the deque.
+                counters.bound_pops.get() + counters.slot_pops.get()
+            };
             let mut last = pops(worker);
             let mut order = String::new();
             while let Some(runnable) = worker.next_local() {
@@ -356,6 +379,52 @@ pub(super) mod tests {
                 last = pops(worker);
             }
             assert!(order == "btbtbtbtbt" || order == "tbtbtbtbtb", "{order}");
+        });
+    }
+
+    /// What a thread wakes follows it, three times in a row at most; what gives way goes behind all.
+    #[test]
+    fn the_one_that_was_woken_last_goes_first() {
+        as_worker(|worker, handle, _| {
+            let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let threads: Vec<_> = (0..7)
+                .map(|number| {
+                    let log = log.clone();
+                    handle.spawn_thread(move || {
+                        thread::park();
+                        log.lock().unwrap().push(number);
+                        thread::yield_now();
+                    })
+                })
+                .collect();
+            run_all(worker);
+            threads.iter().for_each(|thread| thread.thread().unpark());
+            run_all(worker);
+            assert_eq!(*log.lock().unwrap(), [6, 0, 1, 2, 3, 4, 5]);
+            assert!(threads.iter().all(thread::JoinHandle::is_finished));
+        });
+        as_worker(|worker, handle, _| {
+            let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let parked = |number, next: Option<thread::Thread>| {
+                let log = log.clone();
+                handle.spawn_thread(move || {
+                    thread::park();
+                    log.lock().unwrap().push(number);
+                    next.iter().for_each(thread::Thread::unpark);
+                })
+            };
+            // Each wakes the one before it, but for the last one, which nobody waits for.
+            let mut chain: Vec<thread::JoinHandle<()>> = Vec::new();
+            for number in 0..6 {
+                let next = chain.last().map(|thread| thread.thread().clone());
+                chain.push(parked(number, next));
+            }
+            let other = parked(9, None);
+            run_all(worker);
+            other.thread().unpark();
+            chain[5].thread().unpark();
+            run_all(worker);
+            assert_eq!(*log.lock().unwrap(), [5, 4, 3, 9, 2, 1, 0]);
         });
     }
 

@@ -46,7 +46,7 @@ impl Context {
     #[inline]
     pub(super) fn requeue(&self, runnable: Runnable) {
         if runnable.meta().has(BOUND) {
-            self.wake_bound(runnable);
+            self.requeue_bound(runnable);
         } else if decisions::yields_stay(&self.shared.policy) {
             self.me().counters.wakes_self.add(1);
             // A re-queue signals nobody but a missing sentinel: the worker looks after its queue between tasks.
@@ -72,7 +72,7 @@ impl Context {
         if self.in_batch.get() {
             // Who ends the batch tells others of all of it.
             self.local.push(runnable);
-        } else if self.measures_streaks.get() && self.streak_is_over() {
+        } else if self.streak_is_over() {
             self.local.push(runnable);
             self.offer();
         } else if let Some(displaced) = self.me().slot.replace(runnable) {
@@ -91,14 +91,16 @@ impl Context {
         }
     }
 
-    /// Whether a task that is woken now goes behind those in the deque, if there are any, instead of before them.
+    /// Whether what is woken now goes behind those that wait here, if there are any, instead of before them.
+    #[inline]
+    pub(super) fn streak_is_over(&self) -> bool {
+        self.measures_streaks.get() && self.local.len() + self.bound.len() > 0 && self.streak_is_long()
+    }
+
     #[cold]
-    fn streak_is_over(&self) -> bool {
-        self.local.len() > 0
-            && !self
-                .shared
-                .policy
-                .joins_streak(Nanos(clock::nanos()).since(self.streak_since.get()))
+    fn streak_is_long(&self) -> bool {
+        let since = Nanos(clock::nanos()).since(self.streak_since.get());
+        !self.shared.policy.joins_streak(since)
     }
 
     /// See [`Shared::keep_watch`].

@@ -34,8 +34,10 @@ pub(crate) struct Worker {
     pub(super) pace: Pace,
     /// Tasks out of the slot in a row.
     streak: u32,
+    /// The same of bound threads, out of the place before their FIFO.
+    pub(super) bound_streak: u32,
     /// How many there may be: any number while streaks are measured.
-    streak_max: u32,
+    pub(super) streak_max: u32,
     streaks: Streaks,
     /// Polls less those out of the slot, when it last looked up.
     streaks_before: u64,
@@ -70,6 +72,7 @@ impl Worker {
             arrivals: Arrivals::default(),
             pace: Pace::default(),
             streak: 0,
+            bound_streak: 0,
             streak_max: config.slot_polls_max,
             streaks: Streaks::default(),
             streaks_before: 0,
@@ -162,9 +165,9 @@ impl Worker {
             return Some(runnable);
         }
         self.streak = 0;
-        context.begin_streak();
         if let Some(runnable) = context.local.pop() {
             me.counters.local_pops.add(1);
+            context.begin_streak();
             return Some(runnable);
         }
         me.slot.take()

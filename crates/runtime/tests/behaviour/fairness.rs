@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
-use quadrille::{Runtime, spawn};
+use quadrille::{Runtime, Wait as _, spawn, thread};
 use std::future::Future;
 
 use crate::shape::{for_each_shape, for_each_shape_if};
@@ -94,6 +94,37 @@ fn a_pair_in_the_lifo_slot_starves_nobody() {
                 }
             }));
         });
+        assert!(turns.load(Ordering::SeqCst) < TURNS_MAX, "the pair went on and on");
+    });
+}
+
+#[test]
+fn a_pair_of_threads_starves_nobody() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (counted, done) = (turns.clone(), Arc::new(AtomicBool::new(false)));
+        let all = runtime.spawn(async move {
+            let (ping, pinged) = mpmc::bounded::<usize>(1);
+            let (pong, ponged) = mpmc::bounded::<usize>(1);
+            let stop = done.clone();
+            let first = thread::spawn(move || {
+                while !stop.load(Ordering::SeqCst) && counted.fetch_add(1, Ordering::SeqCst) < TURNS_MAX {
+                    ping.send(0).wait().unwrap();
+                    ponged.recv().wait().unwrap();
+                }
+            });
+            let second =
+                thread::spawn(move || while pinged.recv().wait().is_ok_and(|turn| pong.send(turn).wait().is_ok()) {});
+            let victim = thread::spawn(move || {
+                (0..VICTIM_TURNS).for_each(|_| thread::yield_now());
+                done.store(true, Ordering::SeqCst);
+            });
+            for thread in [victim, first, second] {
+                thread.await.unwrap();
+            }
+        });
+        runtime.block_on(all).unwrap();
         assert!(turns.load(Ordering::SeqCst) < TURNS_MAX, "the pair went on and on");
     });
 }

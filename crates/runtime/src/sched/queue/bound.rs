@@ -1,7 +1,9 @@
 //! The bound queue of a worker: threads that have started and may run nowhere else (B).
 //!
-//! Two parts. The FIFO, a list through the tasks' metadata, is part of the worker's context: what runs on the worker pushes here. The mailbox is where
-//! everybody else pushes; it is part of what others see of the worker, and emptied by it alone.
+//! Two parts. The FIFO, a list through the tasks' metadata, is part of the worker's context: what runs on the worker pushes here; before the list
+//! there is a place for the one that is to follow whoever has just woken it, as the slot is before the deque. Nobody rescues what is in
+//! that place, because nobody else may run it. The mailbox is where everybody else pushes; it is part of what others see of the worker, and
+//! emptied by it alone.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -18,6 +20,9 @@ pub(crate) struct BoundFifo<T: Linked> {
     first: Cell<*mut ()>,
     /// What was pushed last; means nothing while `first` is null.
     last: Cell<*mut ()>,
+    /// What follows the thread that has woken it; null: nothing. Not in the list.
+    next: Cell<*mut ()>,
+    /// With `next`.
     len: Cell<usize>,
     holds: PhantomData<T>,
 }
@@ -27,6 +32,7 @@ impl<T: Linked> BoundFifo<T> {
         Self {
             first: Cell::new(ptr::null_mut()),
             last: Cell::new(ptr::null_mut()),
+            next: Cell::new(ptr::null_mut()),
             len: Cell::new(0),
             holds: PhantomData,
         }
@@ -35,8 +41,30 @@ impl<T: Linked> BoundFifo<T> {
     /// Pushes at the back.
     #[inline]
     pub(crate) fn push(&self, item: T) {
-        let raw = item.into_raw();
-        // SAFETY: just turned into a word, and ours.
+        self.len.set(self.len.get() + 1);
+        self.append(item.into_raw());
+    }
+
+    /// Puts it where [`pop_next`](Self::pop_next) finds it, and what was there at the back.
+    #[inline]
+    pub(crate) fn push_next(&self, item: T) {
+        self.len.set(self.len.get() + 1);
+        if let Some(displaced) = NonNull::new(self.next.replace(item.into_raw().as_ptr())) {
+            self.append(displaced);
+        }
+    }
+
+    /// Takes what was put there last, if nobody has yet.
+    #[inline]
+    pub(crate) fn pop_next(&self) -> Option<T> {
+        let raw = NonNull::new(self.next.replace(ptr::null_mut()))?;
+        self.len.set(self.len.get() - 1);
+        // SAFETY: put there as a word, and taken out once.
+        Some(unsafe { T::from_raw(raw) })
+    }
+
+    fn append(&self, raw: NonNull<()>) {
+        // SAFETY: just turned into a word, or out of `next`, and ours.
         let link = unsafe { T::link(raw) };
         // Ordering: Relaxed; the list is this thread's, here and below.
         link.store(ptr::null_mut(), Ordering::Relaxed);
@@ -47,15 +75,15 @@ impl<T: Linked> BoundFifo<T> {
             unsafe { T::link(last) }.store(raw.as_ptr(), Ordering::Relaxed);
         }
         self.last.set(raw.as_ptr());
-        self.len.set(self.len.get() + 1);
     }
 
-    /// Takes from the front; when there is nothing, empties `mailbox` first. What comes after it is fetched into the cache meanwhile.
+    /// Takes from the front; when there is nothing, empties `mailbox` first, and then takes what [`push_next`](Self::push_next) has put before
+    /// the list. What comes after it is fetched into the cache meanwhile.
     #[inline]
     pub(crate) fn pop(&self, mailbox: &Mailbox<T>) -> Option<T> {
         if self.first.get().is_null() {
             if mailbox.is_empty() {
-                return None;
+                return self.pop_next();
             }
             self.collect(mailbox);
         }
@@ -120,13 +148,23 @@ mod tests {
             );
             assert_eq!((pop(), fifo.len()), (None, 0));
         }
+        // Before all others while it is asked for so, behind them else, and in the list once another is.
+        fifo.push(item(0));
+        fifo.push_next(item(1));
+        fifo.push_next(item(2));
+        let pop_next = || fifo.pop_next().map(|item: Item<Arc<usize>>| **item.value());
+        assert_eq!((pop_next(), pop_next(), fifo.len()), (Some(2), None, 2));
+        fifo.push_next(item(3));
+        assert_eq!([pop(), pop(), pop(), pop()], [Some(0), Some(1), Some(3), None]);
+        fifo.push_next(item(8));
         fifo.push(item(4));
         mailbox.push(item(5));
         mailbox.push(item(6));
         fifo.collect(&mailbox);
+        assert_eq!(fifo.len(), 4);
         fifo.push(item(7));
         assert_eq!([pop(), pop()], [Some(4), Some(5)]);
-        mailbox.push(item(8));
+        mailbox.push(item(6));
         drop(fifo);
         assert_eq!(mailbox.drain().count(), 1);
         assert!(
