@@ -3,13 +3,19 @@
 //! # Vocabulary
 //!
 //! A *job* is a closure that may block. A thread is *busy* while it runs jobs, *asleep* while it waits for one. A
-//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise.
+//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise. A thread
+//! is *stopping* from its last sleep on until the hook of [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) has
+//! returned, and then it *leaves*.
 //!
 //! # Rules
 //!
 //! 1. Everything that threads agree on is in [`State`], under one lock.
 //! 2. At most `threads_max` threads at any time; jobs beyond that wait in a queue without bound.
-//! 3. A thread that found no job for `keep_alive` leaves.
+//! 3. A thread that found no job for `keep_alive` stops: it calls the hook, which is the user's and may take its time, like a
+//!    last job of its own. It counts as a thread until that has returned or panicked: for the bound, and for who waits in
+//!    [`Pool::shutdown`]. Then it looks at the queue once more. If there is a job it begins anew, with the hook of
+//!    [`Builder::on_thread_start`](crate::Builder::on_thread_start), rather than have a thread started in its place, which the
+//!    system might refuse; else it leaves.
 //! 4. No job runs, and no job is dropped, while the lock is held; a panic of either never ends a thread. A new thread is
 //!    started under the lock: that makes (c) below simple, and it happens rarely.
 //! 5. When the pool stops, jobs that have not begun are dropped, except those that were submitted to be [run all the
@@ -21,19 +27,21 @@
 //! leaves. Each step that could break it happens under the lock:
 //!
 //! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
-//!   there before is not left behind.
+//!   there before is not left behind. One that is stopping has not left: it looks again.
 //! - (b) [`Pool::submit`] finds a thread asleep: it turns one idle thread into a permit. Threads that are asleep =
 //!   idle + permits holds at every unlock, so each permit has a sleeper of its own. That sleeper is woken by the
 //!   `notify_one` that follows, or it is just waking for another reason (time-out, a stray wake-up, another's
 //!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue.
 //! - (c) Nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
-//!   queue. If the system refuses, either there are other threads, all busy or promised, which look by (a) before they
-//!   sleep, or there is none, and then the queue held this job alone: it goes back to the caller.
-//! - (d) Nobody is idle and the maximum is reached: all threads are busy or promised; as (c).
+//!   queue. If the system refuses, either there are other threads, all busy, promised or stopping, which look by (a) before they
+//!   sleep or leave, or there is none, and then the queue held this job alone: it goes back to the caller.
+//! - (d) Nobody is idle and the maximum is reached: all threads are busy, promised or stopping; as (c).
 //!
 //! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and `submit` hands every
-//! job back. A thread that sleeps without a promise then leaves without a look: what is still queued is the matter of a
-//! thread that is busy or promised, and that one looks until it finds nothing.
+//! job back. Threads that sleep go the way of (a), too.
+//!
+//! The losing interleaving, if a thread ceased to count before its hook: with room for one thread, the second submitter starts
+//! another one beside the hook, and `shutdown` finds no thread and waits for the hook by joining it, without regard to its limit.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -44,7 +52,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::sys::clock;
-use crate::sys::thread::Spawner;
+use crate::sys::thread::{Spawner, Threads};
 
 /// What the pool runs.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -222,7 +230,8 @@ impl Pool {
     }
 
     /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits for the others until `limit` has passed (`None`: as
-    /// long as it takes). Returns how many threads were still running a job and are abandoned to finish on their own.
+    /// long as it takes), and for the hooks of threads that stop. Returns how many threads had a job or a hook to run still, and are abandoned to finish on
+    /// their own.
     ///
     /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
     pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
@@ -250,8 +259,12 @@ impl Pool {
                 }
             }
         }
-        // Those who sleep have been told, and run nothing on their way out, unless a job is left for one that was promised.
-        let at_rest = state.idle + state.permits.saturating_sub(state.queue.len());
+        // Those who sleep have been told, and run nothing on their way out, unless there is a hook, or a job is left for one that was promised.
+        let at_rest = if self.shared.spawner.has_stop_hook() {
+            0
+        } else {
+            state.idle + state.permits.saturating_sub(state.queue.len())
+        };
         let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
         drop(state);
@@ -294,7 +307,7 @@ struct State {
     queue: VecDeque<(Job, AtStop)>,
     /// Jobs that were ever queued.
     jobs: u64,
-    /// Threads that were started and have not left.
+    /// Threads that were started and have not left: those whose last hook has not returned are among them.
     threads: usize,
     /// Threads asleep to whom nothing was promised.
     idle: usize,
@@ -347,7 +360,7 @@ impl Shared {
         (state, Waited::Woken)
     }
 
-    /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall leave.
+    /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall stop.
     fn next_job<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Job>) {
         loop {
             if let Some((job, _)) = state.queue.pop_front() {
@@ -387,17 +400,28 @@ impl Shared {
         }
     }
 
-    /// The life of thread `number`.
-    fn run(&self, number: u64) {
+    /// Runs jobs until the thread shall stop.
+    fn serve(&self) {
         let mut state = self.lock();
         loop {
             let job;
             (state, job) = self.next_job(state);
-            let Some(job) = job else { break };
+            let Some(job) = job else { return };
             drop(state);
             run_job(job);
             state = self.lock();
         }
+    }
+
+    /// The life of thread `number`, its hooks among it (rule 3).
+    fn run(&self, number: u64, hooks: &Threads) {
+        let mut state = loop {
+            hooks.around(|| self.serve());
+            let state = self.lock();
+            if state.queue.is_empty() {
+                break state;
+            }
+        };
         state.threads -= 1;
         let own = state.handles.remove(&number);
         let previous = std::mem::replace(&mut state.last_left, own);
@@ -414,7 +438,9 @@ fn start_thread(shared: &Arc<Shared>, state: &mut State) -> io::Result<()> {
     let body = Arc::clone(shared);
     let handle = shared
         .spawner
-        .spawn(format!("{}-{number}", shared.name), move || body.run(number))?;
+        .spawn_bare(format!("{}-{number}", shared.name), move |hooks| {
+            body.run(number, hooks)
+        })?;
     state.next += 1;
     state.threads += 1;
     state.handles.insert(number, handle);

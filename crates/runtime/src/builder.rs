@@ -185,8 +185,25 @@ impl Builder {
 
     /// Calls `f` on each thread of the runtime that stops, when it runs nothing any more; see [`on_thread_start`](Self::on_thread_start). Default: nothing.
     ///
-    /// The runtime's shutdown waits for it: of a worker within the limit of [`Runtime::shutdown_timeout`], of a thread of the blocking pool without one, as for
-    /// the destructors of thread-locals. A thread that never ends, because a closure on it doesn't, never calls it.
+    /// The runtime's shutdown waits for it, within the limit of [`Runtime::shutdown_timeout`], and counts who is in it among the stragglers. Until it returns, a
+    /// thread of the blocking pool takes one of the places of [`max_blocking_threads`](Self::max_blocking_threads). If there is a job for that thread then, it
+    /// does not end: it begins anew, with the call of `on_thread_start`. A thread that never ends, because a closure on it doesn't, never calls it.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// thread_local!(static OPEN: Cell<bool> = const { Cell::new(false) });
+    /// let runtime = quadrille::Runtime::builder()
+    ///     .max_blocking_threads(1)
+    ///     .thread_keep_alive(std::time::Duration::ZERO)
+    ///     .on_thread_start(|| assert!(!OPEN.replace(true), "started twice"))
+    ///     .on_thread_stop(|| assert!(OPEN.replace(false), "stopped twice"))
+    ///     .build()?;
+    /// for _ in 0..10 {
+    ///     assert!(runtime.block_on(runtime.spawn_blocking(|| OPEN.get())).unwrap(), "between the two");
+    /// }
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
         self.threads.on_stop = Some(Arc::new(f));
         self

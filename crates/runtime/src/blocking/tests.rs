@@ -59,6 +59,28 @@ fn pool(threads_max: usize, keep_alive: Duration) -> Pool {
     )
 }
 
+/// A pool of one thread that stops when it has no job: then `stops` hears of it, and it waits for a word from what is returned.
+fn pool_that_stops_slowly(stops: mpsc::Sender<()>) -> (Pool, mpsc::Sender<()>) {
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let on_stop = move || {
+        // Nobody listens any more to the stops after the first.
+        let _ = stops.send(());
+        // Nor sends; that the sender has gone releases as well.
+        let _ = released.lock().unwrap().recv();
+    };
+    let threads = Threads {
+        on_stop: Some(Arc::new(on_stop)),
+        ..Threads::default()
+    };
+    let limits = Limits {
+        threads_max: 1,
+        keep_alive: Duration::ZERO,
+    };
+    let pool = Pool::new(limits, "test", Spawner::without_mask(threads));
+    (pool, release)
+}
+
 /// Long enough never to pass within a test.
 const LONG: Duration = Duration::from_secs(1000);
 
@@ -215,6 +237,50 @@ fn jobs_that_are_to_run_all_the_same_run_after_shutdown_in_their_order() {
         let even = ran.iter().copied().filter(|number| number % 2 == 0);
         assert!(even.eq([0, 2, 4, 6, 8]), "{ran:?}");
     }
+}
+
+/// The jobs come while the only thread is in its hook; with or without a shutdown, which is over before the hook is.
+#[test]
+fn a_job_that_comes_while_the_last_thread_stops_is_run() {
+    for shuts_down in [false, true] {
+        let (stops, stopping) = mpsc::channel();
+        let (pool, release) = pool_that_stops_slowly(stops);
+        pool.run(|| ());
+        stopping.recv().unwrap();
+        assert_eq!(pool.census(), (1, 0, 0), "it counts, and isn't idle");
+        let (sender, receiver) = mpsc::channel();
+        for (number, at_stop) in [AtStop::Run, AtStop::Drop, AtStop::Run].into_iter().enumerate() {
+            let sender = sender.clone();
+            let job = move || sender.send(number).unwrap();
+            pool.submit_with(Box::new(job), at_stop).unwrap();
+        }
+        drop(sender);
+        assert_eq!(pool.census(), (1, 0, 3), "no second thread");
+        if shuts_down {
+            assert_eq!(
+                pool.shutdown(Some(Duration::ZERO)),
+                1,
+                "who is in its hook is abandoned"
+            );
+        }
+        drop(release);
+        let expected: &[usize] = if shuts_down { &[0, 2] } else { &[0, 1, 2] };
+        assert!(receiver.iter().eq(expected.iter().copied()));
+        assert_eq!(pool.shutdown(None), 0);
+        assert_eq!(pool.load().threads_started, 1);
+    }
+}
+
+#[test]
+fn shutdown_waits_for_a_thread_that_stops() {
+    let (stops, stopping) = mpsc::channel();
+    let (pool, release) = pool_that_stops_slowly(stops);
+    pool.run(|| ());
+    stopping.recv().unwrap();
+    assert_eq!(pool.shutdown(Some(Duration::ZERO)), 1);
+    drop(release);
+    assert_eq!(pool.shutdown(None), 0);
+    assert_eq!(pool.census(), (0, 0, 0));
 }
 
 #[test]

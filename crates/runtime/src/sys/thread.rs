@@ -93,6 +93,11 @@ impl Spawner {
         self.widen.is_some()
     }
 
+    /// Whether its threads call something of the user's before they end.
+    pub(crate) fn has_stop_hook(&self) -> bool {
+        self.threads.on_stop.is_some()
+    }
+
     /// Gives the calling thread, or process, the mask of a new thread.
     pub(crate) fn prepare(&self) {
         if let Some(widen) = &self.widen {
@@ -106,12 +111,25 @@ impl Spawner {
     ///
     /// The system has no thread to give; `body` is dropped then.
     pub(crate) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+        self.spawn_bare(name, move |threads| threads.around(body))
+    }
+
+    /// The same for a `body` that has something to do after its last hook: it sees to both itself, by [`Threads::around`].
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Self::spawn).
+    pub(crate) fn spawn_bare(
+        &self,
+        name: String,
+        body: impl FnOnce(&Threads) + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
         let spawner = self.clone();
         self.threads.builder(name).spawn(move || {
             spawner.prepare();
             let Spawner { widen, threads } = spawner;
             drop(widen);
-            threads.around(body);
+            body(&threads);
         })
     }
 }

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use quadrille::{Handle, Runtime};
+
+use crate::gate::Gate;
+use crate::wait::watched;
 
 /// By the name of a thread: how often it has started and stopped.
 type Log = Arc<Mutex<BTreeMap<String, (u32, u32)>>>;
@@ -65,7 +69,128 @@ fn hooks_that_panic_hold_up_nothing() {
         .unwrap();
     let task = runtime.spawn(async { quadrille::spawn_blocking(|| 1).await.unwrap() });
     assert_eq!(runtime.block_on(task).unwrap(), 1);
-    let left = runtime.shutdown_timeout(std::time::Duration::from_secs(600));
+    let left = runtime.shutdown_timeout(Duration::from_secs(600));
+    assert!(left.is_empty(), "{left}");
+}
+
+/// Whether the calling thread is one of the blocking pool.
+fn is_in_pool() -> bool {
+    thread::current().name().is_some_and(|name| name.contains("-blocking-"))
+}
+
+/// A runtime with one blocking thread that leaves as soon as it has no job; then it opens `stopping`, and stays until `release` is open.
+fn stops_slowly(stopping: &Gate, release: &Gate) -> Runtime {
+    let (stopping, release) = (stopping.clone(), release.clone());
+    Runtime::builder()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .thread_keep_alive(Duration::ZERO)
+        .on_thread_stop(move || {
+            if is_in_pool() {
+                stopping.open();
+                release.block();
+            }
+        })
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_thread_of_the_pool_counts_until_its_stop_has_returned() {
+    let (stopping, release) = (Gate::default(), Gate::default());
+    let runtime = stops_slowly(&stopping, &release);
+    runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+    stopping.block();
+    let before = runtime.metrics().blocking;
+    let released = release.clone();
+    let job = runtime.spawn_blocking(move || released.is_open());
+    let after = runtime.metrics().blocking;
+    release.open();
+    assert_eq!((before.threads, before.idle_threads), (1, 0));
+    assert_eq!((after.threads, after.queued, after.threads_started), (1, 1, 1));
+    assert!(
+        runtime.block_on(job).unwrap(),
+        "a job ran beside the last act of a thread"
+    );
+}
+
+#[test]
+fn a_shutdown_with_a_limit_does_not_wait_longer_for_a_stop() {
+    watched("a shutdown without time, while a thread stops", || {
+        let (stopping, release) = (Gate::default(), Gate::default());
+        let runtime = stops_slowly(&stopping, &release);
+        runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        stopping.block();
+        let left = runtime.shutdown_timeout(Duration::ZERO);
+        release.open();
+        assert_eq!(left.blocking_threads, 1, "{left}");
+    });
+}
+
+/// How many threads of the pool are between their start and their stop, and the most that were.
+#[derive(Debug, Default)]
+struct Census {
+    now: usize,
+    most: usize,
+    starts: usize,
+}
+
+#[test]
+fn no_more_threads_than_allowed_are_between_their_hooks() {
+    let census = Arc::new(Mutex::new(Census::default()));
+    let (comes, goes) = (census.clone(), census.clone());
+    let runtime = Runtime::builder()
+        .worker_threads(1)
+        .max_blocking_threads(2)
+        .thread_keep_alive(Duration::ZERO)
+        .on_thread_start(move || {
+            if is_in_pool() {
+                let mut census = comes.lock().unwrap();
+                census.now += 1;
+                census.most = census.most.max(census.now);
+                census.starts += 1;
+            }
+        })
+        .on_thread_stop(move || {
+            if is_in_pool() {
+                thread::yield_now();
+                goes.lock().unwrap().now -= 1;
+            }
+        })
+        .build()
+        .unwrap();
+    let jobs: Vec<_> = (0..500)
+        .map(|number| {
+            if number % 3 == 0 {
+                thread::yield_now();
+            }
+            runtime.spawn_blocking(move || number)
+        })
+        .collect();
+    for (number, job) in jobs.into_iter().enumerate() {
+        assert_eq!(runtime.block_on(job).unwrap(), number);
+    }
+    drop(runtime);
+    let census = census.lock().unwrap();
+    assert_eq!(census.now, 0, "{census:?}");
+    assert!((1..=2).contains(&census.most), "{census:?}");
+    assert!(census.starts >= 1, "{census:?}");
+}
+
+#[test]
+fn a_stop_that_panics_leaves_the_place_to_the_next_job() {
+    let runtime = Runtime::builder()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .thread_keep_alive(Duration::ZERO)
+        .on_thread_stop(|| panic!("a stop that fails, for the test"))
+        .build()
+        .unwrap();
+    for number in 0..50 {
+        let job = runtime.spawn_blocking(move || number);
+        assert_eq!(runtime.block_on(job).unwrap(), number);
+    }
+    let left = runtime.shutdown_timeout(Duration::from_secs(600));
     assert!(left.is_empty(), "{left}");
 }
 
