@@ -7,10 +7,33 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
+use crate::primitives::{Ordering, StaticUsize};
+
 /// Bytes of a page. The system is asked once.
+///
+/// By the C library: rustix reads the auxiliary vector that the kernel gave, and follows its pointer to the vDSO, which under valgrind is not
+/// there.
 #[inline]
 pub(crate) fn page_size() -> usize {
-    rustix::param::page_size()
+    /// Zero until somebody has asked.
+    static BYTES: StaticUsize = StaticUsize::new(0);
+    // Ordering: Relaxed; a constant, and who finds none asks.
+    match BYTES.load(Ordering::Relaxed) {
+        0 => ask_page_size(&BYTES),
+        bytes => bytes,
+    }
+}
+
+#[cold]
+fn ask_page_size(bytes: &StaticUsize) -> usize {
+    // SAFETY: takes a number and reads what the C library knows; any number is allowed.
+    let answer = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let size = usize::try_from(answer).ok().filter(|size| size.is_power_of_two());
+    let size =
+        size.unwrap_or_else(|| panic!("the system says that a page has {answer} bytes: expected a power of two"));
+    // Ordering: Relaxed; as above.
+    bytes.store(size, Ordering::Relaxed);
+    size
 }
 
 /// Anonymous memory that may be read and written. It takes up memory page by page, when it is first written.

@@ -56,6 +56,7 @@ mod thread_rendezvous;
 mod thread_scope;
 mod thread_shutdown;
 mod thread_turns;
+mod thread_valgrind;
 mod thread_wakes;
 mod timers;
 mod wait;
