@@ -52,6 +52,7 @@ mod thread_local;
 mod thread_locks;
 mod thread_meetings;
 mod thread_park;
+mod thread_places;
 mod thread_rendezvous;
 mod thread_scope;
 mod thread_shutdown;
