@@ -74,6 +74,52 @@ impl<T> fmt::Display for TrySendError<T> {
 
 impl<T> Error for TrySendError<T> {}
 
+/// The message was not sent in time; it comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SendTimeoutError<T> {
+    /// The time has passed while the channel was full.
+    Timeout(T),
+    /// The channel is closed.
+    Closed(T),
+}
+
+impl<T> SendTimeoutError<T> {
+    /// The message that was not sent.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Timeout(message) | Self::Closed(message) => message,
+        }
+    }
+
+    /// Whether waiting longer could have helped.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout(_))
+    }
+
+    /// Whether no message can be sent any more.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+}
+
+impl<T> fmt::Debug for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_timeout() { "Timeout(..)" } else { "Closed(..)" })
+    }
+}
+
+impl<T> fmt::Display for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_timeout() {
+            "sending into a channel that stayed full until the deadline"
+        } else {
+            "sending into a closed channel"
+        })
+    }
+}
+
+impl<T> Error for SendTimeoutError<T> {}
+
 /// The channel is closed and every message was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;

@@ -137,6 +137,70 @@ fn c_close_wakes_all() {
 }
 
 #[test]
+fn c_dropped_permit_makes_room() {
+    check(4, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        let other = sender.clone();
+        let permit = sender.try_reserve().unwrap();
+        let thread = spawn(move || block_on(other.send(1)).unwrap());
+        drop(permit);
+        thread.join().unwrap();
+        assert_eq!(receiver.try_recv(), Ok(1));
+    });
+}
+
+/// Who gives a place back races with who gives up waiting for one: the third gets it.
+#[test]
+fn c_dropped_reservation_passes_its_token_on() {
+    check(3, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        let permit = sender.clone().try_reserve_owned().unwrap();
+        let (hasty, patient) = (sender.clone(), sender);
+        let hasty = spawn(move || drop(poll_and_drop(hasty.reserve())));
+        let patient = spawn(move || block_on(patient.reserve()).unwrap().send(1));
+        drop(permit.release());
+        hasty.join().unwrap();
+        patient.join().unwrap();
+        assert_eq!(receiver.try_recv(), Ok(1));
+    });
+}
+
+/// Until the last permit has ended receivers wait, and then they all are told.
+#[test]
+fn c_last_permit_of_a_closed_channel_tells_all() {
+    check(3, || {
+        let (sender, receiver) = mpmc::bounded::<i32>(1);
+        let other = receiver.clone();
+        let permit = sender.try_reserve().unwrap();
+        let threads = [
+            spawn(move || block_on(receiver.recv())),
+            spawn(move || block_on(other.recv())),
+        ];
+        assert!(sender.close());
+        permit.send(1);
+        let received = threads.map(|thread| thread.join().unwrap());
+        assert_eq!(received.iter().flatten().sum::<i32>(), 1);
+        assert!(received.iter().any(Result::is_err));
+    });
+}
+
+#[test]
+fn n_who_is_revived_is_open() {
+    check(4, || {
+        let (sender, receiver) = mpmc::bounded(1);
+        let weak = sender.downgrade();
+        let thread = spawn(move || drop(sender));
+        if let Some(sender) = weak.upgrade() {
+            sender.try_send(1).unwrap();
+            drop(sender);
+            assert_eq!(block_on(receiver.recv()), Ok(1));
+        }
+        assert!(block_on(receiver.recv()).is_err());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn n_last_receiver_frees_the_senders() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);

@@ -88,6 +88,11 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
+    /// The future inside, where it is.
+    pub(crate) fn future(self: Pin<&mut Self>) -> Pin<&mut F> {
+        self.project().future
+    }
+
     /// The future inside, without the deadline.
     pub fn into_inner(self) -> F {
         self.future

@@ -21,6 +21,7 @@ mod metrics;
 mod notify;
 mod origins;
 mod paused_clock;
+mod permits;
 mod pinned_tasks;
 mod policies;
 mod probe;

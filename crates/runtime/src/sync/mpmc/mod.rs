@@ -16,7 +16,11 @@
 //!
 //! - **Order.** Messages leave in the order in which they entered; those of one sender keep its order.
 //! - **Closing.** Either side may `close`; dropping the last sender or the last receiver does it. A closed channel takes
-//!   no message; those inside are still received, except that the last receiver to go drops them.
+//!   no message; those inside are still received, except that the last receiver to go drops them. So are those of
+//!   [`Permit`]s that were out when it was closed: until the last of them has ended, receivers wait.
+//! - **Permits.** [`Sender::reserve`] takes a place before there is a message. A place that is taken counts as filled, for
+//!   [`is_full`](Sender::is_full) and for who waits; not for [`len`](Sender::len).
+//! - **Weak senders.** [`Sender::downgrade`] gives a handle that does not keep the channel open.
 //! - **Fairness.** Waiters are told first come, first told. Whoever runs may take a message or a place before a waiter
 //!   that was told but doesn't run yet; that waiter then waits again *at the front*. No waiter is passed by another
 //!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel.
@@ -29,9 +33,9 @@
 //
 // # Parts
 //
-// `State` (state.rs) is everything that the lock protects: queue, closed flag, two lists of waiters. `Shared`
+// `State` (state.rs) is everything that the lock protects: queue, phase, two lists of waiters. `Shared`
 // (shared.rs) is the lock around it and the steps of one operation. `Sender` and `Receiver` are handles, their futures
-// carry the waiter.
+// carry the waiter; permit.rs, timed.rs and weak.rs are further ways to send.
 //
 // # One operation
 //
@@ -51,12 +55,26 @@
 //   C1  messages and a receiver in the list  =>  a receiver holds a token;
 //   C2  room and a sender in the list        =>  a sender holds a token.
 //
+// Room is a place with neither a message in it nor a permit for it: `limit`, the capacity less the permits that are out,
+// is above the length. A sender is whoever waits to send or to reserve.
+//
 // Proof, for C1. Every section that adds a message, adds or takes a token, or empties the list's head ends by settling,
 // which establishes C1 directly, except two. Step 3 adds a receiver and may give a token back; it happens only in the
 // section that has found no message. Writing off happens in `put`, which settles. C2 alike, with room for messages. So
 // nobody waits for something that is there unless somebody who was woken for it has yet to act. That waiter's waker is
 // called right after the section that gave it the token; when it is polled it takes a message or finds none (C1 is
 // vacuous), when it is dropped its token moves on. Once closed nobody enters a list, and `close` notifies all who are in.
+//
+// Permits add the section that ends one: it makes room, or fills what it takes, and settles; a message is made room for
+// and put in by one section, so nobody is told of room that isn't there. The permit exists from the section on
+// that took the place, so that no panic and no dropped future loses it.
+//
+// While permits of a closed channel are out (*closing*) it is as if open to receivers, C1 holds, and they wait. Senders are not let
+// in: `close` notifies them, and them alone, since a receiver would wait again. The section that ends the last permit
+// closes the channel to receivers, who are all notified then. Who waits after it finds it closed.
+//
+// The losing interleaving, if dropping a permit didn't settle (loom test `c_dropped_permit_makes_room`): the sender finds the one
+// place taken and waits; the permit is dropped; a place is free, and nobody will tell.
 //
 // The losing interleaving, if dropping a future didn't settle (loom test `c_dropped_waiter_passes_its_token_on`):
 //
@@ -87,22 +105,29 @@
 //   the woken sender doesn't run, the receiver drains on.
 // - *Reserving the slot for a notified waiter* (a strict FIFO semaphore). The channel then stands still until that task
 //   gets to run; it is the convoy that makes fair locks slow.
+// - *A count of permits beside the limit.* Every `put` would add the two. Lowered, the limit is the sum.
 // - *A lock-free ring with event counts* (async-channel). Two contended words instead of one for each side, and every
 //   wait allocates or locks a list anyway.
 
+mod permit;
 mod receiver;
 mod sender;
 mod shared;
 mod state;
+mod timed;
+mod weak;
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests;
 
 use std::sync::Arc;
 
-pub use super::error::{RecvError, SendError, TryRecvError, TrySendError};
+pub use super::error::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+pub use permit::{OwnedPermit, Permit, Reserve, ReserveOwned};
 pub use receiver::{Receiver, Recv, RecvMany};
 pub use sender::{Send, Sender};
+pub use timed::SendTimeout;
+pub use weak::WeakSender;
 
 use shared::Shared;
 
@@ -138,7 +163,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     channel(usize::MAX)
 }
 
-fn channel<T>(limit: usize) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared::new(limit));
+fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared::new(capacity));
     (Sender::new(Arc::clone(&shared)), Receiver::new(shared))
 }

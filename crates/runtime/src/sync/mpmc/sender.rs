@@ -14,7 +14,7 @@ use super::{SendError, TrySendError};
 ///
 /// Dropping the last one closes the channel.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    pub(super) shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
@@ -77,7 +77,8 @@ impl<T> Sender<T> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Closes the channel: no message is accepted any more, those inside can still be received. False if it was closed.
+    /// Closes the channel: no message is accepted any more but those of [`Permit`](super::Permit)s that are out; they and those inside can still be
+    /// received. False if it was closed.
     pub fn close(&self) -> bool {
         self.shared.close()
     }
@@ -97,14 +98,14 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
-    /// Whether a message would have to wait now.
+    /// Whether a message would have to wait now: a place that a [`Permit`](super::Permit) holds is taken.
     pub fn is_full(&self) -> bool {
-        self.len() >= self.shared.limit
+        self.shared.look(State::is_full)
     }
 
-    /// Messages that fit inside; `None` if unbounded.
+    /// Messages that fit inside, those of permits among them; `None` if unbounded.
     pub fn capacity(&self) -> Option<usize> {
-        Some(self.shared.limit).filter(|limit| *limit != usize::MAX)
+        Some(self.shared.capacity).filter(|capacity| *capacity != usize::MAX)
     }
 
     /// Sending handles of this channel.

@@ -7,15 +7,15 @@ use crossbeam_utils::CachePadded;
 use super::super::lock::Lock;
 use super::super::waiters::{Wait, Waiter};
 use super::super::wake_all::wake_all;
-use super::state::{Notices, Outcome, Side, State};
+use super::state::{Notices, Outcome, PermitEnd, Side, State};
 use crate::coop;
 use crate::primitives::{AtomicUsize, Ordering};
 
 #[derive(Debug)]
 pub(super) struct Shared<T> {
     state: CachePadded<Lock<State<T>>>,
-    /// Immutable copy, for `capacity` without the lock.
-    pub(super) limit: usize,
+    /// Most messages inside, with those that permits will send; `usize::MAX`: unbounded. Immutable.
+    pub(super) capacity: usize,
     /// Handles that exist. Label N: the decrement to zero pairs with the decrements before it.
     sender_count: AtomicUsize,
     receiver_count: AtomicUsize,
@@ -43,10 +43,10 @@ impl Seat {
 }
 
 impl<T> Shared<T> {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
-            state: CachePadded::new(Lock::new(State::new(limit))),
-            limit,
+            state: CachePadded::new(Lock::new(State::new(capacity))),
+            capacity,
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
         }
@@ -158,19 +158,43 @@ impl<T> Shared<T> {
         notices.deliver();
     }
 
-    /// Closes the channel and wakes everybody, whatever a waker of the user's does: the first panic goes on when all are
-    /// woken. False if it was closed.
-    pub(super) fn close(&self) -> bool {
-        if !self.state.with(State::close) {
-            return false;
+    /// Gives back a place that was reserved, with a message in it or, by `None`, without.
+    pub(super) fn end_permit(&self, message: Option<T>) {
+        let (end, notices) = self.state.with(|state| {
+            let end = match message {
+                Some(message) => state.fill(message, self.capacity),
+                None => state.release(self.capacity),
+            };
+            // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
+            let notices = matches!(end, PermitEnd::Settle).then(|| unsafe { state.settle() });
+            (end, notices)
+        });
+        self.deliver(notices.unwrap_or_default());
+        match end {
+            PermitEnd::Settle => {}
+            PermitEnd::NotifyAll => self.notify_all(),
+            PermitEnd::Unwanted(message) => drop(message),
         }
+    }
+
+    /// Closes the channel and wakes everybody who waits in vain, whatever a waker of the user's does: the first panic goes on
+    /// when all are woken. False if it was closed.
+    pub(super) fn close(&self) -> bool {
+        let closes = self.state.with(|state| state.close(self.capacity));
+        if closes {
+            self.notify_all();
+        }
+        closes
+    }
+
+    /// Wakes all who wait for what a closed channel has no more.
+    fn notify_all(&self) {
         wake_all(|batch| {
             self.state.with(|state| {
                 // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
                 batch.fill_from(|| unsafe { state.notify_any() });
             });
         });
-        true
     }
 
     pub(super) fn count(&self, side: Side) -> usize {
@@ -183,6 +207,16 @@ impl<T> Shared<T> {
         self.counter(side).fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds a handle unless the last one of its side is gone, which has closed the channel; false then.
+    pub(super) fn handle_revived(&self, side: Side) -> bool {
+        let one_more = |count| (count > 0).then(|| count + 1);
+        // Ordering: Relaxed; in one step with the look, so the count was never zero, and somebody who keeps it above zero makes the
+        // handle good: nothing else is read on its strength.
+        self.counter(side)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .is_ok()
+    }
+
     /// The last handle of a side closes the channel; the last receiver also drops what is inside.
     pub(super) fn handle_dropped(&self, side: Side) {
         // Ordering: AcqRel (N); whatever was done by handles that are gone comes before the close.
@@ -191,7 +225,7 @@ impl<T> Shared<T> {
         }
         self.close();
         if side == Side::Receivers {
-            let messages = self.state.with(State::take_all);
+            let messages = self.state.with(State::abandon);
             drop(messages);
         }
     }

@@ -28,6 +28,31 @@ pub(super) enum Outcome {
     Closed,
 }
 
+/// What the channel accepts, in the order in which that changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Messages.
+    Open,
+    /// Closed, but what the permits that are out send: receivers wait for that.
+    Closing,
+    /// Nothing: when the queue is empty, nothing will come.
+    Closed,
+    /// Nothing, and nobody will receive: there are no receivers, and what permits send is not kept.
+    Abandoned,
+}
+
+/// What is to be done when a permit has ended.
+#[must_use]
+#[derive(Debug)]
+pub(super) enum PermitEnd<T> {
+    /// `settle`, in the same section.
+    Settle,
+    /// It was the last one of a channel that is closed: `notify_any`, until that has no more.
+    NotifyAll,
+    /// Nobody will receive the message: to be dropped outside of the lock.
+    Unwanted(T),
+}
+
 /// The wakers to call once the lock is left.
 #[must_use]
 #[derive(Debug, Default)]
@@ -68,7 +93,9 @@ impl Drop for WakeOnDrop {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct State<T> {
-    closed: bool,
+    phase: Phase,
+    /// Messages for which there is room: the capacity, less a place for each permit that is out. The queue is never longer. So who sends
+    /// without a permit pays nothing for there being some.
     limit: usize,
     queue: Queue<T>,
     receivers: Waiters,
@@ -76,11 +103,11 @@ pub(super) struct State<T> {
 }
 
 impl<T> State<T> {
-    pub(super) fn new(limit: usize) -> Self {
-        let expected = if limit == usize::MAX { 0 } else { limit };
+    pub(super) fn new(capacity: usize) -> Self {
+        let expected = if capacity == usize::MAX { 0 } else { capacity };
         Self {
-            closed: false,
-            limit,
+            phase: Phase::Open,
+            limit: capacity,
             queue: Queue::with_expected(expected),
             receivers: Waiters::new(),
             senders: Waiters::new(),
@@ -92,26 +119,82 @@ impl<T> State<T> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.closed
+        self.phase != Phase::Open
+    }
+
+    /// Whether each place has a message in it, or a permit for it.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.len() >= self.limit
     }
 
     /// Moves the message in. It stays where it is unless the outcome is `Done`.
     #[inline(always)]
     pub(super) fn put(&mut self, message: &mut Option<T>) -> Outcome {
-        if self.closed {
-            return Outcome::Closed;
+        let outcome = self.room();
+        if outcome == Outcome::Done
+            && let Some(message) = message.take()
+        {
+            self.enter(message);
         }
-        if self.queue.len() >= self.limit {
-            return Outcome::NotNow;
+        outcome
+    }
+
+    /// Whether a message could be put in.
+    #[inline(always)]
+    fn room(&self) -> Outcome {
+        if self.is_closed() {
+            Outcome::Closed
+        } else if self.is_full() {
+            Outcome::NotNow
+        } else {
+            Outcome::Done
         }
-        if let Some(message) = message.take() {
-            self.queue.push(message);
-            let len = self.queue.len();
-            if len == self.limit || len.is_multiple_of(OVERDUE) {
-                self.receivers.write_off();
-            }
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, message: T) {
+        self.queue.push(message);
+        let len = self.queue.len();
+        if len == self.limit || len.is_multiple_of(OVERDUE) {
+            self.receivers.write_off();
         }
-        Outcome::Done
+    }
+
+    /// Takes a place for a message to come. To be ended by `fill` or `release`.
+    pub(super) fn reserve(&mut self) -> Outcome {
+        let outcome = self.room();
+        if outcome == Outcome::Done {
+            self.limit -= 1;
+        }
+        outcome
+    }
+
+    /// Moves a message into a place that was reserved, of `capacity` in all.
+    pub(super) fn fill(&mut self, message: T, capacity: usize) -> PermitEnd<T> {
+        self.limit += 1;
+        if self.phase == Phase::Abandoned {
+            return PermitEnd::Unwanted(message);
+        }
+        self.enter(message);
+        self.permit_ended(capacity)
+    }
+
+    /// Gives back a place that was reserved, of `capacity` in all.
+    pub(super) fn release(&mut self, capacity: usize) -> PermitEnd<T> {
+        self.limit += 1;
+        // As in `take`: a place has come free.
+        if self.queue.is_empty() || (self.limit - self.queue.len()).is_multiple_of(OVERDUE) {
+            self.senders.write_off();
+        }
+        self.permit_ended(capacity)
+    }
+
+    fn permit_ended(&mut self, capacity: usize) -> PermitEnd<T> {
+        if self.phase == Phase::Closing && self.limit == capacity {
+            self.phase = Phase::Closed;
+            return PermitEnd::NotifyAll;
+        }
+        PermitEnd::Settle
     }
 
     /// Moves the oldest message to where `keep` puts it, which is its last place: a copy saved for large messages.
@@ -149,7 +232,10 @@ impl<T> State<T> {
     }
 
     fn nothing_there(&self) -> Outcome {
-        if self.closed { Outcome::Closed } else { Outcome::NotNow }
+        match self.phase {
+            Phase::Open | Phase::Closing => Outcome::NotNow,
+            Phase::Closed | Phase::Abandoned => Outcome::Closed,
+        }
     }
 
     /// Restores C1 and C2 (see the channel's module); for weak receivers, of which one is notified at a time, after as many
@@ -196,24 +282,41 @@ impl<T> State<T> {
         unsafe { self.side(side).leave(waiter) }
     }
 
-    /// Refuses messages from now on; false if it did so before. To be followed by `notify_any` until that has no more.
-    pub(super) fn close(&mut self) -> bool {
-        !std::mem::replace(&mut self.closed, true)
+    /// Refuses messages from now on, but those of the permits that are out, of `capacity` in all; false if it did so before. To be followed by
+    /// `notify_any` until that has no more.
+    pub(super) fn close(&mut self, capacity: usize) -> bool {
+        if self.is_closed() {
+            return false;
+        }
+        self.phase = if self.limit == capacity {
+            Phase::Closed
+        } else {
+            Phase::Closing
+        };
+        true
     }
 
-    /// Notifies somebody who still waits in a closed channel.
+    /// Notifies somebody who still waits for what a closed channel has no more: receivers only once the last permit has ended. Who was notified
+    /// doesn't wait again, so it comes to an end.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`, for both sides.
     pub(super) unsafe fn notify_any(&mut self) -> Option<Waker> {
+        if self.phase != Phase::Closing {
+            // SAFETY: the caller's.
+            let receiver = unsafe { self.receivers.notify_first() };
+            if receiver.is_some() {
+                return receiver;
+            }
+        }
         // SAFETY: the caller's.
-        let receiver = unsafe { self.receivers.notify_first() };
-        // SAFETY: the caller's.
-        receiver.or_else(|| unsafe { self.senders.notify_first() })
+        unsafe { self.senders.notify_first() }
     }
 
-    /// Takes every message out, to be dropped outside of the lock.
-    pub(super) fn take_all(&mut self) -> Queue<T> {
+    /// Takes every message out, to be dropped outside of the lock, and keeps none from now on. Only of a closed channel, when the last receiver is
+    /// gone.
+    pub(super) fn abandon(&mut self) -> Queue<T> {
+        self.phase = Phase::Abandoned;
         self.queue.take_all()
     }
 

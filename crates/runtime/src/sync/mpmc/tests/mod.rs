@@ -1,6 +1,7 @@
 //! Behaviour of the channel through its public side.
 
 mod exhaustive;
+mod permits;
 mod stress;
 mod threads;
 
