@@ -105,7 +105,7 @@ impl Channel {
         let message = if self.len == 0 {
             Nanos(0)
         } else {
-            Nanos(cost.line(space.distance(self.writer, by)).0 * (3 + lines) / 4)
+            Nanos(space.line(self.writer, by).0 * (3 + lines) / 4)
         };
         let taken = self.enter(operation, message);
         let mut done = self.done(taken, cost.pipe_read, cost);
@@ -154,14 +154,14 @@ impl Channel {
         let Operation {
             now, by, space, cost, ..
         } = *operation;
-        let far = cost.line(space.distance(self.lock.holder(), by)).0;
-        let more_lines = far * cost.channel_lines.saturating_sub(1);
+        let way = self.lock.way(by, space);
+        let more_lines = way.0 * cost.channel_lines.saturating_sub(1);
         let hold = match self.spec.transport {
             Transport::Channel => more_lines,
             Transport::Pipe => more_lines + message.0 + cost.pipe_hold,
         };
         self.lock
-            .take(When { event: now, own: now }, by, Nanos(hold), space, cost)
+            .take_over(When { event: now, own: now }, by, way, Nanos(hold), cost)
     }
 
     fn done(&self, taken: Taken, system_call: u64, cost: &Cost) -> Done {
@@ -201,7 +201,7 @@ mod tests {
                     grain,
                     ..ChannelSpec::default()
                 }),
-                space: Space::new(&plan, &machine),
+                space: Space::new(&plan, &machine, &Cost::default()),
                 now: Nanos(0),
             }
         }

@@ -40,7 +40,7 @@ impl Line {
             return Nanos(cost.line_same);
         }
         self.readers |= bit;
-        cost.line(space.distance(self.owner, by))
+        space.line(self.owner, by)
     }
 
     /// Writes it after all earlier writes; returns what that took.
@@ -54,7 +54,7 @@ impl Line {
                 cost.line_llc
             }
         } else {
-            cost.line(space.distance(self.owner, by)).0
+            space.line(self.owner, by).0
         };
         let waited = self.free_at.since(when.own);
         self.owner = by;
@@ -101,12 +101,28 @@ pub(crate) struct Taken {
 impl Lock {
     /// Waits for the lock and holds it for `hold`.
     pub(crate) fn take(&mut self, when: When, by: WorkerId, hold: Nanos, space: &Space, cost: &Cost) -> Taken {
-        while self.ends.front().is_some_and(|end| *end <= when.event) {
-            self.ends.pop_front();
+        self.take_over(when, by, self.way(by, space), hold, cost)
+    }
+
+    /// What it takes `by` to fetch its line.
+    #[inline]
+    pub(crate) fn way(&self, by: WorkerId, space: &Space) -> Nanos {
+        space.line(self.holder, by)
+    }
+
+    /// The same as [`take`](Self::take) for who knows the [`way`](Self::way).
+    #[inline]
+    pub(crate) fn take_over(&mut self, when: When, by: WorkerId, way: Nanos, hold: Nanos, cost: &Cost) -> Taken {
+        if self.free_at <= when.event {
+            self.ends.clear();
+        } else {
+            while self.ends.front().is_some_and(|end| *end <= when.event) {
+                self.ends.pop_front();
+            }
         }
         let waiters = self.ends.len() as u64;
         let crowd = cost.lock_waiter * waiters.saturating_sub(1);
-        let transfer = cost.line(space.distance(self.holder, by)).0 + crowd;
+        let transfer = way.0 + crowd;
         let waited = self.free_at.since(when.own);
         self.holder = by;
         self.free_at = Nanos(when.event.max(self.free_at).0 + transfer + hold.0);
@@ -152,7 +168,7 @@ mod tests {
     fn space() -> Space {
         let machine: Topology = "node:2 l2:4".parse().unwrap();
         let plan = Plan::compile(&machine, &PlanOptions::default()).unwrap();
-        Space::new(&plan, &machine)
+        Space::new(&plan, &machine, &Cost::default())
     }
 
     #[test]

@@ -227,12 +227,11 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
             }
             let did = self.world.step(&mut self.workload, worker, task, now, limit);
             now.0 += did.took.0;
-            let wakes = did.wakes.into_iter().flatten().map(|task| (task, Why::Woken));
-            let spawned = did.spawned.into_iter().map(|task| (task, Why::Spawned));
-            for (other, why) in wakes.chain(spawned) {
-                let took = self.ready(other, Some(worker), why, now);
-                self.world.counters(worker).busy_ns += took.0;
-                now.0 += took.0;
+            for task in did.wakes.into_iter().flatten() {
+                now.0 += self.makes_ready(task, worker, Why::Woken, now);
+            }
+            if let Some(task) = did.spawned {
+                now.0 += self.makes_ready(task, worker, Why::Spawned, now);
             }
             if did.end != End::Goes {
                 return self.leave(worker, task, did.end, now);
@@ -242,6 +241,13 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
             }
             self.world.now = now;
         }
+    }
+
+    /// `worker`'s task makes another ready; returns how many ns that takes it.
+    fn makes_ready(&mut self, task: TaskId, worker: WorkerId, why: Why, now: Nanos) -> u64 {
+        let took = self.ready(task, Some(worker), why, now);
+        self.world.counters(worker).busy_ns += took.0;
+        took.0
     }
 
     fn leave(&mut self, worker: WorkerId, task: TaskId, end: End, mut now: Nanos) {

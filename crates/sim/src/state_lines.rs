@@ -92,7 +92,7 @@ mod tests {
     fn space() -> Space {
         let machine: Topology = "node:2 llc:2 l2:2 pu:2".parse().unwrap();
         let plan = Plan::compile(&machine, &PlanOptions::default()).unwrap();
-        Space::new(&plan, &machine)
+        Space::new(&plan, &machine, &Cost::default())
     }
 
     const OF: WorkerId = WorkerId(0);

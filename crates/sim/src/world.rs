@@ -27,6 +27,12 @@ pub(crate) struct Task {
     came: Cause,
     /// When it became ready.
     pub(crate) ready_at: Nanos,
+}
+
+/// What a task's steps read and write. Apart from the rest, so that a step needs one line of it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Course {
     /// A step that has not ended: tried again, or gone on with, when the task runs.
     pending: Option<Step>,
     waits: Waits,
@@ -88,14 +94,15 @@ impl Did {
     }
 }
 
+/// What every event reads and writes of a worker. Apart from its other counters, so that an event needs one line of it.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Worker {
     running: Option<TaskId>,
     /// Of its valid event.
     ticket: u64,
     /// Time that it has spent on others without having been put off for it yet.
     debt: Nanos,
-    counters: Counters,
 }
 
 /// Machine, tasks and time.
@@ -114,7 +121,11 @@ pub(crate) struct World {
     pub(crate) done: u64,
     /// Tasks that have not ended.
     pub(crate) live: u64,
+    /// By task, like `tasks`.
+    courses: Vec<Course>,
     workers: Vec<Worker>,
+    /// By worker.
+    counters: Vec<Counters>,
     /// By core: workers with a task.
     busy: Vec<u8>,
     channels: Vec<Channel>,
@@ -136,13 +147,15 @@ impl World {
         });
         Self {
             now: Nanos(0),
-            space: Space::new(plan, topology),
+            space: Space::new(plan, topology, &cost),
             llc_bytes: sizes.collect(),
             workers: plan.workers.iter().map(|_| Worker::default()).collect(),
+            counters: vec![Counters::default(); plan.workers.len()],
             busy: vec![0; cores.unwrap_or_default()],
             memory_channels: vec![Channels::default(); plan.nodes.len()],
             cost,
             tasks: Vec::new(),
+            courses: Vec::new(),
             events: EventQueue::default(),
             trace,
             ready_to_run: Histogram::default(),
@@ -184,6 +197,8 @@ impl World {
             spawner: by,
             came: Cause::Wake,
             ready_at: Nanos(0),
+        });
+        self.courses.push(Course {
             pending: None,
             waits: Waits::No,
             token: false,
@@ -209,12 +224,12 @@ impl World {
     /// The counters of a worker.
     #[inline]
     pub(crate) fn counters(&mut self, worker: WorkerId) -> &mut Counters {
-        &mut self.workers[worker.index()].counters
+        &mut self.counters[worker.index()]
     }
 
     /// The counters of all workers.
     pub(crate) fn all_counters(&self) -> Vec<Counters> {
-        self.workers.iter().map(|worker| worker.counters).collect()
+        self.counters.clone()
     }
 
     /// The task that a worker runs.
@@ -237,7 +252,7 @@ impl World {
 
     /// Who wakes a task whose time is over.
     pub(crate) fn waker(&mut self, task: TaskId) -> Option<WorkerId> {
-        self.tasks[task.index()].waker.take()
+        self.courses[task.index()].waker.take()
     }
 
     /// `worker` has spent time on others in the middle of what it does.
@@ -255,10 +270,10 @@ impl World {
     pub(crate) fn note_ready(&mut self, task: TaskId, by: Option<WorkerId>, now: Nanos) {
         self.trace
             .note(now, by.map_or(u16::MAX, |by| by.0), What::Wake, Some(task));
+        self.courses[task.index()].waits = Waits::No;
         let task = &mut self.tasks[task.index()];
         task.ready_at = now;
         task.came = Cause::Wake;
-        task.waits = Waits::No;
     }
 
     /// `worker` begins to run `task` at `at`; returns when the task's working set is there.
@@ -267,9 +282,9 @@ impl World {
         let (last, waited) = {
             let task = &mut self.tasks[task.index()];
             let waited = at.since(task.ready_at);
-            task.started_after = Some(waited);
             (task.last_worker.replace(worker), waited)
         };
+        self.courses[task.index()].started_after = Some(waited);
         self.ready_to_run.record(waited);
         let distance = last.map_or(Distance::Same, |last| self.space.distance(last, worker));
         let state = &self.tasks[task.index()];
@@ -322,7 +337,7 @@ impl World {
         now: Nanos,
         limit: Nanos,
     ) -> Did {
-        let step = match self.tasks[task.index()].pending.take() {
+        let step = match self.courses[task.index()].pending.take() {
             Some(step) => step,
             None => self.ask(workload, worker, task, now),
         };
@@ -333,7 +348,7 @@ impl World {
     }
 
     fn ask(&mut self, workload: &mut impl Workload, worker: WorkerId, task: TaskId, now: Nanos) -> Step {
-        let state = &mut self.tasks[task.index()];
+        let state = &mut self.courses[task.index()];
         let mut context = Context {
             now,
             worker,
@@ -349,14 +364,14 @@ impl World {
     fn carry_out(&mut self, step: Step, worker: WorkerId, task: TaskId, now: Nanos, limit: Nanos) -> Did {
         match step {
             Step::Compute(time) if time > limit => {
-                self.tasks[task.index()].pending = Some(Step::Compute(time.since(limit)));
+                self.courses[task.index()].pending = Some(Step::Compute(time.since(limit)));
                 Did::new(limit, End::Goes)
             }
             Step::Compute(time) => Did::new(time, End::Goes),
             Step::Send(channel) | Step::Recv(channel) => self.pass(step, channel, worker, task, now),
             Step::Sleep(time) => {
                 self.events.push_timer(Nanos(now.0 + time.0), task);
-                self.tasks[task.index()].waits = Waits::Timer;
+                self.courses[task.index()].waits = Waits::Timer;
                 Did::new(Nanos(0), End::Blocks)
             }
             Step::Wake(other) => Did {
@@ -364,7 +379,7 @@ impl World {
                 ..Did::new(Nanos(self.cost.line_same), End::Goes)
             },
             Step::Wait => {
-                let state = &mut self.tasks[task.index()];
+                let state = &mut self.courses[task.index()];
                 let end = if std::mem::take(&mut state.token) {
                     End::Goes
                 } else {
@@ -375,7 +390,7 @@ impl World {
             }
             Step::Spawn(new) => {
                 let id = self.new_task(new, Some(worker));
-                self.tasks[task.index()].spawned = Some(id);
+                self.courses[task.index()].spawned = Some(id);
                 Did {
                     spawned: Some(id),
                     ..Did::new(Nanos(self.cost.poll), End::Goes)
@@ -389,7 +404,7 @@ impl World {
 
     /// A message through a channel, or the wait for it.
     fn pass(&mut self, step: Step, channel: ChannelId, worker: WorkerId, task: TaskId, now: Nanos) -> Did {
-        let state = &mut self.tasks[task.index()];
+        let state = &mut self.courses[task.index()];
         let operation = Operation {
             task,
             now,
@@ -428,7 +443,7 @@ impl World {
 
     /// The task, if that makes it ready.
     fn wake(&mut self, task: TaskId) -> Option<TaskId> {
-        let state = self.tasks.get_mut(task.index())?;
+        let state = self.courses.get_mut(task.index())?;
         if state.waits == Waits::Wake {
             return Some(task);
         }

@@ -211,7 +211,7 @@ impl Kernel {
     /// How long a critical section on `target`'s queue takes `by`, which has to fetch its lines first.
     fn hold_from(&self, world: &World, target: WorkerId, by: WorkerId) -> Nanos {
         let holder = self.cpus[target.index()].lock.holder();
-        let line = world.cost.line(world.space.distance(holder, by)).0;
+        let line = world.space.line(holder, by).0;
         Nanos(world.cost.queue_hold + world.cost.queue_lines * line)
     }
 

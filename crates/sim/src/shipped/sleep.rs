@@ -436,7 +436,7 @@ impl Shipped {
         self.sleepers.start_search(world, worker, by, t);
         world.trace.note(*t, worker.0, What::Claim, None);
         let parked = self.workers[worker.index()].phase == Phase::Parked;
-        let way = by.map_or(0, |by| world.cost.line(world.space.distance(by, worker)).0);
+        let way = by.map_or(0, |by| world.space.line(by, worker).0);
         let me = &mut self.workers[worker.index()];
         me.unparked_at = *t;
         me.phase = Phase::Claimed;
