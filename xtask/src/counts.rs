@@ -5,6 +5,9 @@
 //! between them, has no start, no warm-up and no end in it. Only the busiest thread counts, which is the one worker: what other threads
 //! of the runtime do depends on how long a run takes.
 //!
+//! Events of the simulator are counted in the same way: the difference of two simulated times, early in a run and later, because what an
+//! event takes must not grow with those before it.
+//!
 //! callgrind is driven directly. gungraun (iai-callgrind) would do the same through a runner that must be installed in the version of the
 //! library, and its functions would have to start a runtime each; here the rows are those that `compare` times.
 //!
@@ -18,6 +21,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use Row::{Events, Operations};
+
 use crate::failure::{Failure, Outcome};
 use crate::options::Options;
 use crate::process;
@@ -29,16 +34,42 @@ const FILE: &str = "crates/bench/counts.txt";
 /// By how much a count may be above the expected one, in thousandths.
 const RISE_PERMILLE: u64 = 30;
 
-/// The rows: a name, and a workload whose `#` stands for its length.
-const ROWS: [(&str, &str); 7] = [
-    ("spawn_join", r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
-    ("chain", r#"{"name":"chain","depth":1000,"rounds":#}"#),
-    ("fib", r#"{"name":"fib","number":15,"rounds":#}"#),
-    ("yield", r#"{"name":"yield","tasks":100,"yields":20,"rounds":#}"#),
-    ("wake", r#"{"name":"ping_pong","pairs":1,"round_trips":#000}"#),
-    ("wake_pairs", r#"{"name":"ping_pong","pairs":100,"round_trips":#0}"#),
-    ("timer", r#"{"name":"timeout_drop","timers":#000}"#),
+/// What a row counts.
+#[derive(Clone, Copy)]
+enum Row {
+    /// Operations of a workload of `quadrille run-one`, in whose text `#` stands for its length.
+    Operations(&'static str),
+    /// Events of `quadrille sim` between two simulated times, us.
+    Events([u64; 2]),
+}
+
+/// The rows by name.
+const ROWS: [(&str, Row); 9] = [
+    (
+        "spawn_join",
+        Operations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
+    ),
+    ("chain", Operations(r#"{"name":"chain","depth":1000,"rounds":#}"#)),
+    ("fib", Operations(r#"{"name":"fib","number":15,"rounds":#}"#)),
+    (
+        "yield",
+        Operations(r#"{"name":"yield","tasks":100,"yields":20,"rounds":#}"#),
+    ),
+    (
+        "wake",
+        Operations(r#"{"name":"ping_pong","pairs":1,"round_trips":#000}"#),
+    ),
+    (
+        "wake_pairs",
+        Operations(r#"{"name":"ping_pong","pairs":100,"round_trips":#0}"#),
+    ),
+    ("timer", Operations(r#"{"name":"timeout_drop","timers":#000}"#)),
+    ("sim_event", Events([1_000, 2_000])),
+    ("sim_event_later", Events([6_000, 7_000])),
 ];
+
+/// What is simulated for events: the machine and the workload of the figures in `docs/policies.md`.
+const SIMULATED: [&str; 4] = ["--machine", "epyc-9654-2s", "--workload", "hackbench:g=32"];
 
 /// The two lengths; multiples of eight, so that the warm-up, an eighth, is whole.
 const LENGTHS: [u64; 2] = [16, 80];
@@ -76,9 +107,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
         None => build()?,
     };
     let mut found = BTreeMap::new();
-    for (name, workload) in rows {
-        let count = count(&program, name, workload)?;
-        println!("{name}: {count} instructions an operation{}", expected.told(name));
+    for (name, row) in rows {
+        let (count, of) = match row {
+            Operations(workload) => (count(&program, name, workload)?, "operation"),
+            Events(times) => (count_events(&program, name, *times)?, "event"),
+        };
+        println!("{name}: {count} instructions an {of}{}", expected.told(name));
         found.insert((*name).to_owned(), count);
     }
     if renew {
@@ -116,8 +150,10 @@ impl Expected {
     }
 
     fn to_text(&self) -> String {
-        let mut text = "# Instructions an operation of quadrille with one worker, by callgrind; `cargo xtask counts --renew` writes this.\n"
-            .to_owned();
+        let mut text =
+            "# Instructions an operation of quadrille with one worker, or an event of its simulator, by callgrind;\n\
+                        # `cargo xtask counts --renew` writes this.\n"
+                .to_owned();
         let _ = writeln!(text, "compiler {}", self.compiler);
         for (name, count) in &self.counts {
             let _ = writeln!(text, "{name} {count}");
@@ -200,6 +236,33 @@ fn count(program: &Path, name: &str, workload: &str) -> Outcome<u64> {
     Ok((long - short) / operations)
 }
 
+/// Instructions an event of the simulator. One run of each length is enough: a simulation is the same every time.
+fn count_events(program: &Path, name: &str, times_us: [u64; 2]) -> Outcome<u64> {
+    let [short, long] = times_us.map(|us| measure_events(program, name, us));
+    let ((short, fewer), (long, more)) = (short?, long?);
+    if more <= fewer || long < short {
+        return Err(Failure::new(format!(
+            "{name}: {fewer} events took {short} instructions, {more} took {long}"
+        )));
+    }
+    Ok((long - short) / (more - fewer))
+}
+
+/// Instructions, and events, of a simulation of so many us.
+fn measure_events(program: &Path, name: &str, us: u64) -> Outcome<(u64, u64)> {
+    let json = workspace::target_dir("counts.json");
+    let (time, file) = (format!("{us}us"), json.display().to_string());
+    let mut arguments = vec!["sim"];
+    arguments.extend(SIMULATED);
+    arguments.extend(["--for", &time, "--json", &file]);
+    let run = callgrind(program, name, &arguments)?;
+    let report = fs::read_to_string(&json).unwrap_or_default();
+    match number_after(&report, "\"events\":") {
+        Some(events) => Ok((run.instructions, events)),
+        None => Err(Failure::new(format!("{name}: {}", run.said))),
+    }
+}
+
 /// The run with the fewest instructions.
 fn least(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
     let mut least = measure(program, name, workload)?;
@@ -209,32 +272,43 @@ fn least(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
     Ok(least)
 }
 
-/// Instructions of the busiest thread, and operations, of one run.
+/// Instructions, and operations, of one run.
 fn measure(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
+    let spec = format!(r#"{{"workload":{workload},"runtime":"quadrille-1w","channel":"own","workers":1}}"#);
+    let run = callgrind(program, name, &["run-one", &spec])?;
+    match number_after(&run.said, "\"ops\":") {
+        Some(operations) => Ok((run.instructions, operations)),
+        None => Err(Failure::new(format!("{name}: {}", run.said))),
+    }
+}
+
+/// A run under callgrind.
+struct Run {
+    /// Instructions of the busiest thread.
+    instructions: u64,
+    /// What it has written, to stdout and then to stderr.
+    said: String,
+}
+
+fn callgrind(program: &Path, name: &str, arguments: &[&str]) -> Outcome<Run> {
     let folder = workspace::target_dir("counts");
     // The last run's files would be taken for this one's.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
-    let spec = format!(r#"{{"workload":{workload},"runtime":"quadrille-1w","channel":"own","workers":1}}"#);
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--separate-threads=yes"])
         .arg(format!("--callgrind-out-file={}", folder.join("out").display()))
         .arg(program)
-        .args(["run-one", &spec])
+        .args(arguments)
         .output()
         .map_err(|error| Failure::new(format!("valgrind cannot be started: {error}")))?;
-    let answer = String::from_utf8_lossy(&output.stdout);
-    let Some(operations) = number_after(&answer, "\"ops\":") else {
-        return Err(Failure::new(format!(
-            "{name}: {answer}{}",
-            String::from_utf8_lossy(&output.stderr)
-        )));
-    };
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let said = said.concat();
     let files = fs::read_dir(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let totals = files.filter_map(|file| total(&fs::read_to_string(file.ok()?.path()).ok()?));
     match totals.max() {
-        Some(instructions) => Ok((instructions, operations)),
-        None => Err(Failure::new(format!("{name}: callgrind has counted nothing"))),
+        Some(instructions) => Ok(Run { instructions, said }),
+        None => Err(Failure::new(format!("{name}: callgrind has counted nothing: {said}"))),
     }
 }
 
@@ -293,9 +367,12 @@ mod tests {
         let text = fs::read_to_string(workspace::root().join(FILE)).expect("the file is there");
         let expected = counts(&text);
         assert!(!expected.compiler.is_empty());
-        for (name, workload) in ROWS {
+        for (name, row) in ROWS {
             assert!(expected.counts.contains_key(name), "{name}");
-            assert!(workload.contains('#'), "{name} has a length");
+            match row {
+                Operations(workload) => assert!(workload.contains('#'), "{name} has a length"),
+                Events([short, long]) => assert!(short < long, "{name}"),
+            }
         }
     }
 }

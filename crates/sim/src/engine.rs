@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 
 use quadrille_policy::Nanos;
 
+use crate::outcome::QueueWork;
 use crate::workload::TaskId;
 
 /// What happens at some time.
@@ -65,6 +66,8 @@ pub(crate) struct EventQueue {
     /// The time of the last event that was popped: nothing comes before it.
     now: u64,
     sequence: u64,
+    /// Entries that went through the heap.
+    deferred: u64,
 }
 
 impl Default for EventQueue {
@@ -78,6 +81,7 @@ impl Default for EventQueue {
             far: BinaryHeap::new(),
             now: 0,
             sequence: 0,
+            deferred: 0,
         }
     }
 }
@@ -101,6 +105,7 @@ impl EventQueue {
         if at.0 - self.now < NEAR as u64 {
             self.append(at.0, what);
         } else {
+            self.deferred += 1;
             self.far.push(Reverse(u128::from(at.0) << 64 | u128::from(what)));
         }
         self.sequence
@@ -110,6 +115,15 @@ impl EventQueue {
     #[inline]
     pub(crate) fn is_before_all(&self, at: Nanos) -> bool {
         self.first().is_none_or(|first| at.0 < first)
+    }
+
+    /// What the queue has done so far.
+    pub(crate) fn work(&self) -> QueueWork {
+        QueueWork {
+            entered: self.sequence,
+            deferred: self.deferred,
+            near_max: self.entries.len(),
+        }
     }
 
     /// The next event and its time.

@@ -55,7 +55,7 @@ pub use cost::{Cost, CostError};
 pub use histogram::Histogram;
 pub use machine::{Machine, MachineError};
 pub use metrics::Counters;
-pub use outcome::Report;
+pub use outcome::{QueueWork, Report};
 pub use quadrille_policy::{Config, Nanos};
 pub use scheduler::{Change, Model};
 pub use simulation::{Simulation, SimulationError};

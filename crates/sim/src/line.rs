@@ -114,6 +114,7 @@ impl Lock {
     #[inline]
     pub(crate) fn take_over(&mut self, when: When, by: WorkerId, way: Nanos, hold: Nanos, cost: &Cost) -> Taken {
         if self.free_at <= when.event {
+            // The last of them has let go of it.
             self.ends.clear();
         } else {
             while self.ends.front().is_some_and(|end| *end <= when.event) {

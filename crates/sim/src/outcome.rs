@@ -5,6 +5,19 @@ use quadrille_policy::Nanos;
 use crate::histogram::Histogram;
 use crate::metrics::Counters;
 
+/// What the simulator itself has done to put events in order: counts, which say on a busy machine too whether its work grows with
+/// the events alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueWork {
+    /// Events that were entered: those that were simulated, those that had become stale, and those still to come.
+    pub entered: u64,
+    /// Those among them that were entered more than 4096 ns ahead, and so went through a heap.
+    pub deferred: u64,
+    /// The most that ever waited outside that heap at a time.
+    pub near_max: usize,
+}
+
 /// The result of a [`Simulation`](crate::Simulation).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -33,6 +46,8 @@ pub struct Report {
     pub stalled: u64,
     /// Events that were simulated.
     pub events: u64,
+    /// What it took to put them in order.
+    pub queue: QueueWork,
     /// How long tasks were ready before they ran.
     pub ready_to_run: Histogram,
     /// Times of the workload's own.

@@ -135,6 +135,7 @@ impl<W: Workload> Simulation<W> {
             finished: world.live == 0,
             stalled: if time < until { world.live } else { 0 },
             events,
+            queue: world.events.work(),
             workers,
             ready_to_run: world.ready_to_run,
             samples: world.samples,

@@ -144,6 +144,11 @@ fn to_json(report: &Report) -> Value {
         "finished": report.finished,
         "stalled": report.stalled,
         "events": report.events,
+        "queue": {
+            "entered": report.queue.entered,
+            "deferred": report.queue.deferred,
+            "near_max": report.queue.near_max,
+        },
         "idle_share": report.idle_share(),
         "ready_to_run": times(&report.ready_to_run),
         "samples": times(&report.samples),

@@ -1,6 +1,7 @@
 //! The simulator as its users see it.
 
 mod determinism;
+mod growth;
 mod hackbench;
 mod replay;
 mod sets;
