@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use quadrille_sim::reproduce::expected::Expected;
 use quadrille_sim::reproduce::rows::{Effort, Lab};
 use quadrille_sim::reproduce::table::{Overview, Table};
 use quadrille_sim::reproduce::{Row, curve::Curve, published, svg::svg};
@@ -15,10 +16,10 @@ use crate::cli::SimReportArgs;
 
 /// Simulates the rows asked for, prints each as soon as it is there, and writes plots and JSON.
 ///
-/// A missed claim is a result, not a failure.
+/// A missed claim is a result, not a failure. With `--check` it is one, if the claim is known to be met, and so is the reverse.
 ///
 /// # Errors
-/// [`Error::Usage`] if a file cannot be written or a row cannot be simulated.
+/// [`Error::Usage`] if a file cannot be written or a row cannot be simulated; [`Error::Failed`] if `--check` finds a row that differs.
 pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let figures = if args.rows.is_empty() {
         published::figures()
@@ -52,7 +53,21 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
         let text = format!("{:#}\n", document(&lab, &rows));
         fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
     }
-    Ok(())
+    if args.check { check(&rows, out) } else { Ok(()) }
+}
+
+/// Holds rows against what is known to be met, and prints a sentence for each that differs.
+fn check(rows: &[Row], out: &mut dyn Write) -> Result<(), Error> {
+    let expected = Expected::recorded().map_err(|error| Error::Usage(format!("expected.txt: {error}")))?;
+    let differences: Vec<String> = rows.iter().filter_map(|row| expected.differs(row)).collect();
+    if differences.is_empty() {
+        writeln!(out, "  checked: every claim is met or missed as expected")?;
+        return Ok(());
+    }
+    for difference in &differences {
+        writeln!(out, "  DIFFERS  {difference}")?;
+    }
+    Err(Error::Failed)
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
@@ -107,7 +122,7 @@ fn row_value(row: &Row) -> Value {
         "simulated": simulated,
         "conditions": row.conditions,
         "claims": claims.collect::<Vec<_>>(),
-        "met": row.is_met(),
+        "standing": row.standing().name(),
         "note": row.remark,
     })
 }
@@ -135,10 +150,38 @@ mod tests {
         assert_eq!(row["points"][1], "1 in 2 ms");
         assert_eq!(row["simulated"][0]["values"], json!([1.0, 0.8, null]));
         assert_eq!(row["published"][0]["values"][0], 1.0);
-        assert_eq!((&row["met"], &row["claims"][0]["met"]), (&json!(false), &json!(false)));
+        assert_eq!(
+            (&row["standing"], &row["claims"][0]["met"]),
+            (&json!("missed"), &json!(false))
+        );
         assert_eq!(
             row["claims"][0]["because"],
             "nothing was simulated at 10 in 2 ms, adaptive"
+        );
+    }
+
+    fn checked(time: [f64; 3], migrations: [f64; 3]) -> (bool, String) {
+        let row = Row {
+            figure: published::figure("J").expect("row J"),
+            curves: vec![Curve::new("time", time), Curve::new("migrations", migrations)],
+            conditions: Vec::new(),
+            remark: String::new(),
+        };
+        let mut out = Vec::new();
+        let result = check(&[row], &mut out);
+        assert!(matches!(result, Ok(()) | Err(Error::Failed)), "{result:?}");
+        (result.is_ok(), String::from_utf8(out).expect("text"))
+    }
+
+    /// Row J is met in the report.
+    #[test]
+    fn a_row_that_was_met_and_is_missed_fails_the_check() {
+        let (passes, said) = checked([1.0, 0.7, 0.7], [1.0, 0.3, 0.8]);
+        assert!(passes && said.contains("as expected"), "{said}");
+        let (passes, said) = checked([1.0, 1.2, 1.2], [1.0, 0.3, 0.8]);
+        assert!(
+            !passes && said.starts_with("  DIFFERS  row J was met and is half: "),
+            "{said}"
         );
     }
 }

@@ -93,6 +93,25 @@ fn sim_report_holds_a_row_against_its_figure() {
 }
 
 #[test]
+fn sim_report_fails_if_claims_change_sides() {
+    // Nothing is simulated of this one: it says so, and is known to.
+    let (status, stdout, stderr) = output(&mut quadrille(&["sim", "report", "p", "--check"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert!(
+        stdout.contains("checked: every claim is met or missed as expected"),
+        "{stdout}"
+    );
+    // What is known is known of full runs with the default costs.
+    for other in [&["--quick"][..], &["--cost", "default"]] {
+        let mut arguments = vec!["sim", "report", "p", "--check"];
+        arguments.extend(other);
+        let (status, _, stderr) = output(&mut quadrille(&arguments));
+        assert_eq!(status, Some(2), "{other:?}");
+        assert!(stderr.contains("--check"), "{stderr}");
+    }
+}
+
+#[test]
 fn calibrate_prints_costs_that_the_simulator_reads() {
     let (status, stdout, stderr) = output(&mut quadrille(&["calibrate", "--quick"]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));

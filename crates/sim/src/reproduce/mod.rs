@@ -3,7 +3,8 @@
 //! ```text
 //!  published   figures as data, and what is asked of each ──┐
 //!  rows        runs that make a row's simulated curves ─────┼──► Row ──► table (text), svg (plot)
-//!  claim       rules: order, sign, place, ratio ────────────┘
+//!  claim       rules: order, sign, place, ratio ────────────┤
+//!  expected    what was met when it was last looked at ─────┘
 //! ```
 //!
 //! - A **figure** is a published measurement of somebody else, as data with its source ([`published`]).
@@ -16,6 +17,7 @@
 
 pub mod claim;
 pub mod curve;
+pub mod expected;
 pub mod published;
 pub mod rows;
 pub mod svg;
@@ -76,12 +78,6 @@ impl Row {
         self.figure.asked.iter().map(check).collect()
     }
 
-    /// Whether every claim is met.
-    #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.findings().iter().all(|finding| finding.verdict.met)
-    }
-
     fn judge(&self, asked: &Asked) -> Verdict {
         let missed = |because: String| Verdict { met: false, because };
         let Some(curve) = self.curve(asked.of) else {
@@ -104,6 +100,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use super::expected::Standing;
     use super::*;
 
     /// A row with these curves.
@@ -120,8 +117,8 @@ mod tests {
     fn claims_find_their_curves() {
         let eager = Curve::new("gain, shared counters", [20.0, 40.0, 80.0]);
         let lazy = Curve::new("gain, lazy counters", [2.0, 10.0, 0.0]);
-        assert!(row("C", vec![eager.clone(), lazy.clone()]).is_met());
-        assert!(!row("C", vec![lazy.clone()]).is_met());
+        assert_eq!(row("C", vec![eager.clone(), lazy.clone()]).standing(), Standing::Met);
+        assert_eq!(row("C", vec![lazy.clone()]).standing(), Standing::Missed);
         let findings = row("C", vec![eager]).findings();
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].verdict.because, "`gain, lazy counters` was not simulated");
@@ -130,11 +127,12 @@ mod tests {
     #[test]
     fn rows_are_met_by_all_claims_only() {
         let kernel = |name: &str| Curve::new(name, [1.0, 1.0, 1.05, 1.2, 1.5]);
-        assert!(row("A", vec![kernel("kernel model"), kernel("shipped model")]).is_met());
+        let both = row("A", vec![kernel("kernel model"), kernel("shipped model")]);
+        assert_eq!(both.standing(), Standing::Met);
         let flat = Curve::new("shipped model", [1.0; 5]);
         let half = row("A", vec![kernel("kernel model"), flat]);
         let met: Vec<bool> = half.findings().iter().map(|finding| finding.verdict.met).collect();
         assert_eq!(met, [true, false]);
-        assert!(!half.is_met());
+        assert_eq!(half.standing(), Standing::Half);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::curve::Curve;
+use super::expected::Standing;
 use super::published::{Published, Scale};
 use super::{Finding, Row};
 
@@ -111,7 +112,7 @@ impl fmt::Display for Overview<'_> {
         for row in self.0 {
             let findings = row.findings();
             let met = findings.iter().filter(|finding| finding.verdict.met).count();
-            met_rows += usize::from(met == findings.len());
+            met_rows += usize::from(row.standing() == Standing::Met);
             lines.push(vec![
                 row.figure.row.to_owned(),
                 format!("{met} of {}", findings.len()),
