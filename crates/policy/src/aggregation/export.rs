@@ -73,9 +73,13 @@ impl Policy {
         self.smallest_llc
     }
 
-    /// Whether data of so many bytes fit the smallest last-level cache; yes, if its size is unknown.
+    /// Whether data of so many bytes fit the smallest last-level cache, as far as a set with such data may prefer one; yes, if its
+    /// size is unknown, or without guards.
     #[must_use]
     pub fn fits_cache(&self, bytes: u64) -> bool {
+        if !self.config.aggregation.guards {
+            return true;
+        }
         let sizes = self.plan.llcs.iter().filter_map(|llc| llc.size_bytes);
         sizes.min().is_none_or(|smallest| bytes <= smallest)
     }
@@ -318,7 +322,25 @@ mod tests {
     }
 
     #[test]
-    fn data_fit_a_cache_of_unknown_size() {
-        assert!(policy(NODES, "default").fits_cache(u64::MAX));
+    fn data_fit_a_cache_up_to_its_size() {
+        const MIB: u64 = 1 << 20;
+        let sized = "llc:2 core:4 llc-size:33554432,16777216";
+        for (machine, config, bytes, fits) in [
+            (sized, "default", 0, true),
+            (sized, "default", 16 * MIB, true),
+            (sized, "default", 16 * MIB + 1, false),
+            (sized, "default", u64::MAX, false),
+            // The guard alone makes the difference.
+            (sized, "sets-guards=false", 16 * MIB + 1, true),
+            (sized, "sets-guards=false", u64::MAX, true),
+            // Of unknown size.
+            (NODES, "default", u64::MAX, true),
+        ] {
+            assert_eq!(
+                policy(machine, config).fits_cache(bytes),
+                fits,
+                "{bytes} on {machine} with {config}"
+            );
+        }
     }
 }

@@ -175,8 +175,8 @@ pub struct Aggregation {
     /// A set has a preference while its running tasks are fewer than this share (1/1024) of the cache's workers. Default
     /// 819 (80 %, the kernel's), at most 1024.
     pub max_set: u16,
-    /// Whether a set larger than a cache, or a cache that is busy, ends aggregation. Default true; false is for reproducing
-    /// what the kernel's first versions lost.
+    /// Whether a set of more tasks than a cache takes, data that were declared to exceed one, or a cache that is busy, end
+    /// aggregation. Default true; false is for reproducing what the kernel's first versions lost.
     pub guards: bool,
     /// A cache fits more tasks below this utilisation (1/1024). Default 512 (the kernel's 50 %), at most 1024.
     pub fit: u16,

@@ -140,11 +140,12 @@ fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
 
 /// A token goes round among tasks of one group, most of which live behind one cache and some behind another, until
 /// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker, and how often
-/// it was pulled and ran there.
-fn ring(config: &str, rounds: usize, stop: impl Fn(&WorkerMetrics) -> bool) -> (u64, u64) {
+/// it was pulled and ran there. The caches have 1 MiB each.
+fn ring(group: &TaskGroup, config: &str, rounds: usize, stop: impl Fn(&WorkerMetrics) -> bool) -> (u64, u64) {
     // Nobody is a waker of few, so that the ring does not heal by its single wakes.
-    let runtime = runtime("node:1 llc:2 core:8", &format!("{PATIENT},sets-wide=0,{config}"));
-    let (begun, gate, group) = (Count::default(), Gate::default(), TaskGroup::new());
+    let machine = "node:1 llc:2 core:8 llc-size:1048576";
+    let runtime = runtime(machine, &format!("{PATIENT},sets-wide=0,{config}"));
+    let (begun, gate) = (Count::default(), Gate::default());
     let (done, table) = (Gate::default(), Arc::new(Round::default()));
     let tasks: Vec<_> = (0..16)
         .map(|_| {
@@ -218,12 +219,30 @@ impl Round {
 #[test]
 fn a_set_is_pulled_to_the_cache_where_most_of_it_runs() {
     watched("pulled", || {
-        let (moves, pulled) = ring("seed=1", usize::MAX, |total| pulls(total) > 0);
+        let group = TaskGroup::new();
+        let (moves, pulled) = ring(&group, "seed=1", usize::MAX, |total| pulls(total) > 0);
         assert!(moves > 0 && pulled > 0, "{moves} {pulled}");
-        assert_eq!(ring("aggregation=off", 1_000, |_| true), (0, 0));
-        // A cache that is too small for it, and data that fit none, are reasons not to.
-        assert_eq!(ring("max-set=100", 1_000, |_| true), (0, 0));
+        assert_eq!(ring(&group, "aggregation=off", 1_000, |_| true), (0, 0));
+        // A cache that is too small for it is a reason not to.
+        assert_eq!(ring(&group, "max-set=100", 1_000, |_| true), (0, 0));
     });
+}
+
+#[test]
+fn a_set_whose_data_fit_no_cache_is_not_pulled_unless_guards_are_off() {
+    const MIB: u64 = 1 << 20;
+    for (footprint, config, together) in [
+        (MIB, "sets-guards=true", true),
+        (MIB + 1, "sets-guards=true", false),
+        (MIB + 1, "sets-guards=false", true),
+    ] {
+        watched(&format!("{footprint} bytes, {config}"), move || {
+            let group = TaskGroup::new().footprint(footprint);
+            let rounds = if together { usize::MAX } else { 1_000 };
+            let (moves, pulled) = ring(&group, config, rounds, |total| pulls(total) > 0);
+            assert_eq!((moves > 0, pulled > 0), (together, together), "{moves} {pulled}");
+        });
+    }
 }
 
 /// How members of a group are spawned: tasks or threads. What they do holds their worker.
