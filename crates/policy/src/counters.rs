@@ -27,9 +27,9 @@ macro_rules! counters {
             counts: [
                 /// Polls of tasks.
                 polls,
-                /// Tasks that were spawned on this worker.
+                /// Tasks that were spawned on this worker, but not while it blocked in place.
                 spawned,
-                /// Tasks that ended on this worker, by whatever end.
+                /// Tasks that ended on this worker, by whatever end, before it left.
                 finished,
                 /// Tasks that this worker took from its own LIFO slot, or bound threads from the place that is theirs.
                 slot_pops,

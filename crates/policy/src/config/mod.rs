@@ -86,7 +86,7 @@ pub struct Config {
     /// average. Default 3, 1 or more; the cap and its value are tokio's.
     pub slot_polls_max: u32,
     /// How long after the beginning of a streak a woken task may still join it by way of the slot, where streaks are longer on average. Default
-    /// 10 us, 0 to 1 s, which leaves `slot_polls_max` alone to decide. Ours, measured.
+    /// 10 us, 0 to 1 s; with that `slot_polls_max` decides for all streaks up to a second. Ours, measured.
     pub slot_time: Nanos,
     /// Operations on the runtime's resources a poll before the task must yield. Default 128 (tokio's), 1 or more.
     pub budget: u8,

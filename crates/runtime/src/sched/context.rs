@@ -38,8 +38,10 @@ pub(crate) struct Context {
     pub(crate) average_run: Cell<Nanos>,
     /// Whether streaks are measured here, being long.
     pub(super) measures_streaks: Cell<bool>,
-    /// When the streak began that runs, if so.
+    /// When a task last came out of the deque, if so: then the streak of the slot began.
     pub(super) streak_since: Cell<Nanos>,
+    /// When a thread last came out of the bound FIFO, if so: the same for the place before that.
+    pub(super) bound_streak_since: Cell<Nanos>,
     /// The coupling set of the task that runs, or ran last; none while policy 3 is off.
     pub(crate) set: Cell<SetId>,
     /// The id of that task; zero while policy 3 is off.
@@ -133,6 +135,7 @@ impl Context {
             average_run: Cell::new(Nanos(0)),
             measures_streaks: Cell::new(false),
             streak_since: Cell::new(Nanos(0)),
+            bound_streak_since: Cell::new(Nanos(0)),
             set: Cell::new(SetId::NONE),
             task: Cell::new(0),
             wakees: RefCell::new(shared.policy.new_wakees()),

@@ -34,7 +34,7 @@ struct Load {
 }
 
 impl Worker {
-    /// Whether a policy wants to know what runs next, or what has run.
+    /// Whether a policy wants to know before each task that it runs next.
     pub(super) fn notes_tasks(&self) -> bool {
         self.aggregates || self.reserve.is_on() || self.context.shared.loads.is_eager()
     }

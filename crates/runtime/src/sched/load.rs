@@ -219,7 +219,7 @@ impl Context {
 }
 
 impl Shared {
-    /// Counts a task that is gone without a run, on whichever thread.
+    /// Counts a task that is gone without a result, on whichever thread.
     #[cold]
     pub(crate) fn counts_cancelled(&self) {
         Context::with(|context| match context {

@@ -30,6 +30,7 @@ pub(crate) mod shutdown;
 pub(crate) mod stats;
 #[cfg(all(test, not(quadrille_loom)))]
 pub(crate) mod still;
+mod streaks;
 mod theft;
 mod timers;
 mod unpark;

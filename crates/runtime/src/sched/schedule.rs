@@ -72,7 +72,7 @@ impl Context {
         if self.in_batch.get() {
             // Who ends the batch tells others of all of it.
             self.local.push(runnable);
-        } else if self.streak_is_over() {
+        } else if self.local.len() > 0 && self.is_over(&self.streak_since) {
             self.local.push(runnable);
             self.offer();
         } else if let Some(displaced) = self.me().slot.replace(runnable) {
@@ -81,26 +81,6 @@ impl Context {
         } else {
             self.keep_watch();
         }
-    }
-
-    /// Something else than the slot's task runs next.
-    #[inline]
-    pub(super) fn begin_streak(&self) {
-        if self.measures_streaks.get() {
-            self.streak_since.set(Nanos(clock::nanos()));
-        }
-    }
-
-    /// Whether what is woken now goes behind those that wait here, if there are any, instead of before them.
-    #[inline]
-    pub(super) fn streak_is_over(&self) -> bool {
-        self.measures_streaks.get() && self.local.len() + self.bound.len() > 0 && self.streak_is_long()
-    }
-
-    #[cold]
-    fn streak_is_long(&self) -> bool {
-        let since = Nanos(clock::nanos()).since(self.streak_since.get());
-        !self.shared.policy.joins_streak(since)
     }
 
     /// See [`Shared::keep_watch`].

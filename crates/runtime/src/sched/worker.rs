@@ -38,9 +38,9 @@ pub(crate) struct Worker {
     pub(super) bound_streak: u32,
     /// How many there may be: any number while streaks are measured.
     pub(super) streak_max: u32,
-    streaks: Streaks,
+    pub(super) streaks: Streaks,
     /// Polls less those out of the slot, when it last looked up.
-    streaks_before: u64,
+    pub(super) streaks_before: u64,
     budget: u8,
     pub(super) profit: Profit,
     pub(super) reserve: Reserve,
@@ -122,14 +122,13 @@ impl Worker {
         if self.pace.is_due()
             && let Some(runnable) = self.look_up()?
         {
-            self.context.begin_streak();
             return Some(runnable);
         }
         match self.next_local() {
             Some(runnable) => Some(runnable),
             None => {
                 let found = self.dry();
-                self.context.begin_streak();
+                self.context.begin_streaks();
                 found
             }
         }
@@ -167,7 +166,7 @@ impl Worker {
         self.streak = 0;
         if let Some(runnable) = context.local.pop() {
             me.counters.local_pops.add(1);
-            context.begin_streak();
+            context.begin_streak(&context.streak_since);
             return Some(runnable);
         }
         me.slot.take()
@@ -234,28 +233,6 @@ impl Worker {
             self.name_successor();
         }
         Some(found)
-    }
-
-    /// Looking up, `elapsed` after it did so last: whether streaks are measured from now on.
-    fn measure_streaks(&mut self, elapsed: Nanos) {
-        let context = &self.context;
-        let counters = &context.me().counters;
-        let began = counters.polls.get().wrapping_sub(counters.slot_pops.get());
-        let new = began.wrapping_sub(self.streaks_before);
-        self.streaks_before = began;
-        self.streaks.looks_up(elapsed, u32::try_from(new).unwrap_or(u32::MAX));
-        let policy = &context.shared.policy;
-        let measures = policy.measures_streaks(self.streaks.average());
-        self.streak_max = if measures {
-            u32::MAX
-        } else {
-            policy.config.slot_polls_max
-        };
-        if measures && !context.measures_streaks.get() {
-            // When the one that runs began nobody knows: as if it began now.
-            context.streak_since.set(context.now.get());
-        }
-        context.measures_streaks.set(measures);
     }
 
     /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,

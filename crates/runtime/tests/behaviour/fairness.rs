@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
@@ -218,4 +219,119 @@ fn the_budget_is_one_polls() {
         // 10,000 units, 128 a poll.
         assert_eq!(polls.get(), 10_000_usize.div_ceil(128));
     });
+}
+
+/// Computes for 200 us, twenty times as long as streaks may last before what is woken has to wait.
+fn compute() {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_micros(200) {}
+}
+
+/// Turns of those that `favour` starts, which compute in each, until a victim has had 30, which only gives way: one worker, whose streaks
+/// are measured from the start.
+fn turns_beside_a_victim(
+    victim_is_a_thread: bool,
+    favour: impl FnOnce(Arc<AtomicBool>, Arc<AtomicUsize>) + Send + 'static,
+) -> usize {
+    const TURNS: usize = 30;
+    let config = "slot-time=50us".parse().unwrap();
+    let runtime = Runtime::builder().worker_threads(1).config(config).build().unwrap();
+    let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let counted = turns.clone();
+    let all = runtime.spawn(async move {
+        for _ in 0..40 {
+            compute();
+            yield_now().await;
+        }
+        favour(done.clone(), counted);
+        if victim_is_a_thread {
+            let yields = || (0..TURNS).for_each(|_| thread::yield_now());
+            thread::spawn(yields).await.unwrap();
+        } else {
+            let yields = async {
+                for _ in 0..TURNS {
+                    yield_now().await;
+                }
+            };
+            spawn(yields).await.unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    runtime.block_on(all).unwrap();
+    turns.load(Ordering::SeqCst) / TURNS
+}
+
+/// Most turns of the favoured for one of the victim: one each of two, three polls out of the slot or its like, and some to begin with.
+const TURNS_EACH: usize = 12;
+
+/// Tells the others when it is its turn; ends after very many, so that one who starves is seen.
+fn goes_on(done: &AtomicBool, turns: &AtomicUsize) -> bool {
+    turns.fetch_add(1, Ordering::SeqCst) < 30 * 1_000 && !done.load(Ordering::SeqCst)
+}
+
+#[test]
+fn a_thread_that_a_task_wakes_again_and_again_starves_no_thread() {
+    let turns = turns_beside_a_victim(true, |done, turns| {
+        let stop = done.clone();
+        let woken = thread::spawn(move || {
+            while goes_on(&stop, &turns) {
+                thread::park();
+                compute();
+            }
+        });
+        drop(spawn(async move {
+            while !woken.is_finished() {
+                woken.thread().unpark();
+                yield_now().await;
+            }
+        }));
+    });
+    assert!(turns <= TURNS_EACH, "{turns} turns for one of the victim");
+}
+
+#[test]
+fn threads_that_answer_before_they_compute_starve_no_thread() {
+    let turns = turns_beside_a_victim(true, |done, turns| {
+        let (ping, pinged) = mpmc::bounded::<()>(4);
+        let (pong, ponged) = mpmc::bounded::<()>(4);
+        ping.try_send(()).unwrap();
+        for (receiver, sender) in [(pinged, pong), (ponged, ping)] {
+            let (done, turns) = (done.clone(), turns.clone());
+            drop(thread::spawn(move || {
+                while goes_on(&done, &turns) && receiver.recv().wait().is_ok() && sender.send(()).wait().is_ok() {
+                    compute();
+                }
+            }));
+        }
+        drop(spawn(async move {
+            while !done.load(Ordering::SeqCst) {
+                yield_now().await;
+            }
+        }));
+    });
+    assert!(turns <= TURNS_EACH, "{turns} turns for one of the victim");
+}
+
+/// Beside a thread that gives way, and so comes between any two tasks.
+#[test]
+fn tasks_that_answer_before_they_compute_starve_no_task() {
+    let turns = turns_beside_a_victim(false, |done, turns| {
+        let (ping, pinged) = mpmc::bounded::<()>(4);
+        let (pong, ponged) = mpmc::bounded::<()>(4);
+        ping.try_send(()).unwrap();
+        for (receiver, sender) in [(pinged, pong), (ponged, ping)] {
+            let (done, turns) = (done.clone(), turns.clone());
+            drop(spawn(async move {
+                while goes_on(&done, &turns) && receiver.recv().await.is_ok() && sender.send(()).await.is_ok() {
+                    compute();
+                }
+            }));
+        }
+        drop(thread::spawn(move || {
+            while !done.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+        }));
+    });
+    assert!(turns <= TURNS_EACH, "{turns} turns for one of the victim");
 }

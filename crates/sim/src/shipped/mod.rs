@@ -218,8 +218,8 @@ impl Shipped {
             return Some(task);
         }
         me.streak = 0;
-        me.begin_streak(*t);
         if let Some(task) = me.deque.pop_front() {
+            me.begin_streak(*t);
             t.0 += me.line.write(world.when(*t), worker, &world.space, &world.cost).0;
             world.counters(worker).local_pops += 1;
             return Some(task);
@@ -321,7 +321,7 @@ impl Scheduler for Shipped {
                 let due = me.pace.is_due();
                 let found = if due { self.look_up(world, worker, &mut t) } else { None };
                 if found.is_some() {
-                    self.workers[worker.index()].begin_streak(t);
+                    self.workers[worker.index()].streaks_begun += 1;
                 }
                 match found.or_else(|| self.next_local(world, worker, &mut t)) {
                     Some(task) => self.run(world, worker, task, t),
