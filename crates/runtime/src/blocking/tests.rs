@@ -283,6 +283,30 @@ fn shutdown_waits_for_a_thread_that_stops() {
     assert_eq!(pool.census(), (0, 0, 0));
 }
 
+/// Looked at as often as can be while threads that sleep go: none of them has anything to run on its way out.
+#[test]
+fn stress_threads_at_rest_are_never_counted_as_abandoned() {
+    const THREADS: usize = 4;
+    let rounds = if cfg!(miri) { 2 } else { 1_000 };
+    for _ in 0..rounds {
+        let pool = pool(THREADS, LONG);
+        let releases: Vec<_> = (0..THREADS).map(|_| pool.occupy(|| ())).collect();
+        releases.iter().for_each(|release| release.send(()).unwrap());
+        pool.wait_until(|state| state.idle == THREADS);
+        assert_eq!(pool.shutdown(Some(Duration::ZERO)), 0);
+        loop {
+            // A lock that waits would be given away late: the moments between two locks of a thread are short.
+            if let Ok(state) = pool.shared.state.try_lock() {
+                assert_eq!(state.threads, state.idle + state.permits, "who isn't asleep has left");
+                if state.threads == 0 {
+                    break;
+                }
+            }
+            thread::yield_now();
+        }
+    }
+}
+
 #[test]
 fn stress_what_was_accepted_to_run_all_the_same_runs() {
     const JOBS: usize = 50;

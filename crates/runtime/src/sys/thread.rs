@@ -31,8 +31,18 @@ impl Threads {
 
     /// Runs `body` on the calling thread, between the two hooks.
     pub(crate) fn around(&self, body: impl FnOnce()) {
-        call(self.on_start.as_ref());
+        self.start();
         body();
+        self.stop();
+    }
+
+    /// The call that comes before anything else.
+    pub(crate) fn start(&self) {
+        call(self.on_start.as_ref());
+    }
+
+    /// The call that comes when there is nothing left to do.
+    pub(crate) fn stop(&self) {
         call(self.on_stop.as_ref());
     }
 }
@@ -114,7 +124,7 @@ impl Spawner {
         self.spawn_bare(name, move |threads| threads.around(body))
     }
 
-    /// The same for a `body` that has something to do after its last hook: it sees to both itself, by [`Threads::around`].
+    /// The same for a `body` that has something to do after its last hook: it sees to both itself, by [`Threads::start`] and [`Threads::stop`].
     ///
     /// # Errors
     ///
