@@ -155,7 +155,7 @@ impl Builder {
         self
     }
 
-    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (and that of `QUADRILLE_TRACE`), before
+    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (not that of `QUADRILLE_TRACE`), before
     /// it runs anything else, on the CPUs that it is bound to: to register it with a profiler, to set its priority. Default: nothing. The last
     /// one given counts.
     ///
@@ -461,5 +461,7 @@ fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
         Some(text)
     });
     let snapshot = move || lines.lock().ok().and_then(|mut lines| lines());
-    trace::start(period, runtime.handle().shared.name.clone(), spawner, snapshot).ok()
+    // Its thread is joined before the limit of a shutdown begins: a hook that blocks would hold that up.
+    let spawner = spawner.without_hooks();
+    trace::start(period, runtime.handle().shared.name.clone(), &spawner, snapshot).ok()
 }

@@ -90,7 +90,8 @@ impl Spawner {
         Spawner { widen: None, threads }
     }
 
-    /// The same, for threads that are the process's and not the runtime's.
+    /// The same, for threads on which nothing of the user's is to run: those that are the process's and not the runtime's, and that of the
+    /// trace, which a shutdown waits for before its limit begins.
     pub(crate) fn without_hooks(&self) -> Self {
         Spawner {
             widen: self.widen.clone(),

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use quadrille::{Handle, Runtime};
 
+use crate::child::{assert_passed, child, is_child};
 use crate::gate::Gate;
 use crate::wait::watched;
 
@@ -57,6 +60,35 @@ fn each_thread_starts_and_stops_once() {
     let names = ["hooked-0", "hooked-1", "hooked-2", "hooked-blocking-0"];
     let expected = names.map(|name| (name.to_owned(), (1, 1)));
     assert_eq!(*log.lock().unwrap(), BTreeMap::from(expected));
+}
+
+/// The thread of the trace is waited for before the limit of a shutdown begins: nothing of the user's runs on it. The child goes when
+/// its input ends, after its first line.
+#[test]
+fn the_thread_of_the_trace_calls_no_hook() {
+    if is_child() {
+        let log = Log::default();
+        let runtime = logged(&log);
+        assert_eq!(io::stdin().read_to_end(&mut Vec::new()).unwrap(), 0);
+        let left = runtime.shutdown_timeout(Duration::from_secs(600));
+        assert!(left.is_empty(), "{left}");
+        let names = ["hooked-0", "hooked-1", "hooked-2"];
+        let expected = names.map(|name| (name.to_owned(), (1, 1)));
+        assert_eq!(*log.lock().unwrap(), BTreeMap::from(expected));
+        return;
+    }
+    let mut child = child(module_path!(), "the_thread_of_the_trace_calls_no_hook", "1")
+        .env("QUADRILLE_TRACE", "10ms")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+    let traced = lines.any(|line| line.unwrap().starts_with("hooked: "));
+    drop(child.stdin.take());
+    assert_passed(&child.wait_with_output().unwrap());
+    assert!(traced, "the trace was on");
 }
 
 #[test]
