@@ -95,7 +95,7 @@ pub struct BlockingMetrics {
     pub threads: usize,
     /// Threads without a job, among them.
     pub idle_threads: usize,
-    /// Jobs that wait for a thread: if this stays above zero, all threads are busy.
+    /// Jobs that wait for a thread: if this stays above zero, all threads are busy, or in their stop hook.
     pub queued: usize,
     /// Threads that were started so far. More than now and then one a second says that
     /// [`Builder::thread_keep_alive`](crate::Builder::thread_keep_alive) is too short for how the jobs come.

@@ -188,6 +188,7 @@ impl Builder {
     /// The runtime's shutdown waits for it, within the limit of [`Runtime::shutdown_timeout`], and counts who is in it among the stragglers. Until it returns, a
     /// thread of the blocking pool takes one of the places of [`max_blocking_threads`](Self::max_blocking_threads). If there is a job for that thread then, it
     /// does not end: it begins anew, with the call of `on_thread_start`. A thread that never ends, because a closure on it doesn't, never calls it.
+    /// Where all places are taken, an `f` that waits for a [`spawn_blocking`](crate::spawn_blocking) job may wait for itself: the job waits for its place.
     ///
     /// ```
     /// use std::cell::Cell;
