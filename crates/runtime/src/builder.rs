@@ -192,17 +192,22 @@ impl Builder {
     ///
     /// ```
     /// use std::cell::Cell;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
-    /// thread_local!(static OPEN: Cell<bool> = const { Cell::new(false) });
+    /// thread_local!(static OPEN: Cell<usize> = const { Cell::new(0) });
+    /// // A panic in a hook would not end the program.
+    /// static WRONG: AtomicUsize = AtomicUsize::new(0);
     /// let runtime = quadrille::Runtime::builder()
     ///     .max_blocking_threads(1)
     ///     .thread_keep_alive(std::time::Duration::ZERO)
-    ///     .on_thread_start(|| assert!(!OPEN.replace(true), "started twice"))
-    ///     .on_thread_stop(|| assert!(OPEN.replace(false), "stopped twice"))
+    ///     .on_thread_start(|| drop(WRONG.fetch_add(OPEN.replace(1), Ordering::SeqCst)))
+    ///     .on_thread_stop(|| drop(WRONG.fetch_add(1 - OPEN.replace(0), Ordering::SeqCst)))
     ///     .build()?;
     /// for _ in 0..10 {
-    ///     assert!(runtime.block_on(runtime.spawn_blocking(|| OPEN.get())).unwrap(), "between the two");
+    ///     assert_eq!(runtime.block_on(runtime.spawn_blocking(|| OPEN.get())).unwrap(), 1, "between the two");
     /// }
+    /// drop(runtime);
+    /// assert_eq!(WRONG.load(Ordering::SeqCst), 0, "started twice, or stopped twice");
     /// # Ok::<(), quadrille::BuildError>(())
     /// ```
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
