@@ -1,5 +1,6 @@
 //! Waking many, in batches that are taken under a lock and called outside of it.
 
+use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
@@ -21,10 +22,31 @@ impl Batch {
     }
 }
 
+/// Runs steps of which each is to be done though the one before it panics: the first panic goes on after the last step.
+#[derive(Default)]
+pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
+
+impl FirstPanic {
+    pub(crate) fn catch(&mut self, step: impl FnOnce()) {
+        match catch_unwind(AssertUnwindSafe(step)) {
+            Err(payload) if self.0.is_none() => self.0 = Some(payload),
+            // Reported by the panic hook; its destructor may panic as well.
+            Err(payload) => mem::forget(payload),
+            Ok(()) => {}
+        }
+    }
+
+    pub(crate) fn go_on(self) {
+        if let Some(payload) = self.0 {
+            resume_unwind(payload);
+        }
+    }
+}
+
 /// Calls `fill` for one batch after the other, each time outside of the wakers, until it leaves one empty, and wakes them all,
 /// whatever a waker of the user's does: the first panic goes on when all are woken.
 pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
-    let mut panic = None;
+    let mut panic = FirstPanic::default();
     loop {
         let mut batch = Batch(Vec::with_capacity(BATCH_MAX));
         fill(&mut batch);
@@ -32,15 +54,8 @@ pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
             break;
         }
         for waker in batch.0 {
-            match catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                Err(payload) if panic.is_none() => panic = Some(payload),
-                // Reported by the panic hook; its destructor may panic as well.
-                Err(payload) => mem::forget(payload),
-                Ok(()) => {}
-            }
+            panic.catch(|| waker.wake());
         }
     }
-    if let Some(payload) = panic {
-        resume_unwind(payload);
-    }
+    panic.go_on();
 }

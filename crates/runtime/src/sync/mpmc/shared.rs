@@ -6,7 +6,7 @@ use crossbeam_utils::CachePadded;
 
 use super::super::lock::Lock;
 use super::super::waiters::{Wait, Waiter};
-use super::super::wake_all::wake_all;
+use super::super::wake_all::{FirstPanic, wake_all};
 use super::state::{Notices, Outcome, PermitEnd, Side, State};
 use crate::coop;
 use crate::primitives::{AtomicUsize, Ordering};
@@ -147,15 +147,28 @@ impl<T> Shared<T> {
         self.deliver(notices);
     }
 
-    /// Calls the wakers, and settles until nothing is left to settle.
+    /// Calls the wakers, and settles until nothing is left to settle, whatever a waker of the user's does: the first panic goes on then.
     #[inline]
-    fn deliver(&self, mut notices: Notices) {
-        while notices.is_partial {
+    fn deliver(&self, notices: Notices) {
+        if notices.is_partial {
+            self.deliver_partial(notices);
+        } else {
             notices.deliver();
+        }
+    }
+
+    fn deliver_partial(&self, mut notices: Notices) {
+        let mut panic = FirstPanic::default();
+        loop {
+            let is_partial = notices.is_partial;
+            panic.catch(|| notices.deliver());
+            if !is_partial {
+                break;
+            }
             // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
             notices = self.state.with(|state| unsafe { state.settle() });
         }
-        notices.deliver();
+        panic.go_on();
     }
 
     /// Gives back a place that was reserved, with a message in it or, by `None`, without.
@@ -217,17 +230,19 @@ impl<T> Shared<T> {
             .is_ok()
     }
 
-    /// The last handle of a side closes the channel; the last receiver also drops what is inside.
+    /// The last handle of a side closes the channel; the last receiver also drops what is inside, whatever a waker of the user's does.
     pub(super) fn handle_dropped(&self, side: Side) {
         // Ordering: AcqRel (N); whatever was done by handles that are gone comes before the close.
         if self.counter(side).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        self.close();
+        let mut panic = FirstPanic::default();
+        panic.catch(|| _ = self.close());
         if side == Side::Receivers {
             let messages = self.state.with(State::abandon);
-            drop(messages);
+            panic.catch(|| drop(messages));
         }
+        panic.go_on();
     }
 
     fn counter(&self, side: Side) -> &AtomicUsize {

@@ -1,6 +1,7 @@
 //! Behaviour of the channel through its public side.
 
 mod exhaustive;
+mod panics;
 mod permits;
 mod stress;
 mod threads;
@@ -29,6 +30,15 @@ impl Count {
 impl Wake for Count {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Panics when it is woken.
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that fails, for the test");
     }
 }
 

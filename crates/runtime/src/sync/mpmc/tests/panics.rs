@@ -1,0 +1,44 @@
+//! Wakers that panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::*;
+
+fn panics(f: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(f)).is_err()
+}
+
+/// Polls a future, to be woken by a waker that panics.
+fn poll_with_bomb<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    let bomb = Waker::from(Arc::new(Bomb));
+    future.poll(&mut Context::from_waker(&bomb))
+}
+
+/// Streams hold no token: who comes behind them is told by the section after, whatever their wakers do.
+#[test]
+fn a_stream_whose_waker_panics_delays_nobody() {
+    for count in [1, 2, 3] {
+        let (sender, receiver) = bounded(4);
+        let mut streams = vec![receiver.clone(); count];
+        for stream in &mut streams {
+            let mut next = stream.next();
+            assert!(poll_with_bomb(Pin::new(&mut next)).is_pending());
+        }
+        let mut receive = Hand::new(receiver.recv()).pending();
+        assert!(panics(|| sender.try_send(1).unwrap()));
+        assert_eq!((receiver.len(), receive.wakes()), (1, 1));
+        assert_eq!(receive.poll(), Poll::Ready(Ok(1)));
+    }
+}
+
+#[test]
+fn the_last_receiver_drops_the_messages_though_a_waker_panics() {
+    let probe = Arc::new(());
+    let (sender, receiver) = bounded(1);
+    sender.try_send(Arc::clone(&probe)).unwrap();
+    let mut send = Box::pin(sender.send(Arc::clone(&probe)));
+    assert!(poll_with_bomb(send.as_mut()).is_pending());
+    assert!(panics(|| drop(receiver)));
+    assert!(sender.is_closed());
+    assert_eq!((Arc::strong_count(&probe), sender.len()), (2, 0));
+}
