@@ -24,7 +24,7 @@
 //! - **Fairness.** Waiters are told first come, first told. Whoever runs may take a message or a place before a waiter
 //!   that was told but doesn't run yet; that waiter then waits again *at the front*. No waiter is passed by another
 //!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel.
-//! - **Forgotten futures.** A [`Send`] or [`Recv`] that was told and is then neither polled nor dropped delays others
+//! - **Forgotten futures.** A [`Send`], [`Reserve`], [`ReserveOwned`] or [`Recv`] that was told and is then neither polled nor dropped delays others
 //!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
 //!   on. Dropping it hands its turn on at once. A [`Receiver`] that was polled as a stream keeps its place when the future
 //!   of `next` is dropped; it delays nobody: whoever waits behind it is told as well.
@@ -60,10 +60,14 @@
 //
 // Proof, for C1. Every section that adds a message, adds or takes a token, or empties the list's head ends by settling,
 // which establishes C1 directly, except two. Step 3 adds a receiver and may give a token back; it happens only in the
-// section that has found no message. Writing off happens in `put`, which settles. C2 alike, with room for messages. So
+// section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. C2 alike, with room for messages. So
 // nobody waits for something that is there unless somebody who was woken for it has yet to act. That waiter's waker is
 // called right after the section that gave it the token; when it is polled it takes a message or finds none (C1 is
 // vacuous), when it is dropped its token moves on. Once closed nobody enters a list, and `close` notifies all who are in.
+//
+// A stream that is told gets no token, so that settling leaves C1 to the section after it: `deliver` enters it though the waker
+// panics that it calls between the two (`deliver_partial`), and so up to the last. Nor does a panic end `close` before all are told, or keep the
+// last receiver from dropping what is inside.
 //
 // Permits add the section that ends one: it makes room, or fills what it takes, and settles; a message is made room for
 // and put in by one section, so nobody is told of room that isn't there. The permit exists from the section on
@@ -94,7 +98,10 @@
 // `recv` then, or not at all. So it is weak: it is told, but holds no token, and the section after it tells the next.
 //
 // A token whose holder doesn't run must not stall the rest: `put` writes it off when the channel becomes full and every
-// 64 messages, `take` when it becomes empty and every 64 places.
+// 64 messages, `take` when it becomes empty and every 64 places. `reserve` does if it fills a channel that has a message. A message that a permit
+// sends finds the channel as full as it leaves it, so `fill` can't go by that: of a full one the first two messages write off, the first for
+// a token of before, the second for one that the first has given. The rest would wake a receiver each. It can't be the first alone: if
+// all 32 places are filled by permits and its receiver is forgotten, nobody else would hear of 32 messages.
 //
 // # Rejected
 //

@@ -134,7 +134,10 @@ impl<T> State<T> {
         if outcome == Outcome::Done
             && let Some(message) = message.take()
         {
-            self.enter(message);
+            self.queue.push(message);
+            if self.is_full() || self.queue.len().is_multiple_of(OVERDUE) {
+                self.receivers.write_off();
+            }
         }
         outcome
     }
@@ -151,20 +154,15 @@ impl<T> State<T> {
         }
     }
 
-    #[inline(always)]
-    fn enter(&mut self, message: T) {
-        self.queue.push(message);
-        let len = self.queue.len();
-        if len == self.limit || len.is_multiple_of(OVERDUE) {
-            self.receivers.write_off();
-        }
-    }
-
     /// Takes a place for a message to come. To be ended by `fill` or `release`.
     pub(super) fn reserve(&mut self) -> Outcome {
         let outcome = self.room();
         if outcome == Outcome::Done {
             self.limit -= 1;
+            // As in `put`: when it becomes full, if there is a message that somebody was told of.
+            if self.is_full() && !self.queue.is_empty() {
+                self.receivers.write_off();
+            }
         }
         outcome
     }
@@ -175,7 +173,13 @@ impl<T> State<T> {
         if self.phase == Phase::Abandoned {
             return PermitEnd::Unwanted(message);
         }
-        self.enter(message);
+        self.queue.push(message);
+        // It was full before if it is now, so that it doesn't become full, as in `put`. If it did so without a message, the first one is for who
+        // has the token, if it isn't written off here, and the second one may be the last that comes.
+        let len = self.queue.len();
+        if (self.is_full() && len <= 2) || len.is_multiple_of(OVERDUE) {
+            self.receivers.write_off();
+        }
         self.permit_ended(capacity)
     }
 

@@ -4,15 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
 
-/// Panics when it is woken.
-struct Bomb;
-
-impl Wake for Bomb {
-    fn wake(self: Arc<Self>) {
-        panic!("a waker that fails, for the test");
-    }
-}
-
 #[test]
 fn a_permit_takes_a_place_until_it_ends() {
     for capacity in [1, 2, 64, 65] {
@@ -95,6 +86,60 @@ fn a_forgotten_reservation_delays_until_the_channel_is_empty_at_most() {
     drop(permits);
     assert_eq!((forgotten.wakes(), other.wakes()), (1, 1));
     assert!(matches!(other.poll(), Poll::Ready(Ok(_))));
+}
+
+/// The place that a permit takes last fills the channel as a message would.
+#[test]
+fn a_permit_that_fills_the_channel_ends_the_reliance_on_who_was_told() {
+    let (sender, receiver) = bounded(2);
+    let forgotten = Hand::new(receiver.recv()).pending();
+    let mut other = Hand::new(receiver.recv()).pending();
+    sender.try_send(1).unwrap();
+    assert_eq!((forgotten.wakes(), other.wakes()), (1, 0));
+    let permit = sender.try_reserve().unwrap();
+    assert!(sender.is_full());
+    assert_eq!((forgotten.wakes(), other.wakes()), (1, 1));
+    assert_eq!(other.poll(), Poll::Ready(Ok(1)));
+    drop(permit);
+}
+
+#[test]
+fn a_burst_by_permits_wakes_few() {
+    let (sender, receiver) = bounded(32);
+    let mut receives: Vec<_> = (0..32).map(|_| Hand::new(receiver.recv()).pending()).collect();
+    let permits: Vec<_> = (0..32).map(|_| sender.try_reserve().unwrap()).collect();
+    for (n, permit) in permits.into_iter().enumerate() {
+        permit.send(n);
+    }
+    assert_eq!(receives.iter().map(Hand::wakes).sum::<usize>(), 2);
+    for (n, receive) in receives.iter_mut().enumerate() {
+        assert_eq!((receive.wakes(), receive.poll()), (1, Poll::Ready(Ok(n))));
+    }
+}
+
+/// All places are taken by permits, of which one stays out: nothing else will tell the second receiver.
+#[test]
+fn a_forgotten_receive_delays_by_one_message_of_a_channel_full_of_permits() {
+    for capacity in [1, 2, 3, 100] {
+        let (sender, receiver) = bounded(capacity);
+        let forgotten = Hand::new(receiver.recv()).pending();
+        let mut other = Hand::new(receiver.recv()).pending();
+        sender.try_send(0).unwrap();
+        assert_eq!(receiver.try_recv(), Ok(0), "somebody else was faster");
+        let mut permits: Vec<_> = (0..capacity).map(|_| sender.try_reserve().unwrap()).collect();
+        permits.pop().unwrap().send(1);
+        assert_eq!((forgotten.wakes(), other.wakes()), (1, 1));
+        assert_eq!(other.poll(), Poll::Ready(Ok(1)));
+
+        let Some(permit) = permits.pop() else { continue };
+        let mut third = Hand::new(receiver.recv()).pending();
+        let mut fourth = Hand::new(receiver.recv()).pending();
+        permits.push(sender.try_reserve().unwrap());
+        permit.send(2);
+        permits.pop().unwrap().send(3);
+        assert_eq!((third.wakes(), fourth.wakes()), (1, 1));
+        assert!(third.poll().is_ready() && fourth.poll().is_ready());
+    }
 }
 
 #[test]
