@@ -133,7 +133,7 @@ unsafe fn poll_reserve<'a, T>(
 /// waits for one.
 ///
 /// While it is out a channel that is closed is not at its end: receivers wait for its message. Forgetting it
-/// ([`mem::forget`]) takes the place for ever.
+/// ([`mem::forget`]) takes the place for ever, and if the channel is closed receivers wait for that message for ever.
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct Permit<'a, T> {
     shared: &'a Shared<T>,

@@ -115,7 +115,7 @@ impl<T> Receiver<T> {
         self.shared.close()
     }
 
-    /// Whether the channel is closed; messages may still be inside.
+    /// Whether the channel is closed; messages may still be inside, and come from [`Permit`](super::Permit)s that were out.
     pub fn is_closed(&self) -> bool {
         self.shared.look(State::is_closed)
     }

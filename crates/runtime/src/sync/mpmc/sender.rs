@@ -83,7 +83,7 @@ impl<T> Sender<T> {
         self.shared.close()
     }
 
-    /// Whether the channel is closed.
+    /// Whether the channel is closed; messages of [`Permit`](super::Permit)s that were out may still come.
     pub fn is_closed(&self) -> bool {
         self.shared.look(State::is_closed)
     }
