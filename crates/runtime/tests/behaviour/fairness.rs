@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
@@ -11,6 +11,7 @@ use quadrille::{Runtime, Wait as _, spawn, thread};
 use std::future::Future;
 
 use crate::shape::{for_each_shape, for_each_shape_if};
+use crate::streaks::compute;
 
 /// A task that takes this many turns while another gets none is starving it.
 const TURNS_MAX: usize = 2_000_000;
@@ -221,11 +222,8 @@ fn the_budget_is_one_polls() {
     });
 }
 
-/// Computes for 200 us, twenty times as long as streaks may last before what is woken has to wait.
-fn compute() {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_micros(200) {}
-}
+/// How long the favoured compute in each turn: four times the `slot-time` below.
+const PIECE: Duration = Duration::from_micros(200);
 
 /// Turns of those that `favour` starts, which compute in each, until a victim has had 30, which only gives way: one worker, whose streaks
 /// are measured from the start.
@@ -240,7 +238,7 @@ fn turns_beside_a_victim(
     let counted = turns.clone();
     let all = runtime.spawn(async move {
         for _ in 0..40 {
-            compute();
+            compute(PIECE);
             yield_now().await;
         }
         favour(done.clone(), counted);
@@ -276,7 +274,7 @@ fn a_thread_that_a_task_wakes_again_and_again_starves_no_thread() {
         let woken = thread::spawn(move || {
             while goes_on(&stop, &turns) {
                 thread::park();
-                compute();
+                compute(PIECE);
             }
         });
         drop(spawn(async move {
@@ -299,7 +297,7 @@ fn threads_that_answer_before_they_compute_starve_no_thread() {
             let (done, turns) = (done.clone(), turns.clone());
             drop(thread::spawn(move || {
                 while goes_on(&done, &turns) && receiver.recv().wait().is_ok() && sender.send(()).wait().is_ok() {
-                    compute();
+                    compute(PIECE);
                 }
             }));
         }
@@ -323,7 +321,7 @@ fn tasks_that_answer_before_they_compute_starve_no_task() {
             let (done, turns) = (done.clone(), turns.clone());
             drop(spawn(async move {
                 while goes_on(&done, &turns) && receiver.recv().await.is_ok() && sender.send(()).await.is_ok() {
-                    compute();
+                    compute(PIECE);
                 }
             }));
         }

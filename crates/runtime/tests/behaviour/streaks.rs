@@ -19,7 +19,7 @@ fn runtime(config: &str) -> Runtime {
 }
 
 /// Computes for so long, at least.
-fn compute(time: Duration) {
+pub(crate) fn compute(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {}
 }
