@@ -95,7 +95,7 @@ fn threads(runtime: &Runtime) {
 }
 
 /// A machine that runs one worker at a time may wake none in a run.
-const RUNS_MAX: usize = 50;
+const RUNS_MAX: usize = 500;
 
 /// The kind of a decision, and whether the policy decides the same, asked a second time.
 fn replay(policy: &Policy, decision: &Decision) -> (&'static str, bool) {
@@ -275,9 +275,10 @@ fn the_runtimes_decisions_are_the_simulators() {
         check(machine, gated, bursts, &["gate", "prefer", "pull", "export"]);
         check(machine, "default", threads, &["bind", "leave"]);
         check(machine, "bind-slack=0,bind-div=1000", threads, &["bind", "leave"]);
+        // One run, on a busy machine, may have asked nothing that the two answer in different ways.
         assert!(
-            !is_the_same(machine, "default", "baseline", hackbench),
-            "another configuration"
+            (0..RUNS_MAX).any(|_| !is_the_same(machine, "default", "baseline", hackbench)),
+            "another configuration is not noticed"
         );
     }
 }
