@@ -47,12 +47,17 @@ pub struct WakeGroups {
     pub map: Option<GroupMap>,
     /// What a member does if the group's lock is taken. Default mailbox.
     pub on_contention: OnContention,
-    /// Age of a group's mailbox from which a worker of the same last-level cache drains it. Default 50 us, at most
+    /// Age of a group's mailbox from which a worker of the same last-level cache drains it; if no member is expected
+    /// within that, any age will do ([`Policy::members_are_away`](crate::Policy::members_are_away)). Default 50 us, at most
     /// `rescue_any`. Ours, assumed.
     pub rescue_llc: Nanos,
     /// Age of a group's queue from which any worker drains it; while groups are used, the sentinel looks at them as often
-    /// as this. Default 200 us, at most 1 s. Ours, assumed.
+    /// as this, until that has proved useless ([`glance_vain`](Self::glance_vain)). Default 200 us, at most 1 s. Ours, assumed.
     pub rescue_any: Nanos,
+    /// Looks of the sentinel in a row that find no group's queue overdue, after which it looks as often as
+    /// without groups ([`Config::sentinel_interval`](crate::Config::sentinel_interval)) until it finds one; see
+    /// [`Glances`](crate::Glances). Default 8; 0: it always looks as without groups; 255: it never does. Ours.
+    pub glance_vain: u8,
     /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache. Default 2, 1 to 1,000,000.
     /// Ours, assumed.
     pub overflow_factor: u32,
@@ -76,6 +81,7 @@ impl Default for WakeGroups {
             on_contention: OnContention::Mailbox,
             rescue_llc: Nanos::from_micros(50),
             rescue_any: Nanos::from_micros(200),
+            glance_vain: 8,
             overflow_factor: 2,
             short_runs: 6,
             waker_runs: 4,

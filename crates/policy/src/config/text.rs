@@ -60,6 +60,7 @@ names! {
     "contention" => wake_groups.on_contention;
     "rescue-llc" => wake_groups.rescue_llc;
     "rescue-any" => wake_groups.rescue_any;
+    "glance-vain" => wake_groups.glance_vain;
     "overflow" => wake_groups.overflow_factor;
     "short-runs" => wake_groups.short_runs;
     "short-waker" => wake_groups.waker_runs;

@@ -267,9 +267,8 @@ impl OwnLoad {
     }
 
     /// It is dry.
-    pub(super) fn ends(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: impl FnOnce() -> Nanos) {
+    pub(super) fn ends(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: Nanos) {
         if shared.loads.on {
-            let now = now();
             self.tell(shared, llc, counters, |busy, rule| busy.ends(now, rule));
             self.publish(shared, llc, counters, |live, rule| live.due(now, rule).unwrap_or(0));
             shared.sample_load(llc, now);
@@ -432,7 +431,7 @@ mod tests {
         for ms in 1..=200 {
             let now = Nanos(start.0 + Nanos::from_millis(ms).0);
             if ms % long_ms == 0 {
-                long.ends(shared, 0, &counters, || now);
+                long.ends(shared, 0, &counters, now);
                 long.begins(shared, 0, &counters, now);
             }
             short.goes_on(shared, 0, &counters, now);

@@ -133,6 +133,13 @@ impl Sleepers {
         take(own, is_sentinel).or_else(|| others.iter().find_map(|other| take(other.index(), true)))
     }
 
+    /// Whether `worker`, which is awake, would go to sleep with the poll duty of its own cache's shard, as things are.
+    pub(super) fn would_poll(&self, worker: usize) -> bool {
+        let own = self.llc_of(worker);
+        let is_left = || !self.has_sentinel() && self.awake_and_idle(own).0 > 1;
+        self.reactor.is_used() && self.reactor.shard(own).is_unpolled() && !is_left()
+    }
+
     /// The sentinel's look at the shards that nobody polls: takes the duty of the first, if it has none, and polls the others without a
     /// wait (L c). True if that has brought something.
     pub(super) fn watch_shards<'a>(

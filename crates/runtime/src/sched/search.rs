@@ -11,7 +11,7 @@ use super::context::Context;
 use super::far::Sight;
 use super::park::{Awake, Host, Look, ParkWord};
 use super::publish;
-use super::watch::{Rounds, glance_interval};
+use super::watch::Rounds;
 use super::worker::Worker;
 use crate::decisions;
 use crate::primitives::spin_hint;
@@ -117,6 +117,10 @@ impl Worker {
             self.taken(Scope::Rescue);
             return Some(runnable);
         }
+        if let Some(runnable) = self.take_from_groups(home, |group, _| self.context.shared.members_are_away(group)) {
+            self.taken(scope);
+            return Some(runnable);
+        }
         let now = self.far_now();
         if let Some(runnable) = self.search_exports(home, scope, now) {
             self.taken(scope);
@@ -196,6 +200,11 @@ impl Worker {
 
     /// What has waited in the group queues of a LLC for longer than its members should take.
     pub(super) fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
+        self.take_from_groups(llc, |_, age| age >= limit)
+    }
+
+    /// What waits in those of other groups that `may_take` says, by the queue's age.
+    fn take_from_groups(&self, llc: LlcId, may_take: impl Fn(GroupId, Nanos) -> bool) -> Option<Runnable> {
         let context = &self.context;
         let groups = &context.shared.policy.plan.llcs[llc.index()].groups;
         // Our own group's queue is looked at as a member does.
@@ -205,12 +214,12 @@ impl Worker {
         }
         // Nearly always all are empty.
         let now = LazyCell::new(|| Nanos(clock::nanos()));
-        let is_overdue = |group: &&GroupId| {
+        groups.iter().find_map(|group| {
             let queue = &context.shared.groups[group.index()];
-            **group != own && !queue.is_empty() && queue.age(*now) > limit
-        };
-        let overdue = groups.iter().find(is_overdue)?;
-        self.rescue_from(overdue.index(), *now)
+            let takes = *group != own && !queue.is_empty() && may_take(*group, queue.age(*now));
+            // Nothing, if a member has come first, or holds the lock: then the next one.
+            takes.then(|| self.rescue_from(group.index(), *now)).flatten()
+        })
     }
 
     /// Takes one task of another group, and wakes a member for what it leaves there. Without groups nothing waits there but threads that
@@ -252,6 +261,10 @@ impl Worker {
     pub(super) fn linger(&self) -> bool {
         let shared = &*self.context.shared;
         if !shared.spins || !shared.policy.active().idle_filter {
+            return false;
+        }
+        // Events are not among what it would look at here, and while it does nobody waits for them.
+        if shared.sleepers.would_poll(self.context.id.index()) {
             return false;
         }
         let start = clock::nanos();
@@ -377,16 +390,8 @@ impl Host for Bed<'_> {
     }
 
     fn interval(&mut self) -> Duration {
-        // Counted from the last look, not from now: a sentinel that is claimed again and again before its interval ends
-        // would never look.
         let policy = &self.context.shared.policy;
-        let passed = self.rounds.passed(Nanos(clock::nanos())).0;
-        let left = policy.config.sentinel_interval.0.saturating_sub(passed);
-        Duration::from_nanos(if policy.groups_on() {
-            left.min(glance_interval(policy).0)
-        } else {
-            left
-        })
+        Duration::from_nanos(self.rounds.next_look(policy, Nanos(clock::nanos())).0)
     }
 
     fn others(&self) -> &[LlcId] {

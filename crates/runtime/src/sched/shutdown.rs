@@ -38,11 +38,9 @@ impl Worker {
     /// Steps 3 to 5.
     pub(super) fn leave(self) {
         let counters = &self.context.me().counters;
-        let now = || Nanos(clock::nanos());
+        let now = Nanos(clock::nanos());
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);
-        self.context
-            .load
-            .flush(&self.context.shared, self.llc(), counters, now());
+        self.context.load.flush(&self.context.shared, self.llc(), counters, now);
         let context = self.context;
         let shared = context.shared.clone();
         // Destructors that run from here on find their runtime, though the thread is its worker no more.

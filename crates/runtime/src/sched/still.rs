@@ -26,13 +26,22 @@ impl Still {
         Self::with_rings(machine, config, Err("nobody needs them".to_owned()))
     }
 
+    /// One whose workers spin before they sleep.
+    pub(super) fn spinning(machine: &str, config: &str) -> Self {
+        Self::with(machine, config, Err("nobody needs them".to_owned()), true)
+    }
+
     pub(super) fn with_rings(machine: &str, config: &str, rings: Result<Arc<Rings>, String>) -> Self {
+        Self::with(machine, config, rings, false)
+    }
+
+    fn with(machine: &str, config: &str, rings: Result<Arc<Rings>, String>, spins: bool) -> Self {
         let config: Config = config.parse().unwrap();
         let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
         let (shared, locals) = Shared::new(Parts {
             policy: Policy::new(config, plan),
             pool: Pool::new(Limits::default(), "still", Spawner::default()),
-            spins: false,
+            spins,
             timer_slack: Nanos(0),
             start_paused: false,
             report: String::new(),

@@ -2,8 +2,8 @@
 
 use crossbeam_utils::CachePadded;
 use quadrille_policy::{
-    CouplingView, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, Rng, SpawnView, TaskPolicy, WakeView,
-    WorkerId,
+    CouplingView, GroupId, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, Rng, SpawnView, TaskPolicy,
+    WakeView, WorkerId,
 };
 
 use super::context::Context;
@@ -186,6 +186,20 @@ impl Shared {
     pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
         let few = members.iter().take(2);
         longest_run(few.map(|worker| &self.workers[worker.index()]))
+    }
+
+    /// Whether all members of a group are in tasks, so long by what they have last published that none is expected soon. Who is idle, or on its way
+    /// to this very queue, says with its last average nothing of when it comes.
+    pub(super) fn members_are_away(&self, group: GroupId) -> bool {
+        let members = &self.policy.plan.groups[group.index()].members;
+        // Ordering: Relaxed; estimates.
+        let runs = members
+            .iter()
+            .map(|worker| self.workers[worker.index()].told.average_run.load(Ordering::Relaxed));
+        self.policy
+            .members_are_away(members.len(), Nanos(runs.min().unwrap_or(0)))
+            && self.sleepers.idle.members(group.index()) == 0
+            && !members.iter().any(|worker| self.sleepers.is_waking(worker.index()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Looking after workers that are stuck in a task: by the sentinel, or by busy ones while nobody is idle.
 
-use quadrille_policy::{LlcId, Nanos, Policy};
+use quadrille_policy::{Glances, LlcId, Nanos, Policy};
 
 use super::park::Look;
 use super::queue::group::GroupQueue;
@@ -9,15 +9,6 @@ use super::worker::Worker;
 use super::{Shared, WorkerShared};
 use crate::reactor::Reactor;
 use crate::task::Runnable;
-
-/// Between two glances of the sentinel at the groups' queues, while groups are used: mailboxes are nobody's own, so that nothing
-/// but a look shows that those who should drain them do not come.
-pub(super) fn glance_interval(policy: &Policy) -> Nanos {
-    policy.config.wake_groups.rescue_any.max(GLANCE_MIN)
-}
-
-/// A sentinel sleeps for so long at least, as by the range of its interval: with a rescue age of zero it would never sleep.
-const GLANCE_MIN: Nanos = Nanos::from_micros(20);
 
 /// How a worker has come on since the last look.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +36,8 @@ pub(crate) struct Rounds {
     waiting: Vec<bool>,
     shards: Vec<Neglect>,
     last: Nanos,
+    /// How often it looks at the groups' queues: nothing but a look shows that nobody drains a mailbox.
+    glances: Glances,
 }
 
 /// What the last look has seen of a shard of descriptors (L c).
@@ -70,6 +63,7 @@ impl Rounds {
             waiting: vec![false; groups],
             shards: vec![Neglect::default(); shared.sleepers.reactor.shards().len()],
             last: Nanos(0),
+            glances: Glances::default(),
         }
     }
 
@@ -115,6 +109,18 @@ impl Rounds {
         now.since(self.last)
     }
 
+    /// Until the sentinel should look again: the rest of its interval, which is counted from its last look at every queue and not from now,
+    /// since one that is claimed again and again before it ends would never look; with groups a glance may come sooner.
+    pub(super) fn next_look(&self, policy: &Policy, now: Nanos) -> Nanos {
+        let interval = policy.config.sentinel_interval;
+        let left = Nanos(interval.0.saturating_sub(self.passed(now).0));
+        if policy.groups_on() {
+            left.min(self.glances.interval(&policy.config))
+        } else {
+            left
+        }
+    }
+
     /// The sentinel's look at every queue; before its interval has ended, a glance at those of the groups.
     pub(super) fn look(&mut self, shared: &Shared, now: Nanos) -> Look {
         let interval = now.since(self.last).0;
@@ -123,9 +129,11 @@ impl Rounds {
         let awake = (shared.sleepers.idle.caches.total() as usize) < shared.worker_count();
         let limit = policy.config.wake_groups.rescue_any;
         let overdue = |group: &GroupQueue<Runnable>| awake && group.age(now) >= limit;
+        let any_overdue = shared.groups.iter().any(overdue);
+        self.glances.ended(any_overdue);
         if policy.groups_on() && interval < policy.config.sentinel_interval.0 {
             self.shards.iter_mut().for_each(|seen| seen.neglected = false);
-            let stuck = shared.groups.iter().any(overdue) || shared.any_overdue(now);
+            let stuck = any_overdue || shared.any_overdue(now);
             return if stuck { Look::Stuck } else { Look::Active };
         }
         self.last = now;
@@ -133,7 +141,7 @@ impl Rounds {
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
         let mut active = false;
-        let mut reason = shared.anything_for_anyone() || shared.any_overdue(now);
+        let mut reason = any_overdue || shared.anything_for_anyone() || shared.any_overdue(now);
         for index in 0..shared.worker_count() {
             let Progress {
                 advanced,
@@ -147,7 +155,7 @@ impl Rounds {
         }
         for (group, waiting) in shared.groups.iter().zip(&mut self.waiting) {
             let now = !group.is_empty();
-            reason |= now && *waiting || overdue(group);
+            reason |= now && *waiting;
             *waiting = now;
         }
         match (reason, active) {
@@ -282,6 +290,7 @@ mod tests {
     use super::*;
     use crate::sched::queue::local::Local;
     use crate::sched::still::Still;
+    use crate::sys::clock;
 
     /// How many of 1000 tasks of a stuck worker one takes over that has `queued` tasks which run for `run` on average.
     fn taken_over(run: Nanos, queued: usize) -> usize {
@@ -319,6 +328,35 @@ mod tests {
             assert_eq!(group + injector, turn);
             assert!(group.abs_diff(injector) <= 1, "{group} and {injector}");
         }
+    }
+
+    /// The sentinel looks as often as without groups once 8 looks in a row have found nothing overdue, until one does.
+    #[test]
+    fn glances_that_never_pay_are_left_out() {
+        let still = Still::new("l2:2 core:1", "groups=on");
+        let (shared, policy) = (&*still.shared, &still.shared.policy);
+        let mut rounds = Rounds::new(0, shared);
+        let mut now = Nanos(clock::nanos());
+        let mut look = |rounds: &mut Rounds| {
+            let left = rounds.next_look(policy, now);
+            now = Nanos(now.0 + left.0);
+            (left.0 / 1_000, rounds.look(shared, now), now)
+        };
+        // A look at every queue, which begins an interval.
+        _ = look(&mut rounds);
+        let glances: Vec<_> = (0..7).map(|_| look(&mut rounds).0).collect();
+        assert_eq!(
+            glances,
+            [200, 200, 100, 200, 200, 100, 200],
+            "the eighth is in the middle of an interval"
+        );
+        assert_eq!(look(&mut rounds).0, 300, "the rest of it");
+        let (left, _, pushed_at) = look(&mut rounds);
+        assert_eq!(left, 500);
+        shared.groups[1].push(still.task(0, SetId::NONE), false, || pushed_at.0);
+        let (left, found, _) = look(&mut rounds);
+        assert!(left == 500 && matches!(found, Look::Stuck), "{left} us");
+        assert_eq!(look(&mut rounds).0, 200);
     }
 
     #[test]

@@ -326,7 +326,6 @@ impl Worker {
             return Some(runnable);
         }
         let counters = &self.context.me().counters;
-        let now = || Nanos(clock::nanos());
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);
         let worker = self.context.id.index();
         let mut awake = Awake {

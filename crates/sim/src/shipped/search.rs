@@ -77,10 +77,10 @@ impl Shipped {
             return Some(task);
         }
         let home = world.policy.plan.workers[worker.index()].llc;
-        let overdue = world.policy.config.wake_groups.rescue_llc;
         let near = self
             .steal_in(world, worker, home, batch(world), rescue, t)
-            .or_else(|| self.take_overdue(world, worker, home, overdue, t));
+            .or_else(|| self.take_overdue(world, worker, home, world.policy.config.wake_groups.rescue_llc, t))
+            .or_else(|| self.take_left(world, worker, home, rescue, t));
         if near.is_some() {
             return near;
         }
@@ -175,6 +175,32 @@ impl Shipped {
         limit: Nanos,
         t: &mut Nanos,
     ) -> Option<TaskId> {
+        let due = |shipped: &Self, _: &World, group: usize, t: Nanos| shipped.groups[group].age(t) >= limit;
+        self.take_from_groups(world, worker, (llc, Cause::Rescue), due, t)
+    }
+
+    /// What is left to members who are all away.
+    fn take_left(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        llc: LlcId,
+        rescue: bool,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
+        let cause = if rescue { Cause::Rescue } else { Cause::Steal };
+        let due = |shipped: &Self, world: &World, group: usize, _: Nanos| shipped.members_are_away(world, group);
+        self.take_from_groups(world, worker, (llc, cause), due, t)
+    }
+
+    fn take_from_groups(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        (llc, cause): (LlcId, Cause),
+        may_take: impl Fn(&Self, &World, usize, Nanos) -> bool,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
         let groups = world.policy.plan.llcs[llc.index()].groups.len();
         if groups < 2 && world.policy.plan.workers[worker.index()].llc == llc {
             return None;
@@ -182,18 +208,27 @@ impl Shipped {
         for i in 0..groups {
             let group = world.policy.plan.llcs[llc.index()].groups[i].index();
             world.counters(worker).search_steps += 1;
-            if self.groups[group].look(world, worker, t) && self.groups[group].age(*t) > limit {
-                return self.rescue_from(world, worker, group, t);
+            if self.groups[group].look(world, worker, t)
+                && may_take(self, world, group, *t)
+                && let Some(task) = self.rescue_from(world, worker, (group, cause), t)
+            {
+                return Some(task);
             }
         }
         None
     }
 
     /// Takes one task of another group, and wakes a member for what it leaves there.
-    fn rescue_from(&mut self, world: &mut World, worker: WorkerId, group: usize, t: &mut Nanos) -> Option<TaskId> {
+    fn rescue_from(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        (group, cause): (usize, Cause),
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
         let sink = &mut self.workers[worker.index()].deque;
         let found = self.groups[group].pop(world, 0, worker, t, sink)?;
-        world.came(found, Cause::Rescue);
+        world.came(found, cause);
         if !self.groups[group].is_empty()
             && let Some(seat) = self.announce(world, group, None, true, Some(worker), t)
         {
@@ -207,7 +242,7 @@ impl Shipped {
         let own = world.policy.plan.workers[worker.index()].group.index();
         (0..self.groups.len())
             .filter(|group| *group != own)
-            .find_map(|group| self.rescue_from(world, worker, group, t))
+            .find_map(|group| self.rescue_from(world, worker, (group, Cause::Rescue), t))
     }
 
     /// Whether a queue that anyone may drain has something.

@@ -4,8 +4,8 @@ use quadrille_policy::{
     CouplingView, LlcId, Nanos, NodeId, Policy, RemoteStealView, SpawnView, TaskPolicy, WakeView, WorkerId,
 };
 
-use super::Shipped;
 use super::sleep::Sleepers;
+use super::{Phase, Shipped};
 use crate::workload::TaskId;
 use crate::world::World;
 
@@ -170,6 +170,17 @@ impl Shipped {
             .map(|worker| self.workers[worker.index()].pace.average_run())
             .max()
             .unwrap_or_default()
+    }
+
+    /// Whether all members of a group are in tasks, so long that none is expected soon.
+    pub(super) fn members_are_away(&self, world: &World, group: usize) -> bool {
+        let members = &world.policy.plan.groups[group].members;
+        let workers = || members.iter().map(|worker| &self.workers[worker.index()]);
+        let shortest = workers().map(|worker| worker.pace.average_run()).min();
+        world
+            .policy
+            .members_are_away(members.len(), shortest.unwrap_or_default())
+            && workers().all(|worker| matches!(worker.phase, Phase::Between | Phase::Found { .. }))
     }
 }
 

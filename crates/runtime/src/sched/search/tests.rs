@@ -1,10 +1,14 @@
-//! What the gates and policy 6 let one worker look for and take behind other caches, on a scheduler whose workers are not started.
+//! What one worker looks for and takes before it sleeps, from other groups and behind other caches, on a scheduler whose workers are not started.
 
-use quadrille_policy::SetId;
+use std::os::fd::AsFd;
+
+use quadrille_policy::{Nanos, SetId};
 
 use super::Scope;
+use crate::reactor::Interest;
 use crate::sched::still::Still;
 use crate::sched::worker::Worker;
+use crate::sys::clock;
 
 /// Gates that are closed but for dice of 1 in 1024, and nobody else who could tell a thief to leave something.
 const CLOSED: &str = "groups=on,aggregation=off,numa=off,gates=on,gate-start=0,skip-count=8";
@@ -112,4 +116,91 @@ fn a_searching_thief_counts_itself() {
             let _drained = still.shared.injectors[1].pop(&worker.context.local, 1);
         }
     }
+}
+
+/// Two groups of two workers, the first of which searches while something waits for the second, whose members have a second's patience that
+/// does not end here.
+const TWO_GROUPS: (&str, &str) = ("l2:2 core:2", "groups=on,rescue-llc=1s,rescue-any=1s");
+const SECOND: u64 = 1_000_000_000;
+
+/// Whether the searcher takes what waits for a group whose members have published such runs, after `prepare`.
+fn takes_from_other_group(runs: [u64; 2], prepare: impl FnOnce(&Still)) -> bool {
+    let mut still = Still::new(TWO_GROUPS.0, TWO_GROUPS.1);
+    let mut worker = thief(&mut still);
+    for (member, run) in still.shared.workers[2..].iter().zip(runs) {
+        member.told.tell_average(Nanos(run));
+    }
+    still.shared.groups[1].push(still.task(0, SetId::NONE), false, clock::nanos);
+    prepare(&still);
+    worker.search(Scope::Normal).is_some()
+}
+
+/// The first of two who are somewhere in a run of three seconds is through after one.
+#[test]
+fn who_runs_long_tasks_is_not_waited_for() {
+    const LONG: u64 = 3 * SECOND + 1;
+    for (runs, is_taken) in [
+        ([LONG, LONG], true),
+        ([LONG, 3 * SECOND], false),
+        ([2_000, LONG], false),
+        ([LONG, 0], false),
+        ([0, 0], false),
+    ] {
+        assert_eq!(takes_from_other_group(runs, |_| {}), is_taken, "runs of {runs:?} ns");
+    }
+    let asleep = takes_from_other_group([LONG, LONG], |still| still.announce(2));
+    assert!(!asleep, "who sleeps is in no task");
+    let woken = takes_from_other_group([LONG, LONG], |still| {
+        still.announce(2);
+        let seat = still.shared.sleepers.seat(2);
+        assert!(still.shared.sleepers.idle.claim_seat(seat));
+        still.shared.wake_claimed(seat, None);
+    });
+    assert!(!woken, "who is on its way is in no task");
+}
+
+/// A group that is always left to members in long tasks does not keep the searchers from one that is overdue.
+#[test]
+fn what_is_overdue_comes_before_what_need_not_wait() {
+    let mut still = Still::new("l2:3 core:1", "groups=on");
+    let mut worker = thief(&mut still);
+    still.shared.workers[1].told.tell_average(Nanos(SECOND));
+    still.shared.groups[1].push(still.task(0, SetId::NONE), false, clock::nanos);
+    still.shared.groups[2].push(still.task(0, SetId::NONE), false, || 0);
+    assert!(worker.search(Scope::Normal).is_some());
+    let waiting = [1, 2].map(|group: usize| still.shared.groups[group].len());
+    assert_eq!(waiting, [1, 0]);
+}
+
+/// Without patience what has waited for no time at all is overdue.
+#[test]
+fn no_patience_is_none() {
+    let mut still = Still::new("l2:2 core:1", "groups=on,rescue-llc=0ns");
+    let mut worker = thief(&mut still);
+    still.shared.groups[1].push(still.task(0, SetId::NONE), false, || u64::MAX);
+    assert!(worker.search(Scope::Normal).is_some());
+}
+
+/// Who is about to sleep in the poll does not linger before: events are not among what it would see. A sentinel leaves the poll to who is awake.
+#[test]
+fn who_would_poll_does_not_linger() {
+    const DELAY: Nanos = Nanos::from_millis(1);
+    let mut still = Still::spinning("core:2", "groups=on,filter=on,publish-delay=1ms");
+    let worker = still.worker(0);
+    let lingers = || {
+        let start = clock::nanos();
+        assert!(!worker.linger(), "nothing comes");
+        clock::nanos() - start >= DELAY.0
+    };
+    assert!(lingers(), "for as long as it is told to");
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let sides = Interest {
+        readable: true,
+        writable: false,
+    };
+    let _source = still.shared.register(socket.as_fd(), sides).unwrap();
+    assert!(lingers(), "the other worker is awake, and polls");
+    still.announce(1);
+    // Somebody else may have had our CPU in one attempt or the other.
+    assert!((0..50).any(|_| !lingers()), "nobody else polls");
 }
