@@ -301,6 +301,12 @@ impl Policy {
         wake_cost::average(&self.config.wake_cost, average, cost)
     }
 
+    /// What is left of that average after an interval of the sentinel: what was measured long ago may no longer be so.
+    #[must_use]
+    pub fn forget_wake(&self, average: Nanos) -> Nanos {
+        wake_cost::forget(&self.config.wake_cost, average)
+    }
+
     /// The gates of one worker.
     #[must_use]
     pub fn new_gates(&self) -> Gates {

@@ -9,6 +9,11 @@
 //! task, W = a * queued / running. A worker is unparked if W > C, the measured cost from unpark to first instruction and
 //! the waker's system call; and regardless if nobody runs, if nobody would notice a wrong guess (no sentinel), or if
 //! nothing is known about runs, which may then be long.
+//!
+//! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn, milliseconds if the
+//! kernel's slices are so long, and takes a CPU from somebody on whom our tasks may wait. Then one worker fewer is more. So a measurement
+//! counts as what it is, up to 10 ms ([`WakeCost::most`]). But who is no longer woken is no longer measured: in each interval of a sentinel a
+//! 32nd of what exceeds 100 us ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after half a tenth of a second without a measurement.
 
 use crate::{Nanos, UnparkView, config::WakeCost};
 
@@ -17,6 +22,12 @@ use crate::{Nanos, UnparkView, config::WakeCost};
 pub(crate) fn average(config: &WakeCost, old: Nanos, measured: Nanos) -> Nanos {
     let new = old.0 - old.0 / 8 + measured.min(config.most).0 / 8;
     Nanos(new).max(config.least)
+}
+
+/// What is left of the average after an interval of the sentinel.
+#[inline]
+pub(crate) fn forget(config: &WakeCost, old: Nanos) -> Nanos {
+    Nanos(old.0 - old.0.saturating_sub(config.kept.0) / 32)
 }
 
 /// Whether to unpark one idle worker: unless somebody searches, if that is expected to pay.
@@ -67,7 +78,7 @@ mod tests {
         let settled = after(100, Nanos::from_micros(50)).0;
         assert!(settled.abs_diff(50_000) < 20, "{settled} ns");
         let most = after(100, Nanos(u64::MAX)).0;
-        assert!((99_900..=100_000).contains(&most), "{most} ns");
+        assert!((9_999_900..=10_000_000).contains(&most), "{most} ns");
         assert_eq!(after(100, Nanos(0)), Nanos::from_micros(1));
     }
 
@@ -120,6 +131,21 @@ mod tests {
             false,
             true,
         );
+    }
+
+    /// Wake-ups that begin to take 3 ms, and intervals without one after that.
+    #[test]
+    fn what_is_not_measured_again_is_forgotten() {
+        let config = WakeCost::default();
+        let measured = |cost: Nanos, _| average(&config, cost, Nanos::from_millis(3));
+        let dear = (0..8).fold(config.first, measured);
+        assert!(dear > Nanos::from_micros(1_900), "{dear}");
+        let forgotten = |intervals| (0..intervals).fold(dear, |cost, _| forget(&config, cost));
+        assert!(forgotten(10) > Nanos::from_millis(1));
+        assert!(forgotten(100) < Nanos::from_micros(200));
+        for kept in [Nanos(0), Nanos::from_micros(2), config.kept] {
+            assert_eq!(forget(&config, kept), kept);
+        }
     }
 
     #[test]

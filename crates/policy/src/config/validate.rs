@@ -34,6 +34,7 @@ impl Config {
         within("observed", self.observed, 1..=4096)?;
         within("wake_cost.first", self.wake_cost.first, span(0, SECOND))?;
         within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
+        within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;
         within("wake_cost.least", self.wake_cost.least, span(0, self.wake_cost.most.0))
     }
 
@@ -206,8 +207,8 @@ mod tests {
             "steal.move_cost is 1000001ns, expected 0ns to 1ms",
         );
         check(
-            |c| c.wake_cost.least = Nanos::from_millis(1),
-            "wake_cost.least is 1ms, expected 0ns to 100us",
+            |c| c.wake_cost.least = Nanos::from_millis(20),
+            "wake_cost.least is 20ms, expected 0ns to 10ms",
         );
         check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");
         check(

@@ -341,6 +341,16 @@ impl Shared {
         self.wake_cost.store(average.0, Ordering::Relaxed);
     }
 
+    /// An interval of the sentinel has ended: forgets some of what was measured.
+    pub(crate) fn forget_wake(&self) {
+        let average = self.wake_cost();
+        let left = self.policy.forget_wake(average);
+        if left != average {
+            // Ordering: Relaxed; as above.
+            self.wake_cost.store(left.0, Ordering::Relaxed);
+        }
+    }
+
     /// A worker could not be bound to its hardware threads and runs where the kernel puts it.
     pub(crate) fn pin_failed(&self) {
         // Ordering: Relaxed; a statistic.

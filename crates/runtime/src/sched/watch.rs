@@ -137,6 +137,7 @@ impl Rounds {
             return if stuck { Look::Stuck } else { Look::Active };
         }
         self.last = now;
+        shared.forget_wake();
         self.look_at_shards(&shared.sleepers.reactor);
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
@@ -336,7 +337,8 @@ mod tests {
         let still = Still::new("l2:2 core:1", "groups=on");
         let (shared, policy) = (&*still.shared, &still.shared.policy);
         let mut rounds = Rounds::new(0, shared);
-        let mut now = Nanos(clock::nanos());
+        // The clock begins with the process: an interval has passed since a look that never was.
+        let mut now = Nanos(clock::nanos() + policy.config.sentinel_interval.0);
         let mut look = |rounds: &mut Rounds| {
             let left = rounds.next_look(policy, now);
             now = Nanos(now.0 + left.0);
@@ -357,6 +359,30 @@ mod tests {
         let (left, found, _) = look(&mut rounds);
         assert!(left == 500 && matches!(found, Look::Stuck), "{left} us");
         assert_eq!(look(&mut rounds).0, 200);
+    }
+
+    /// Who is no longer woken because that was dear is no longer measured: the sentinel's looks bring the estimate back, glances do not.
+    #[test]
+    fn what_a_wake_up_cost_is_forgotten_by_looks() {
+        let still = Still::new("l2:2 core:1", "groups=on");
+        let (shared, kept) = (&*still.shared, still.shared.policy.config.wake_cost.kept);
+        let mut rounds = Rounds::new(0, shared);
+        (0..8).for_each(|_| shared.measured_wake(Nanos::from_millis(10)));
+        let dear = shared.wake_cost();
+        assert!(dear > Nanos::from_millis(6), "{dear}");
+        let interval = shared.policy.config.sentinel_interval.0;
+        let mut now = clock::nanos() + interval;
+        let mut look = |now| _ = rounds.look(shared, Nanos(now));
+        look(now);
+        let after_one = shared.wake_cost();
+        assert!(after_one < dear);
+        look(now + interval / 2);
+        assert_eq!(shared.wake_cost(), after_one, "a glance");
+        for _ in 0..500 {
+            now += interval;
+            look(now);
+        }
+        assert_eq!(shared.wake_cost().0 / 32, kept.0 / 32);
     }
 
     #[test]

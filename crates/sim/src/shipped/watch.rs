@@ -64,6 +64,7 @@ impl Shipped {
         let rounds = &mut self.workers[observer.index()].rounds;
         let interval = rounds.passed(now).0;
         rounds.last = now;
+        self.wake_cost = world.policy.forget_wake(self.wake_cost);
         let recent = interval <= 2 * world.policy.config.sentinel_interval.0;
         let mut active = false;
         let mut reason = self.injectors.iter().any(|injector| !injector.is_empty())
