@@ -18,6 +18,8 @@ pub struct Policy {
     groups_on: bool,
     /// [`WakeGroups::short_runs`](crate::WakeGroups::short_runs), beside what every wake-up reads.
     pub(crate) short_runs: u64,
+    /// What waking counts as there at most: [`WakeCost::kept`](crate::WakeCost::kept).
+    pub(crate) short_cost: Nanos,
     /// [`WakeGroups::waker_runs`](crate::WakeGroups::waker_runs).
     pub(crate) waker_runs: u64,
     cap: Cap,
@@ -100,6 +102,7 @@ impl Policy {
             spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
+            short_cost: config.wake_cost.kept.max(config.wake_cost.least),
             waker_runs: u64::from(config.wake_groups.waker_runs),
             cap: Cap::new(&config.migration_cap),
             config,
@@ -301,10 +304,10 @@ impl Policy {
         wake_cost::average(&self.config.wake_cost, average, cost)
     }
 
-    /// What is left of that average after an interval of the sentinel: what was measured long ago may no longer be so.
+    /// What is left of that average after so many intervals of the sentinel: what was measured long ago may no longer be so.
     #[must_use]
-    pub fn forget_wake(&self, average: Nanos) -> Nanos {
-        wake_cost::forget(&self.config.wake_cost, average)
+    pub fn forget_wake(&self, average: Nanos, intervals: u64) -> Nanos {
+        wake_cost::forget(&self.config.wake_cost, average, intervals)
     }
 
     /// The gates of one worker.

@@ -12,22 +12,29 @@
 //!
 //! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn, milliseconds if the
 //! kernel's slices are so long, and takes a CPU from somebody on whom our tasks may wait. Then one worker fewer is more. So a measurement
-//! counts as what it is, up to 10 ms ([`WakeCost::most`]). But who is no longer woken is no longer measured: in each interval of a sentinel a
-//! 32nd of what exceeds 100 us ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after half a tenth of a second without a measurement.
+//! counts as what it is, up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one outlier, of a virtual machine that was not run,
+//! hardly doubles it, and contention is known after a few. Who is no longer woken is no longer measured: in each interval of the sentinel a
+//! 32nd of what exceeds 100 us ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after 50 ms without a measurement.
+//!
+//! What other programs make of C decides about unparks alone. Rules that compare C with what a wake-up costs on CPUs that are free count it as
+//! `kept` at most ([`WakeGroups::short_runs`](crate::WakeGroups::short_runs)), and the sentinel, who is awake already, comes for a backlog
+//! of its interval whatever C is.
 
 use crate::{Nanos, UnparkView, config::WakeCost};
 
 /// The moving average of measured costs, between [`WakeCost::least`] and [`WakeCost::most`].
 #[inline]
 pub(crate) fn average(config: &WakeCost, old: Nanos, measured: Nanos) -> Nanos {
-    let new = old.0 - old.0 / 8 + measured.min(config.most).0 / 8;
+    let outlier = old.max(config.first).0.saturating_mul(8);
+    let new = old.0 - old.0 / 8 + measured.min(config.most).0.min(outlier) / 8;
     Nanos(new).max(config.least)
 }
 
-/// What is left of the average after an interval of the sentinel.
-#[inline]
-pub(crate) fn forget(config: &WakeCost, old: Nanos) -> Nanos {
-    Nanos(old.0 - old.0.saturating_sub(config.kept.0) / 32)
+/// What is left of the average after so many intervals of the sentinel.
+pub(crate) fn forget(config: &WakeCost, old: Nanos, intervals: u64) -> Nanos {
+    let kept = config.kept.max(config.least);
+    // Of what a second exceeds it by nothing is left after 700.
+    (0..intervals.min(1_000)).fold(old, |cost, _| Nanos(cost.0 - cost.0.saturating_sub(kept.0) / 32))
 }
 
 /// Whether to unpark one idle worker: unless somebody searches, if that is expected to pay.
@@ -138,14 +145,27 @@ mod tests {
     fn what_is_not_measured_again_is_forgotten() {
         let config = WakeCost::default();
         let measured = |cost: Nanos, _| average(&config, cost, Nanos::from_millis(3));
-        let dear = (0..8).fold(config.first, measured);
+        let dear = (0..16).fold(config.first, measured);
         assert!(dear > Nanos::from_micros(1_900), "{dear}");
-        let forgotten = |intervals| (0..intervals).fold(dear, |cost, _| forget(&config, cost));
-        assert!(forgotten(10) > Nanos::from_millis(1));
-        assert!(forgotten(100) < Nanos::from_micros(200));
+        assert!(forget(&config, dear, 10) > Nanos::from_millis(1));
+        assert!(forget(&config, dear, 100) < Nanos::from_micros(200));
+        assert_eq!(forget(&config, dear, 0), dear);
+        assert_eq!(forget(&config, dear, u64::MAX).0 / 32, config.kept.0 / 32);
         for kept in [Nanos(0), Nanos::from_micros(2), config.kept] {
-            assert_eq!(forget(&config, kept), kept);
+            assert_eq!(forget(&config, kept, 1), kept);
         }
+        let least = Nanos::from_millis(1);
+        let config = WakeCost { least, ..config };
+        assert_eq!(forget(&config, least, 9), least, "that is what it costs at least");
+    }
+
+    #[test]
+    fn an_outlier_hardly_doubles_the_average() {
+        let config = WakeCost::default();
+        let usual = Nanos::from_micros(40);
+        let after = average(&config, usual, Nanos::from_millis(10));
+        assert!(after > usual && after < Nanos(2 * usual.0), "{after}");
+        assert_eq!(average(&config, Nanos(0), Nanos::from_millis(10)), config.first);
     }
 
     #[test]

@@ -412,7 +412,7 @@ impl Default for Skip {
 /// Cost-aware wake: a worker is unparked if the expected wait of the queued work exceeds the cost of waking.
 ///
 /// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time; the constants
-/// bound the cost.
+/// bound the cost, and say what of it is forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeCost {
     /// Default auto, which is on. Off: one is unparked unless somebody searches.
@@ -422,12 +422,12 @@ pub struct WakeCost {
     /// What it costs at least, whatever was measured. Default 1 us, at most `most`. Ours, assumed: less than any system call with a
     /// switch of threads takes.
     pub least: Nanos,
-    /// What a measurement counts as at most. Default 10 ms, which is longer than a slice of the kernel's where other programs want the CPU; at
-    /// most 1 s. Ours, measured: with 100 us a server of 64 connections beside its client, on two CPUs, took 1.14 times the CPU and 1.24 times the time a
-    /// request, because a second worker was woken all the time and waited for its turn.
+    /// What a measurement counts as at most, beside 8 times the average. Default 10 ms, which is longer than a slice of the kernel's where other
+    /// programs want the CPU; at most 1 s. Ours, measured: with 100 us a server of 64 connections beside its client, on two CPUs, took 1.16 times the CPU
+    /// and 1.23 times the time a request, because a second worker was woken all the time and waited for its turn.
     pub most: Nanos,
-    /// What is remembered without an end; of what exceeds it a 32nd is forgotten in each interval of a sentinel. Default 100 us, at most 1 s. Ours,
-    /// assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
+    /// What is never forgotten; of what exceeds it a 32nd is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
+    /// it. Default 100 us, at most 1 s. Ours, assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
     pub kept: Nanos,
 }
 

@@ -210,6 +210,10 @@ mod tests {
             |c| c.wake_cost.least = Nanos::from_millis(20),
             "wake_cost.least is 20ms, expected 0ns to 10ms",
         );
+        check(
+            |c| c.wake_cost.kept = Nanos::from_millis(1_001),
+            "wake_cost.kept is 1001ms, expected 0ns to 1s",
+        );
         check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");
         check(
             |c| c.look_up = Nanos::from_millis(1001),

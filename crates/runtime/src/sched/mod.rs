@@ -35,6 +35,7 @@ mod theft;
 mod timers;
 mod unpark;
 mod view;
+mod wake_cost;
 #[cfg(all(test, not(quadrille_loom)))]
 mod wake_lines;
 mod watch;
@@ -60,9 +61,9 @@ use self::queue::slot::Slot;
 use self::sets::Sets;
 use self::shutdown::Terminated;
 use self::stats::{ForeignCounters, WorkerCounters};
+use self::wake_cost::MeasuredWake;
 use crate::blocking::Pool;
 use crate::branches::chance::BlockOns;
-use crate::lines;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering, StaticU64};
 use crate::reactor::ring::Rings;
 use crate::signal::Hubs;
@@ -177,7 +178,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) foreign: ForeignCounters,
     /// Measured cost of waking a parked worker, ns, moving average.
-    wake_cost: CachePadded<AtomicU64>,
+    wake_cost: CachePadded<MeasuredWake>,
     /// Workers that may still run tasks.
     looping: Latch,
     /// Workers that have not left.
@@ -285,7 +286,7 @@ impl Shared {
             looks: usize::from(policy.config.idle_filter.looks),
             registry: Registry::new(),
             foreign: ForeignCounters::default(),
-            wake_cost: CachePadded::new(AtomicU64::new(policy.config.wake_cost.first.0)),
+            wake_cost: CachePadded::new(MeasuredWake::new(&policy)),
             looping: Latch::new(count),
             running: AtomicU32::new(count),
             terminated: Terminated::new(),
@@ -324,31 +325,6 @@ impl Shared {
         self.this
             .upgrade()
             .expect("the caller reached `self` through a counted reference")
-    }
-
-    /// Measured cost of waking a parked worker.
-    #[inline]
-    pub(crate) fn wake_cost(&self) -> Nanos {
-        lines::touch(&self.wake_cost);
-        // Ordering: Relaxed; an estimate.
-        Nanos(self.wake_cost.load(Ordering::Relaxed))
-    }
-
-    /// Takes a measurement of the cost of a wake-up into the moving average.
-    pub(crate) fn measured_wake(&self, cost: Nanos) {
-        let average = self.policy.measured_wake(self.wake_cost(), cost);
-        // Ordering: Relaxed; an estimate; a lost update does no harm.
-        self.wake_cost.store(average.0, Ordering::Relaxed);
-    }
-
-    /// An interval of the sentinel has ended: forgets some of what was measured.
-    pub(crate) fn forget_wake(&self) {
-        let average = self.wake_cost();
-        let left = self.policy.forget_wake(average);
-        if left != average {
-            // Ordering: Relaxed; as above.
-            self.wake_cost.store(left.0, Ordering::Relaxed);
-        }
     }
 
     /// A worker could not be bound to its hardware threads and runs where the kernel puts it.

@@ -137,10 +137,12 @@ impl Rounds {
             return if stuck { Look::Stuck } else { Look::Active };
         }
         self.last = now;
-        shared.forget_wake();
+        shared.forget_wake(now);
         self.look_at_shards(&shared.sleepers.reactor);
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
+        // Flowing, but so slowly that waking us is cheaper than the wait, which an interval is in any case: we are awake.
+        let slow_from = shared.wake_cost().min(policy.config.sentinel_interval).0;
         let mut active = false;
         let mut reason = any_overdue || shared.anything_for_anyone() || shared.any_overdue(now);
         for index in 0..shared.worker_count() {
@@ -149,8 +151,7 @@ impl Rounds {
                 queued,
                 stuck,
             } = self.look_at(shared, index);
-            // Flowing, but so slowly that waking us is cheaper than the wait.
-            let slow = recent && advanced > 0 && queued.saturating_mul(interval / advanced) > shared.wake_cost().0;
+            let slow = recent && advanced > 0 && queued.saturating_mul(interval / advanced) > slow_from;
             active |= advanced > 0;
             reason |= stuck || slow;
         }
@@ -176,6 +177,7 @@ impl Worker {
             return None;
         }
         self.rounds.last = now;
+        shared.forget_wake(now);
         self.poll_neglected();
         let found = self.take_from_stuck(now).or_else(|| self.take_from_next_llc());
         if found.is_some() {
@@ -361,28 +363,25 @@ mod tests {
         assert_eq!(look(&mut rounds).0, 200);
     }
 
-    /// Who is no longer woken because that was dear is no longer measured: the sentinel's looks bring the estimate back, glances do not.
+    /// However dear waking somebody has become, the sentinel, who is awake, comes for what waits for longer than an interval.
     #[test]
-    fn what_a_wake_up_cost_is_forgotten_by_looks() {
-        let still = Still::new("l2:2 core:1", "groups=on");
-        let (shared, kept) = (&*still.shared, still.shared.policy.config.wake_cost.kept);
-        let mut rounds = Rounds::new(0, shared);
-        (0..8).for_each(|_| shared.measured_wake(Nanos::from_millis(10)));
-        let dear = shared.wake_cost();
-        assert!(dear > Nanos::from_millis(6), "{dear}");
-        let interval = shared.policy.config.sentinel_interval.0;
-        let mut now = clock::nanos() + interval;
-        let mut look = |now| _ = rounds.look(shared, Nanos(now));
-        look(now);
-        let after_one = shared.wake_cost();
-        assert!(after_one < dear);
-        look(now + interval / 2);
-        assert_eq!(shared.wake_cost(), after_one, "a glance");
-        for _ in 0..500 {
-            now += interval;
-            look(now);
+    fn a_backlog_of_an_interval_is_come_for_whatever_a_wake_up_costs() {
+        for (queued, is_stuck) in [(1, false), (12, true)] {
+            let mut still = Still::new("core:2", "default");
+            let (local, shared) = (still.local(0), still.shared.clone());
+            (0..32).for_each(|_| shared.measured_wake(Nanos::from_millis(10)));
+            still.announce(1);
+            let mut rounds = Rounds::new(1, &shared);
+            let interval = shared.policy.config.sentinel_interval;
+            let now = Nanos(clock::nanos() + interval.0);
+            rounds.last = now;
+            (0..queued).for_each(|_| local.push(still.task(0, SetId::NONE)));
+            // Two polls an interval: twelve tasks wait for six.
+            shared.workers[0].counters.polls.add(2);
+            let found = rounds.look(&shared, Nanos(now.0 + interval.0));
+            assert_eq!(matches!(found, Look::Stuck), is_stuck, "{queued} tasks: {found:?}");
+            while local.pop().is_some() {}
         }
-        assert_eq!(shared.wake_cost().0 / 32, kept.0 / 32);
     }
 
     #[test]

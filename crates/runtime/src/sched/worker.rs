@@ -391,7 +391,7 @@ impl Worker {
         self.begins();
         // Who was claimed counts as a searcher, and does not search.
         let last = awake.claimed && self.context.shared.sleepers.stop_search(self.context.id.index());
-        if awake.claimed {
+        if awake.claimed && awake.slept {
             self.measure_wake();
         }
         self.owes(last);
