@@ -33,8 +33,9 @@ impl Shared {
         Nanos(self.wake_cost.average.load(Ordering::Relaxed))
     }
 
-    /// Takes a measurement of the cost of a wake-up into the moving average.
-    pub(crate) fn measured_wake(&self, cost: Nanos) {
+    /// Takes a measurement of the cost of a wake-up into the moving average: of what was known before, what is old is forgotten first.
+    pub(super) fn measured_wake(&self, cost: Nanos, now: Nanos) {
+        self.forget_wake(now);
         let average = self.policy.measured_wake(self.wake_cost(), cost);
         // Ordering: Relaxed; an estimate; a lost update does no harm.
         self.wake_cost.average.store(average.0, Ordering::Relaxed);
@@ -70,8 +71,7 @@ mod tests {
         let (shared, interval) = (&*still.shared, still.shared.policy.config.sentinel_interval.0);
         let kept = shared.policy.config.wake_cost.kept;
         let at = |intervals: u64| Nanos(1_000_000_000 + intervals * interval);
-        shared.forget_wake(at(0));
-        (0..32).for_each(|_| shared.measured_wake(Nanos::from_millis(10)));
+        (0..32).for_each(|_| shared.measured_wake(Nanos::from_millis(10), at(0)));
         let dear = shared.wake_cost();
         assert!(dear > Nanos::from_millis(6), "{dear}");
         shared.forget_wake(Nanos(at(1).0 - 1));

@@ -369,11 +369,11 @@ mod tests {
         for (queued, is_stuck) in [(1, false), (12, true)] {
             let mut still = Still::new("core:2", "default");
             let (local, shared) = (still.local(0), still.shared.clone());
-            (0..32).for_each(|_| shared.measured_wake(Nanos::from_millis(10)));
-            still.announce(1);
-            let mut rounds = Rounds::new(1, &shared);
             let interval = shared.policy.config.sentinel_interval;
             let now = Nanos(clock::nanos() + interval.0);
+            (0..32).for_each(|_| shared.measured_wake(Nanos::from_millis(10), now));
+            still.announce(1);
+            let mut rounds = Rounds::new(1, &shared);
             rounds.last = now;
             (0..queued).for_each(|_| local.push(still.task(0, SetId::NONE)));
             // Two polls an interval: twelve tasks wait for six.

@@ -481,9 +481,8 @@ impl Worker {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
-            self.context
-                .shared
-                .measured_wake(Nanos(clock::nanos()).since(Nanos(at)));
+            let now = Nanos(clock::nanos());
+            self.context.shared.measured_wake(now.since(Nanos(at)), now);
         }
     }
 }
