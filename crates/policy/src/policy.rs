@@ -102,7 +102,7 @@ impl Policy {
             spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
-            short_cost: config.wake_cost.kept.max(config.wake_cost.least),
+            short_cost: wake_cost::kept(&config.wake_cost),
             waker_runs: u64::from(config.wake_groups.waker_runs),
             cap: Cap::new(&config.migration_cap),
             config,
@@ -308,6 +308,13 @@ impl Policy {
     #[must_use]
     pub fn forget_wake(&self, average: Nanos, intervals: u64) -> Nanos {
         wake_cost::forget(&self.config.wake_cost, average, intervals)
+    }
+
+    /// Whether the sentinel comes for a deque that flows slowly: of `queued` tasks behind a worker that has run `advanced`, more than none, in
+    /// `elapsed`, the last waits for longer than waking somebody takes, or than the sentinel's interval, whatever that takes: it is awake.
+    #[must_use]
+    pub fn is_slow(&self, wake_cost: Nanos, (queued, advanced): (u64, u64), elapsed: Nanos) -> bool {
+        wake_cost::is_slow(wake_cost, self.config.sentinel_interval, (queued, advanced), elapsed)
     }
 
     /// The gates of one worker.

@@ -30,11 +30,33 @@ pub(crate) fn average(config: &WakeCost, old: Nanos, measured: Nanos) -> Nanos {
     Nanos(new).max(config.least)
 }
 
+/// What of the average is never forgotten.
+pub(crate) fn kept(config: &WakeCost) -> Nanos {
+    config.kept.max(config.least)
+}
+
 /// What is left of the average after so many intervals of the sentinel.
-pub(crate) fn forget(config: &WakeCost, old: Nanos, intervals: u64) -> Nanos {
-    let kept = config.kept.max(config.least);
-    // Of what a second exceeds it by nothing is left after 700.
-    (0..intervals.min(1_000)).fold(old, |cost, _| Nanos(cost.0 - cost.0.saturating_sub(kept.0) / 32))
+#[inline]
+pub(crate) fn forget(config: &WakeCost, mut cost: Nanos, intervals: u64) -> Nanos {
+    let kept = kept(config);
+    for _ in 0..intervals {
+        let forgotten = cost.0.saturating_sub(kept.0) / 32;
+        if forgotten == 0 {
+            break;
+        }
+        cost.0 -= forgotten;
+    }
+    cost
+}
+
+/// Whether the last of so many tasks in a deque waits for so long that the sentinel comes for it.
+#[inline]
+pub(crate) fn is_slow(cost: Nanos, sentinel_interval: Nanos, (queued, advanced): (u64, u64), elapsed: Nanos) -> bool {
+    let wait = |run: u64| queued.saturating_mul(run);
+    elapsed
+        .0
+        .checked_div(advanced)
+        .is_some_and(|run| wait(run) > cost.min(sentinel_interval).0)
 }
 
 /// Whether to unpark one idle worker: unless somebody searches, if that is expected to pay.
@@ -157,6 +179,28 @@ mod tests {
         let least = Nanos::from_millis(1);
         let config = WakeCost { least, ..config };
         assert_eq!(forget(&config, least, 9), least, "that is what it costs at least");
+    }
+
+    #[test]
+    fn the_sentinel_comes_for_what_waits_for_longer_than_a_wake_up_or_its_interval() {
+        let interval = Nanos::from_micros(500);
+        let is_slow =
+            |cost_us, queued, advanced| is_slow(Nanos::from_micros(cost_us), interval, (queued, advanced), interval);
+        for (cost_us, queued, advanced, expected) in [
+            (50, 1, 10, false),
+            (50, 2, 10, true),
+            (500, 10, 10, false),
+            (10_000, 10, 10, false),
+            (10_000, 11, 10, true),
+            (50, 1_000, 0, false),
+        ] {
+            assert_eq!(
+                is_slow(cost_us, queued, advanced),
+                expected,
+                "{cost_us} us, {queued} queued, {advanced} run"
+            );
+        }
+        assert!(is_slow(u64::from(u32::MAX), u64::MAX, 1), "no overflow");
     }
 
     #[test]

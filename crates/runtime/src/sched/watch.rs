@@ -141,8 +141,7 @@ impl Rounds {
         self.look_at_shards(&shared.sleepers.reactor);
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
-        // Flowing, but so slowly that waking us is cheaper than the wait, which an interval is in any case: we are awake.
-        let slow_from = shared.wake_cost().min(policy.config.sentinel_interval).0;
+        let wake_cost = shared.wake_cost();
         let mut active = false;
         let mut reason = any_overdue || shared.anything_for_anyone() || shared.any_overdue(now);
         for index in 0..shared.worker_count() {
@@ -151,7 +150,7 @@ impl Rounds {
                 queued,
                 stuck,
             } = self.look_at(shared, index);
-            let slow = recent && advanced > 0 && queued.saturating_mul(interval / advanced) > slow_from;
+            let slow = recent && policy.is_slow(wake_cost, (queued, advanced), Nanos(interval));
             active |= advanced > 0;
             reason |= stuck || slow;
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use quadrille_policy::{Cause, ExportView, LlcId, Nanos, Placement, RemoteStealView, WorkerId};
 
 use super::coupling::Load;
-use super::{Shipped, batch};
+use super::{Shipped, batch, cause};
 use crate::line::Line;
 use crate::workload::TaskId;
 use crate::world::World;
@@ -220,7 +220,7 @@ impl Shipped {
 
     /// Notes for a task, and what came with it into the deque, that it was taken from others.
     fn taken(&self, world: &mut World, worker: WorkerId, task: TaskId, rescue: bool) -> TaskId {
-        let cause = if rescue { Cause::Rescue } else { Cause::Steal };
+        let cause = cause(rescue);
         let deque = self.workers[worker.index()].deque.iter();
         deque.chain([&task]).for_each(|task| world.came(*task, cause));
         task

@@ -35,7 +35,8 @@ mod watch;
 use std::collections::VecDeque;
 
 use quadrille_policy::{
-    BusyCounter, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, Streaks, WorkerId,
+    BusyCounter, Cause, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, Streaks,
+    WorkerId,
 };
 
 use self::coupling::Coupled;
@@ -312,6 +313,11 @@ impl Shipped {
 /// At most so many tasks move in one steal or one visit to an injector.
 fn batch(world: &World) -> usize {
     world.policy.config.steal.batch as usize
+}
+
+/// Why a searcher takes a task.
+fn cause(rescue: bool) -> Cause {
+    if rescue { Cause::Rescue } else { Cause::Steal }
 }
 
 impl Scheduler for Shipped {

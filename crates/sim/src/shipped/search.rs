@@ -2,7 +2,7 @@
 
 use quadrille_policy::{Cause, Level, LlcId, Nanos, WorkerId};
 
-use super::{Shipped, batch};
+use super::{Shipped, batch, cause};
 use crate::workload::TaskId;
 use crate::world::World;
 
@@ -79,8 +79,7 @@ impl Shipped {
         let home = world.policy.plan.workers[worker.index()].llc;
         let near = self
             .steal_in(world, worker, home, batch(world), rescue, t)
-            .or_else(|| self.take_overdue(world, worker, home, world.policy.config.wake_groups.rescue_llc, t))
-            .or_else(|| self.take_left(world, worker, home, rescue, t));
+            .or_else(|| self.take_from_neighbours(world, worker, rescue, t));
         if near.is_some() {
             return near;
         }
@@ -157,7 +156,7 @@ impl Shipped {
             let first = taken.remove(0);
             let level = world.policy.plan.level(victim, thief);
             world.counters(thief).count_steal(level);
-            let cause = if rescue { Cause::Rescue } else { Cause::Steal };
+            let cause = cause(rescue);
             taken.iter().chain([&first]).for_each(|task| world.came(*task, cause));
             self.workers[thief.index()].deque.extend(taken);
             self.note_theft(world, thief, victim, *t);
@@ -175,47 +174,47 @@ impl Shipped {
         limit: Nanos,
         t: &mut Nanos,
     ) -> Option<TaskId> {
-        let due = |shipped: &Self, _: &World, group: usize, t: Nanos| shipped.groups[group].age(t) >= limit;
-        self.take_from_groups(world, worker, (llc, Cause::Rescue), due, t)
-    }
-
-    /// What is left to members who are all away.
-    fn take_left(
-        &mut self,
-        world: &mut World,
-        worker: WorkerId,
-        llc: LlcId,
-        rescue: bool,
-        t: &mut Nanos,
-    ) -> Option<TaskId> {
-        let cause = if rescue { Cause::Rescue } else { Cause::Steal };
-        let due = |shipped: &Self, world: &World, group: usize, _: Nanos| shipped.members_are_away(world, group);
-        self.take_from_groups(world, worker, (llc, cause), due, t)
-    }
-
-    fn take_from_groups(
-        &mut self,
-        world: &mut World,
-        worker: WorkerId,
-        (llc, cause): (LlcId, Cause),
-        may_take: impl Fn(&Self, &World, usize, Nanos) -> bool,
-        t: &mut Nanos,
-    ) -> Option<TaskId> {
-        let groups = world.policy.plan.llcs[llc.index()].groups.len();
-        if groups < 2 && world.policy.plan.workers[worker.index()].llc == llc {
-            return None;
-        }
-        for i in 0..groups {
+        for i in 0..groups_behind(world, worker, llc) {
             let group = world.policy.plan.llcs[llc.index()].groups[i].index();
-            world.counters(worker).search_steps += 1;
-            if self.groups[group].look(world, worker, t)
-                && may_take(self, world, group, *t)
-                && let Some(task) = self.rescue_from(world, worker, (group, cause), t)
+            if self.waits(world, worker, group, t)
+                && self.groups[group].age(*t) >= limit
+                && let Some(task) = self.rescue_from(world, worker, (group, Cause::Rescue), t)
             {
                 return Some(task);
             }
         }
         None
+    }
+
+    /// What waits for other groups of the own cache: what is overdue, else what is left to members who are all away.
+    fn take_from_neighbours(
+        &mut self,
+        world: &mut World,
+        worker: WorkerId,
+        rescue: bool,
+        t: &mut Nanos,
+    ) -> Option<TaskId> {
+        let home = world.policy.plan.workers[worker.index()].llc;
+        let limit = world.policy.config.wake_groups.rescue_llc;
+        let mut left = None;
+        for i in 0..groups_behind(world, worker, home) {
+            let group = world.policy.plan.llcs[home.index()].groups[i].index();
+            if !self.waits(world, worker, group, t) {
+                continue;
+            }
+            if self.groups[group].age(*t) < limit {
+                left = left.or_else(|| self.members_are_away(world, group).then_some(group));
+            } else if let Some(task) = self.rescue_from(world, worker, (group, Cause::Rescue), t) {
+                return Some(task);
+            }
+        }
+        self.rescue_from(world, worker, (left?, cause(rescue)), t)
+    }
+
+    /// Whether something waits in a group's queue.
+    fn waits(&mut self, world: &mut World, worker: WorkerId, group: usize, t: &mut Nanos) -> bool {
+        world.counters(worker).search_steps += 1;
+        self.groups[group].look(world, worker, t)
     }
 
     /// Takes one task of another group, and wakes a member for what it leaves there.
@@ -252,5 +251,16 @@ impl Shipped {
         self.groups[group].look(world, worker, t)
             || self.injectors.iter().any(|injector| !injector.is_empty())
             || self.exports.iter().any(|queue| !queue.is_empty())
+    }
+}
+
+/// How many groups' queues a searcher looks at behind a cache: none, if there is only its own.
+fn groups_behind(world: &World, worker: WorkerId, llc: LlcId) -> usize {
+    let plan = &world.policy.plan;
+    let groups = &plan.llcs[llc.index()].groups;
+    if groups[..] == [plan.workers[worker.index()].group] {
+        0
+    } else {
+        groups.len()
     }
 }
