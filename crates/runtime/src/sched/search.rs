@@ -113,12 +113,8 @@ impl Worker {
             self.taken(scope);
             return Some(runnable);
         }
-        if let Some(runnable) = self.take_overdue(home, self.context.shared.policy.config.wake_groups.rescue_llc) {
-            self.taken(Scope::Rescue);
-            return Some(runnable);
-        }
-        if let Some(runnable) = self.take_from_groups(home, |group, _| self.context.shared.members_are_away(group)) {
-            self.taken(scope);
+        if let Some((runnable, how)) = self.take_from_neighbours(home, scope) {
+            self.taken(how);
             return Some(runnable);
         }
         let now = self.far_now();
@@ -200,26 +196,42 @@ impl Worker {
 
     /// What has waited in the group queues of a LLC for longer than its members should take.
     pub(super) fn take_overdue(&self, llc: LlcId, limit: Nanos) -> Option<Runnable> {
-        self.take_from_groups(llc, |_, age| age >= limit)
+        self.waiting_groups(llc)
+            .filter(|&(group, now)| self.age(group, now) >= limit)
+            // Nothing, if a member has come first, or holds the lock: then the next one.
+            .find_map(|(group, now)| self.rescue_from(group.index(), now))
     }
 
-    /// What waits in those of other groups that `may_take` says, by the queue's age.
-    fn take_from_groups(&self, llc: LlcId, may_take: impl Fn(GroupId, Nanos) -> bool) -> Option<Runnable> {
-        let context = &self.context;
-        let groups = &context.shared.policy.plan.llcs[llc.index()].groups;
-        // Our own group's queue is looked at as a member does.
-        let own = context.shared.policy.plan.workers[context.id.index()].group;
-        if groups[..] == [own] {
-            return None;
+    /// What waits for other groups of the own cache: what is overdue, else what is left to members who are all away. And which of the two.
+    fn take_from_neighbours(&self, home: LlcId, scope: Scope) -> Option<(Runnable, Scope)> {
+        let shared = &self.context.shared;
+        let limit = shared.policy.config.wake_groups.rescue_llc;
+        let mut left = None;
+        for (group, now) in self.waiting_groups(home) {
+            if self.age(group, now) < limit {
+                left = left.or_else(|| shared.members_are_away(group).then_some((group, now)));
+            } else if let Some(found) = self.rescue_from(group.index(), now) {
+                return Some((found, Scope::Rescue));
+            }
         }
+        let (group, now) = left?;
+        Some((self.rescue_from(group.index(), now)?, scope))
+    }
+
+    /// The groups behind `llc`, but for our own, whose queue we look at as a member does, in whose queues something is, and the time.
+    fn waiting_groups(&self, llc: LlcId) -> impl Iterator<Item = (GroupId, Nanos)> {
+        let shared = &*self.context.shared;
+        let own = shared.policy.plan.workers[self.context.id.index()].group;
         // Nearly always all are empty.
         let now = LazyCell::new(|| Nanos(clock::nanos()));
-        groups.iter().find_map(|group| {
-            let queue = &context.shared.groups[group.index()];
-            let takes = *group != own && !queue.is_empty() && may_take(*group, queue.age(*now));
-            // Nothing, if a member has come first, or holds the lock: then the next one.
-            takes.then(|| self.rescue_from(group.index(), *now)).flatten()
-        })
+        let groups = shared.policy.plan.llcs[llc.index()].groups.iter();
+        groups
+            .filter(move |group| **group != own && !shared.groups[group.index()].is_empty())
+            .map(move |group| (*group, *now))
+    }
+
+    fn age(&self, group: GroupId, now: Nanos) -> Nanos {
+        self.context.shared.groups[group.index()].age(now)
     }
 
     /// Takes one task of another group, and wakes a member for what it leaves there. Without groups nothing waits there but threads that

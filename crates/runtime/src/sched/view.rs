@@ -1,6 +1,5 @@
 //! What the policy is told: counts and masks as they are now, perhaps stale.
 
-use crossbeam_utils::CachePadded;
 use quadrille_policy::{
     CouplingView, GroupId, GroupMask, LlcId, Nanos, NodeId, NodePlan, RemoteStealView, Rng, SpawnView, TaskPolicy,
     WakeView, WorkerId,
@@ -47,7 +46,7 @@ impl Shared {
     /// Average run of a task on a task's home worker, as that last published it; zero if it has none.
     pub(super) fn home_run(&self, task: &TaskPolicy) -> Nanos {
         let home = self.workers.get(task.home_worker.index());
-        longest_run(home.into_iter())
+        home.map_or(Nanos(0), |worker| worker.average_run())
     }
 
     /// For a new task of `spawner`. `turn` says how many tasks of a set that is spread were before it, by some count.
@@ -184,31 +183,31 @@ impl Shared {
     /// Average run of a task as the first two of these workers last published it, the longest: groups have hardly more of them, and
     /// those that are far away may run much longer tasks, or much shorter ones.
     pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
-        let few = members.iter().take(2);
-        longest_run(few.map(|worker| &self.workers[worker.index()]))
+        self.runs_of(members).take(2).max().unwrap_or_default()
     }
 
     /// Whether all members of a group are in tasks, so long by what they have last published that none is expected soon. Who is idle, or on its way
     /// to this very queue, says with its last average nothing of when it comes.
     pub(super) fn members_are_away(&self, group: GroupId) -> bool {
         let members = &self.policy.plan.groups[group.index()].members;
-        // Ordering: Relaxed; estimates.
-        let runs = members
-            .iter()
-            .map(|worker| self.workers[worker.index()].told.average_run.load(Ordering::Relaxed));
-        self.policy
-            .members_are_away(members.len(), Nanos(runs.min().unwrap_or(0)))
+        let shortest = self.runs_of(members).min().unwrap_or_default();
+        self.policy.members_are_away(members.len(), shortest)
             && self.sleepers.idle.members(group.index()) == 0
             && !members.iter().any(|worker| self.sleepers.is_waking(worker.index()))
     }
+
+    fn runs_of<'a>(&'a self, workers: &'a [WorkerId]) -> impl Iterator<Item = Nanos> + 'a {
+        workers.iter().map(|worker| self.workers[worker.index()].average_run())
+    }
 }
 
-fn longest_run<'a>(workers: impl Iterator<Item = &'a CachePadded<WorkerShared>>) -> Nanos {
-    // Ordering: Relaxed; estimates.
-    let runs = workers
-        .inspect(|worker| lines::touch(&worker.told.average_run))
-        .map(|worker| worker.told.average_run.load(Ordering::Relaxed));
-    Nanos(runs.max().unwrap_or(0))
+impl WorkerShared {
+    /// Average run of its tasks, as it last published it; zero: unknown.
+    fn average_run(&self) -> Nanos {
+        lines::touch(&self.told.average_run);
+        // Ordering: Relaxed; an estimate.
+        Nanos(self.told.average_run.load(Ordering::Relaxed))
+    }
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
