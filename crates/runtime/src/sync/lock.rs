@@ -100,7 +100,8 @@ impl<S> Lock<S> {
         }
     }
 
-    /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again.
+    /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again. It may
+    /// clone wakers of our own tasks (`task::is_own_waker`).
     #[inline(always)]
     pub(crate) fn with<R>(&self, section: impl FnOnce(&mut S) -> R) -> R {
         self.exclusion.run(|| {

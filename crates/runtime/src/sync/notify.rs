@@ -125,7 +125,7 @@ impl State {
     }
 
     /// One look at whether a future of `round` has ended; if not it is waiting afterwards, with the waker `current`, of which `fresh` is a
-    /// clone. Without a `current` it keeps the waker that it has. With a waker that is to be dropped outside of the lock.
+    /// clone if it is anything (see [`Waiters::wait`]). Without a `current` it keeps the waker that it has. With a waker that is to be dropped outside of the lock.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`; the waiter, if any, is that of one future of this `Notify`, made in `round`.

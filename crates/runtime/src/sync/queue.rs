@@ -59,20 +59,33 @@ impl<T> Queue<T> {
 
     #[inline(always)]
     pub(super) fn push(&mut self, value: T) {
+        self.push_with(|| value);
+    }
+
+    /// See [`Ring::push_with`].
+    #[inline(always)]
+    pub(super) fn push_with(&mut self, make: impl FnOnce() -> T) {
         if self.behind_len == 0 && self.front.len() < self.chunk_max {
-            self.front.push(value);
+            self.front.push_with(make);
         } else {
-            self.push_behind(value);
+            self.push_behind(make());
         }
     }
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<T> {
-        let value = self.front.pop();
+        let mut value = None;
+        self.pop_with(|oldest| value = Some(oldest));
+        value
+    }
+
+    /// See [`Ring::pop_with`]. `keep` neither panics nor drops the value: the next chunk would not be found, and the channel's lock is held.
+    #[inline(always)]
+    pub(super) fn pop_with(&mut self, keep: impl FnOnce(T)) {
+        self.front.pop_with(keep);
         if self.behind_len != 0 && self.front.is_empty() {
             self.advance();
         }
-        value
     }
 
     /// Takes everything out and leaves an empty queue without memory.

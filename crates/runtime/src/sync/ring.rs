@@ -47,25 +47,39 @@ impl<T> Ring<T> {
 
     #[inline(always)]
     pub(super) fn push(&mut self, value: T) {
+        self.push_with(|| value);
+    }
+
+    /// The value is made when its place is known, so that it can be made there: a copy saved for large ones.
+    #[inline(always)]
+    pub(super) fn push_with(&mut self, make: impl FnOnce() -> T) {
         if self.len == self.places.len() {
             self.grow();
         }
         let tail = self.wrapped(self.head + self.len);
-        self.places[tail].write(value);
+        self.places[tail].write(make());
         self.len += 1;
         self.fetch(self.wrapped(tail + 1));
     }
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<T> {
+        let mut value = None;
+        self.pop_with(|oldest| value = Some(oldest));
+        value
+    }
+
+    /// Moves the oldest value to where `keep` puts it, which is its last place: a copy saved for large ones. Nothing if the ring is empty.
+    #[inline(always)]
+    pub(super) fn pop_with(&mut self, keep: impl FnOnce(T)) {
         if self.len == 0 {
-            return None;
+            return;
         }
-        // SAFETY: initialised, because `len` is not zero; read once, because the place then leaves the range.
-        let value = unsafe { self.places[self.head].assume_init_read() };
-        self.head = self.wrapped(self.head + 1);
+        let oldest = self.head;
+        self.head = self.wrapped(oldest + 1);
         self.len -= 1;
-        Some(value)
+        // SAFETY: initialised, because `len` was not zero; read once, because the place has left the range.
+        keep(unsafe { self.places[oldest].assume_init_read() });
     }
 
     /// Of an index below twice the number of places.
@@ -78,16 +92,21 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Fetches a place; of an index that may be any.
     #[inline(always)]
     fn fetch(&self, index: usize) {
         if size_of::<T>() < FETCH_BYTES_MIN {
             return;
         }
-        let bytes = self.places[index].as_ptr().cast::<u8>();
-        let lines = (0..size_of::<T>()).step_by(prefetch::LINE).take(FETCH_LINES_MAX);
-        for offset in lines.chain([size_of::<T>() - 1]) {
-            prefetch::line(bytes.wrapping_add(offset));
+        let first = self.places.as_ptr().wrapping_add(index).cast::<u8>();
+        prefetch::line(first);
+        // A loop of known length has no instructions of its own.
+        let mut line = 1;
+        while line < FETCH_LINES_MAX && line * prefetch::LINE < size_of::<T>() {
+            prefetch::line(first.wrapping_add(line * prefetch::LINE));
+            line += 1;
         }
+        prefetch::line(first.wrapping_add(size_of::<T>() - 1));
     }
 
     #[cold]

@@ -27,6 +27,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use crate::primitives::UnsafeCell;
+use crate::task;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -103,7 +104,8 @@ impl Waiter {
 pub(crate) enum Wait {
     /// It is in the list with a waker for this poll.
     Queued,
-    /// It needs a waker of its own. Nothing has changed: clone one, outside of the lock, and try everything again.
+    /// It needs a waker of its own, and the one at hand is not that of a task of this crate. Nothing has changed: clone it, outside of the
+    /// lock, and try everything again.
     NeedsWaker,
 }
 
@@ -265,8 +267,8 @@ impl Waiters {
     }
 
     /// Puts `waiter` into the list: at the back, or at the front if it was notified and came too late. If it is there,
-    /// only the waker is renewed. `fresh` is a clone of `current`; a waker that it replaces is left there instead, to be
-    /// dropped outside of the lock.
+    /// only the waker is renewed. `fresh` is a clone of `current`, or nothing: then one of our own tasks' wakers is cloned here. A waker
+    /// that it replaces is left there instead, to be dropped outside of the lock.
     ///
     /// # Safety
     /// A1, A2 and A3 for `waiter`.
@@ -277,7 +279,11 @@ impl Waiters {
                 return (e.place, Wait::Queued);
             }
             if fresh.is_none() {
-                return (e.place, Wait::NeedsWaker);
+                if !task::is_own_waker(current) {
+                    return (e.place, Wait::NeedsWaker);
+                }
+                // No code of a user's: a count is raised, and the lock is not taken twice.
+                *fresh = Some(current.clone());
             }
             mem::swap(&mut e.waker, fresh);
             (mem::replace(&mut e.place, Place::Queued), Wait::Queued)

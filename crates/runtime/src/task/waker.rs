@@ -1,7 +1,7 @@
 //! Wakers of tasks: a pointer to the header, and one part in the task's life each.
 
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::cell::{self, Header};
@@ -23,6 +23,13 @@ pub(super) unsafe fn lend(header: NonNull<Header>) -> ManuallyDrop<Waker> {
     ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(header.as_ptr().cast(), &TABLE)) })
 }
 
+/// Whether a waker is that of a task of this crate. To clone it is one addition: no code of a user's, no lock, no unwinding. So sections
+/// under a lock may.
+#[inline]
+pub(crate) fn is_own_waker(waker: &Waker) -> bool {
+    ptr::eq(waker.vtable(), &TABLE)
+}
+
 /// # Safety
 /// For all of these: the pointer is that of a waker, so the task is there.
 unsafe fn header(pointer: *const ()) -> NonNull<Header> {
@@ -30,6 +37,7 @@ unsafe fn header(pointer: *const ()) -> NonNull<Header> {
     unsafe { NonNull::new_unchecked(pointer.cast_mut().cast()) }
 }
 
+// Called under locks (`is_own_waker`).
 unsafe fn clone(pointer: *const ()) -> RawWaker {
     // SAFETY: our contract.
     let header = unsafe { header(pointer) };
@@ -84,5 +92,38 @@ unsafe fn follow(header: NonNull<Header>, then: Then) {
         Then::Submit => super::submit(unsafe { Runnable::held(header) }),
         // SAFETY: the answer to what we did.
         Then::Free => unsafe { cell::free_if(header, then) },
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::task::{Poll, Wake};
+
+    use super::*;
+    use crate::{Runtime, Wait as _, thread};
+
+    struct Foreign;
+
+    impl Wake for Foreign {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// Whether whoever awaits this has a waker of ours.
+    async fn is_own() -> bool {
+        poll_fn(|cx| Poll::Ready(is_own_waker(cx.waker()))).await
+    }
+
+    #[test]
+    fn wakers_of_tasks_and_threads_are_ours_and_no_others() {
+        assert!(!is_own_waker(Waker::noop()));
+        assert!(!is_own_waker(&Waker::from(Arc::new(Foreign))));
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        runtime.block_on(async {
+            assert!(!is_own().await, "that of an ordinary thread");
+            assert!(crate::spawn(is_own()).await.unwrap());
+            assert!(thread::spawn(|| is_own().wait()).await.unwrap());
+        });
     }
 }

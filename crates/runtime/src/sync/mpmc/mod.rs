@@ -39,9 +39,11 @@
 //
 // # One operation
 //
-//  1. Enter the lock, try. Done: leave the list, *settle*, leave the lock, call the wakers that settling returned.
-//  2. Not possible: if the waiter has no waker for this task yet, leave the lock, clone one, and start over at 1. No
-//     user code runs inside the lock, and cloning a waker is user code.
+//  1. Enter the lock, try. Done: leave the list, *settle*, leave the lock, call the wakers that settling returned. Where nobody waits, and
+//     the operation never did, that is all: settling would find no list with somebody in it.
+//  2. Not possible: if the waiter has no waker for this task yet, it takes a clone. No user code runs inside the lock, and cloning a waker
+//     is user code, unless the waker is that of a task of this crate: then it raises a count. Else leave the lock, clone, and start
+//     over at 1.
 //  3. Wait: enter the list (back; front if notified before), leave the lock, Pending.
 //
 // Settling notifies the first waiting receiver if there are messages and no receiver holds a token, and the first
@@ -60,7 +62,9 @@
 //
 // Proof, for C1. Every section that adds a message, adds or takes a token, or empties the list's head ends by settling,
 // which establishes C1 directly, except two. Step 3 adds a receiver and may give a token back; it happens only in the
-// section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. C2 alike, with room for messages. So
+// section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. C2 alike, with room for messages. (A
+// section that finds both lists empty, and whose future has no waiter, need not settle: C1 and C2 are vacuous, and a token that is out is
+// its holder's to give back.) So
 // nobody waits for something that is there unless somebody who was woken for it has yet to act. That waiter's waker is
 // called right after the section that gave it the token; when it is polled it takes a message or finds none (C1 is
 // vacuous), when it is dropped its token moves on. Once closed nobody enters a list, and `close` notifies all who are in.

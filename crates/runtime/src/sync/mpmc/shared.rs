@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 use super::super::lock::Lock;
 use super::super::waiters::{Wait, Waiter};
 use super::super::wake_all::{FirstPanic, wake_all};
-use super::state::{Notices, Outcome, PermitEnd, Side, State};
+use super::state::{Notices, Outcome, PermitEnd, Side, State, deliver};
 use crate::coop;
 use crate::primitives::{AtomicUsize, Ordering};
 
@@ -62,10 +62,15 @@ impl<T> Shared<T> {
     pub(super) fn try_op(&self, attempt: impl FnOnce(&mut State<T>) -> Outcome) -> Outcome {
         let (outcome, notices) = self.state.with(|state| {
             let outcome = attempt(state);
+            if state.nobody_waits() {
+                return (outcome, None);
+            }
             // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
-            (outcome, unsafe { state.settle() })
+            (outcome, Some(unsafe { state.settle() }))
         });
-        self.deliver(notices);
+        if let Some(notices) = notices {
+            self.deliver(notices);
+        }
         outcome
     }
 
@@ -100,22 +105,15 @@ impl<T> Shared<T> {
         loop {
             let step = self.state.with(|state| {
                 let outcome = attempt(state);
-                if outcome == Outcome::NotNow {
-                    let waiter = seat.waiter.get_or_insert_with(Waiter::new);
-                    // SAFETY: A1, inside the lock; A2 and A3, the caller's.
-                    let wait = unsafe { state.wait(side, waiter, cx.waker(), &mut fresh) };
-                    return Step::Wait(wait);
+                if outcome != Outcome::NotNow && seat.waiter.is_none() && state.nobody_waits() {
+                    return Step::Done(outcome);
                 }
-                let stale = match &seat.waiter {
-                    // SAFETY: as above.
-                    Some(waiter) => unsafe { state.leave(side, waiter) },
-                    None => None,
-                };
-                // SAFETY: A1, inside the lock; A2, every caller's.
-                Step::Done(outcome, unsafe { state.settle() }, stale)
+                // SAFETY: A1, inside the lock; A2 and A3, the caller's.
+                unsafe { conclude(state, outcome, side, seat, cx.waker(), &mut fresh) }
             });
             match step {
-                Step::Done(outcome, notices, _stale) => {
+                Step::Done(outcome) => return Poll::Ready(outcome),
+                Step::Told(outcome, notices, _stale) => {
                     seat.waiter = None;
                     self.deliver(notices);
                     return Poll::Ready(outcome);
@@ -148,26 +146,31 @@ impl<T> Shared<T> {
     }
 
     /// Calls the wakers, and settles until nothing is left to settle, whatever a waker of the user's does: the first panic goes on then.
-    #[inline]
+    #[inline(always)]
     fn deliver(&self, notices: Notices) {
-        if notices.is_partial {
-            self.deliver_partial(notices);
+        let Notices {
+            receiver,
+            sender,
+            is_partial,
+        } = notices;
+        if is_partial {
+            self.deliver_partial(receiver, sender);
         } else {
-            notices.deliver();
+            deliver(receiver, sender);
         }
     }
 
-    fn deliver_partial(&self, mut notices: Notices) {
+    #[cold]
+    fn deliver_partial(&self, mut receiver: Option<Waker>, mut sender: Option<Waker>) {
         let mut panic = FirstPanic::default();
-        loop {
-            let is_partial = notices.is_partial;
-            panic.catch(|| notices.deliver());
-            if !is_partial {
-                break;
-            }
+        let mut is_partial = true;
+        while is_partial {
+            panic.catch(|| deliver(receiver.take(), sender.take()));
             // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
-            notices = self.state.with(|state| unsafe { state.settle() });
+            let notices = self.state.with(|state| unsafe { state.settle() });
+            (receiver, sender, is_partial) = (notices.receiver, notices.sender, notices.is_partial);
         }
+        panic.catch(|| deliver(receiver.take(), sender.take()));
         panic.go_on();
     }
 
@@ -255,9 +258,45 @@ impl<T> Shared<T> {
 
 /// What one section of `poll_op` ended with.
 enum Step {
+    /// The operation is done, and was nobody's business.
+    Done(Outcome),
     /// The outcome, whom to wake, and a waker that is no longer needed.
-    Done(Outcome, Notices, Option<Waker>),
+    Told(Outcome, Notices, Option<Waker>),
     Wait(Wait),
+}
+
+/// The rest of a section in which somebody waits, or must: leaves the list and settles, or enters it.
+///
+/// # Safety
+/// A1, A2 and A3 of `waiters`.
+#[inline(always)]
+unsafe fn conclude<T>(
+    state: &mut State<T>,
+    outcome: Outcome,
+    side: Side,
+    seat: &mut Seat,
+    current: &Waker,
+    fresh: &mut Option<Waker>,
+) -> Step {
+    if outcome == Outcome::NotNow {
+        // Made in its place: `get_or_insert_with` makes it elsewhere and copies it in other pieces than it was written in, and such a read waits
+        // for the cache.
+        if seat.waiter.is_none() {
+            seat.waiter = Some(Waiter::new());
+        }
+        let Some(waiter) = &seat.waiter else {
+            unreachable!("made above")
+        };
+        // SAFETY: the caller's.
+        return Step::Wait(unsafe { state.wait(side, waiter, current, fresh) });
+    }
+    let stale = match &seat.waiter {
+        // SAFETY: the caller's.
+        Some(waiter) => unsafe { state.leave(side, waiter) },
+        None => None,
+    };
+    // SAFETY: the caller's.
+    Step::Told(outcome, unsafe { state.settle() }, stale)
 }
 
 #[cfg(all(test, not(quadrille_loom)))]

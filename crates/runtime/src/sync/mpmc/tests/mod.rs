@@ -384,3 +384,72 @@ fn handles_and_futures_move_between_threads() {
         "{text}"
     );
 }
+
+#[test]
+fn a_future_that_is_kept_after_its_end_holds_no_token() {
+    let (sender, receiver) = bounded(8);
+    let mut first = Hand::new(receiver.recv()).pending();
+    sender.try_send(1).unwrap();
+    assert_eq!(first.wakes(), 1, "told, with the token");
+    assert_eq!(first.poll(), Poll::Ready(Ok(1)));
+    let second = Hand::new(receiver.recv()).pending();
+    sender.try_send(2).unwrap();
+    assert_eq!(second.wakes(), 1);
+    drop(first);
+}
+
+#[test]
+fn a_waker_of_a_user_is_not_cloned_inside_the_lock() {
+    use std::task::{RawWaker, RawWakerVTable};
+
+    /// Its clone uses the channel, as a user's may.
+    static TABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            // SAFETY: the pointer is to the sender below, which outlives every waker.
+            let sender = unsafe { &*data.cast::<Sender<u32>>() };
+            sender.try_send(7).unwrap();
+            RawWaker::new(data, &TABLE)
+        },
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    let (sender, receiver) = bounded(8);
+    let data = RawWaker::new((&raw const sender).cast(), &TABLE);
+    // SAFETY: the functions are safe to call from anywhere, and the sender outlives the waker.
+    let waker = unsafe { Waker::from_raw(data) };
+    let mut recv = pin!(receiver.recv());
+    let received = recv.as_mut().poll(&mut Context::from_waker(&waker));
+    assert_eq!(received, Poll::Ready(Ok(7)), "found by the second attempt");
+}
+
+#[test]
+fn a_receive_that_moves_to_another_task_wakes_that_one() {
+    let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+    let (sender, receiver) = bounded::<u32>(1);
+    let receiver: &'static Receiver<u32> = Box::leak(Box::new(receiver));
+    let mut recv = Box::pin(receiver.recv());
+    let received = runtime.block_on(async move {
+        let first = crate::spawn(async move {
+            assert!(
+                poll_once(recv.as_mut()).await.is_none(),
+                "waits, with a waker of this task"
+            );
+            Some(recv)
+        });
+        let mut recv = first.await.unwrap().unwrap();
+        let (waits, waited) = bounded(1);
+        let second = crate::spawn(async move {
+            assert!(
+                poll_once(recv.as_mut()).await.is_none(),
+                "waits, with a waker of that one"
+            );
+            waits.send(()).await.unwrap();
+            recv.await
+        });
+        waited.recv().await.unwrap();
+        sender.send(5).await.unwrap();
+        second.await.unwrap()
+    });
+    assert_eq!(received, Ok(5));
+}
