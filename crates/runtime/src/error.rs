@@ -6,34 +6,41 @@ use std::fmt;
 use crate::task::Id;
 
 /// Why a task gave no result.
-pub struct JoinError {
+// In a box: every result of a task is as large as this at least, and a large one is handed on through memory.
+pub struct JoinError(Box<Failure>);
+
+const _: () = assert!(size_of::<std::task::Poll<Result<(), JoinError>>>() <= 2 * size_of::<usize>());
+
+struct Failure {
     id: Id,
     /// `None`: cancelled.
     payload: Option<std::sync::Mutex<Box<dyn Any + Send>>>,
 }
 
 impl JoinError {
+    #[cold]
     pub(crate) fn cancelled(id: Id) -> Self {
-        Self { id, payload: None }
+        Self(Box::new(Failure { id, payload: None }))
     }
 
+    #[cold]
     pub(crate) fn panicked(id: Id, payload: Box<dyn Any + Send>) -> Self {
-        Self {
+        Self(Box::new(Failure {
             id,
             payload: Some(std::sync::Mutex::new(payload)),
-        }
+        }))
     }
 
     /// Whether the task was aborted, or dropped because its runtime shut down.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.payload.is_none()
+        self.0.payload.is_none()
     }
 
     /// Whether the task panicked.
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        self.payload.is_some()
+        self.0.payload.is_some()
     }
 
     /// The payload of the task's panic, to be passed to [`std::panic::resume_unwind`].
@@ -44,15 +51,15 @@ impl JoinError {
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
         self.try_into_panic()
-            .unwrap_or_else(|error| panic!("task {} was cancelled, it did not panic", error.id))
+            .unwrap_or_else(|error| panic!("task {} was cancelled, it did not panic", error.id()))
     }
 
     /// The payload of the task's panic.
     ///
     /// # Errors
     /// The error itself if the task did not panic.
-    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
-        match self.payload {
+    pub fn try_into_panic(mut self) -> Result<Box<dyn Any + Send>, Self> {
+        match self.0.payload.take() {
             Some(payload) => Ok(payload.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)),
             None => Err(self),
         }
@@ -61,11 +68,11 @@ impl JoinError {
     /// The task's id.
     #[must_use]
     pub fn id(&self) -> Id {
-        self.id
+        self.0.id
     }
 
     fn message(&self) -> Option<String> {
-        let payload = self.payload.as_ref()?.lock().ok()?;
+        let payload = self.0.payload.as_ref()?.lock().ok()?;
         payload
             .downcast_ref::<&'static str>()
             .map(|message| (*message).to_owned())
@@ -76,9 +83,9 @@ impl JoinError {
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_panic(), self.message()) {
-            (false, _) => write!(f, "JoinError::Cancelled({})", self.id),
-            (true, Some(message)) => write!(f, "JoinError::Panic({}, {message:?})", self.id),
-            (true, None) => write!(f, "JoinError::Panic({}, ..)", self.id),
+            (false, _) => write!(f, "JoinError::Cancelled({})", self.0.id),
+            (true, Some(message)) => write!(f, "JoinError::Panic({}, {message:?})", self.0.id),
+            (true, None) => write!(f, "JoinError::Panic({}, ..)", self.0.id),
         }
     }
 }
@@ -86,9 +93,9 @@ impl fmt::Debug for JoinError {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_panic(), self.message()) {
-            (false, _) => write!(f, "task {} was cancelled", self.id),
-            (true, Some(message)) => write!(f, "task {} panicked with message {message:?}", self.id),
-            (true, None) => write!(f, "task {} panicked", self.id),
+            (false, _) => write!(f, "task {} was cancelled", self.0.id),
+            (true, Some(message)) => write!(f, "task {} panicked with message {message:?}", self.0.id),
+            (true, None) => write!(f, "task {} panicked", self.0.id),
         }
     }
 }

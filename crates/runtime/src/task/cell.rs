@@ -123,14 +123,18 @@ impl<F: Future> Cell<F> {
 }
 
 /// A task with this metadata, held and joined by the caller. `make` makes its future, which may keep the address of the metadata: it
-/// outlives it.
+/// outlives it. The metadata is made once its place is known, so that the optimizer makes it there: a copy would be read in other pieces than it
+/// was written in, just before, and each such read waits until the writes are in the cache.
 #[inline]
-pub(super) fn allocate<F: Future>(meta: Meta, make: impl FnOnce(NonNull<Meta>) -> F) -> NonNull<Header> {
+pub(super) fn allocate<F: Future>(
+    meta: impl FnOnce() -> Meta,
+    make: impl FnOnce(NonNull<Meta>) -> F,
+) -> NonNull<Header> {
     let header = spare::allocate(Layout::new::<Cell<F>>()).cast::<Header>();
     let begin = Header {
         lifecycle: Lifecycle::new(),
         table: const { &Cell::<F>::TABLE },
-        meta,
+        meta: meta(),
     };
     // SAFETY: the first member of what there is room for.
     unsafe { header.write(begin) };

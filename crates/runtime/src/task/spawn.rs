@@ -76,7 +76,7 @@ pub(super) unsafe fn allocate_anywhere<F: Future>(
     options: Options,
     make: impl FnOnce(NonNull<Meta>) -> F,
 ) -> (Runnable, JoinHandle<F::Output>) {
-    let header = cell::allocate(Meta::new(shared, policy, options), make);
+    let header = cell::allocate(|| Meta::new(shared, policy, options), make);
     match here {
         Some(context) => context.me().counters.spawned.add(1),
         None => shared.loads.count_foreign(1),
