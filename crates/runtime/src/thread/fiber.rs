@@ -10,7 +10,7 @@
 //! not be `Send`: it never leaves its OS thread. Nothing is published before `poll` has returned to the worker's stack.
 
 use std::future::Future;
-use std::mem::{self, size_of};
+use std::mem::{self, ManuallyDrop, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -19,7 +19,7 @@ use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::stack::{self, Occupant, Reservation, Stack};
+use super::stack::{self, Lent, Occupant, Reservation, Stack};
 use super::suspend::{Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
 use crate::primitives::Ordering;
@@ -82,21 +82,21 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Ended) else {
             unreachable!("a thread starts once");
         };
-        let (meta, llc) = (self.enrolled.0, context.llc());
+        let meta = self.enrolled.0;
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
         context.shared.roll.begins(self.enrolled.place(), context.id);
         let stack = context.stacks.take(reservation);
         let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
         let occupant = Occupant::new(stack.bounds(), name);
-        // SAFETY: `meta` and what the closure borrows are there by the contract of `new`.
-        let coroutine = unsafe { begin(stack, meta, closure) };
         self.state = State::Started(Started {
-            coroutine: Some(coroutine),
+            // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
+            // drops it after the coroutine; so does this function if it unwinds.
+            coroutine: unsafe { begin(&stack, meta, closure) },
             occupant,
             owner: context,
             entered: Vec::new(),
-            llc,
             meta,
+            _ground: Ground(ManuallyDrop::new(stack)),
         });
     }
 }
@@ -193,7 +193,7 @@ impl Drop for Enrolled {
 }
 
 /// What runs on a stack.
-type Switched<T> = Coroutine<Input, Suspension, thread::Result<T>, Stack>;
+type Switched<T> = Coroutine<Input, Suspension, thread::Result<T>, Lent>;
 
 /// Closures up to this size are moved to the new stack as they are, bytes; corosensei takes 1024. Larger ones go by way of the heap,
 /// from the start: without optimizations a task's body is copied a dozen times on the worker's stack before it runs.
@@ -203,29 +203,45 @@ pub(super) const CLOSURE_MAX: usize = 512;
 ///
 /// # Safety
 /// - `meta` is that of the task whose body the coroutine becomes part of;
-/// - what `closure` borrows is there until the coroutine has ended.
-unsafe fn begin<F: FnOnce() -> T, T>(stack: Stack, meta: NonNull<Meta>, closure: F) -> Switched<T> {
+/// - what `closure` borrows is there until the coroutine has ended;
+/// - the stack is lent to nobody else, and dropped or given back after the coroutine is dropped.
+unsafe fn begin<F: FnOnce() -> T, T>(stack: &Stack, meta: NonNull<Meta>, closure: F) -> Switched<T> {
     let body = move |yielder: &Yielder<Input, Suspension>, input| {
         // SAFETY: the yielder and the first input of this very coroutine; `meta` by our contract.
         let frame = unsafe { Frame::new(yielder, input, meta) };
         frame.run(closure)
     };
-    // SAFETY: what the closure borrows is there by our contract. `Started` gives the stack back only once the coroutine has ended.
+    // SAFETY: by our contract, for the one coroutine that is made below.
+    let stack = unsafe { stack.lend() };
+    // SAFETY: what the closure borrows is there by our contract.
     unsafe { Coroutine::with_stack_unchecked(stack, body) }
 }
 
 /// A thread with a stack.
 struct Started<T> {
-    /// `None` only in `drop`.
-    coroutine: Option<Switched<T>>,
+    /// Dropped before `_ground`, which lends it its stack: fields go in their order.
+    coroutine: Switched<T>,
     occupant: Occupant,
     /// The worker that alone may use what is here. Never dereferenced.
     owner: *const Context,
     /// The runtimes that it has entered and not left, while it is suspended.
     entered: Vec<Handle>,
-    /// Where its stack came from.
-    llc: usize,
     meta: NonNull<Meta>,
+    _ground: Ground,
+}
+
+/// The stack of a thread that has started, until `drop` takes it: a worker gets it back, else the LLC that it came from.
+struct Ground(ManuallyDrop<Stack>);
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        // SAFETY: this is its end.
+        let stack = unsafe { ManuallyDrop::take(&mut self.0) };
+        Context::with(|context| match context {
+            Some(context) => context.stacks.give_back(stack),
+            None => drop(stack),
+        });
+    }
 }
 
 impl<T> Started<T> {
@@ -240,8 +256,7 @@ impl<T> Started<T> {
         if !self.entered.is_empty() {
             current::resume(mem::take(&mut self.entered));
         }
-        let coroutine = self.coroutine.as_mut().expect("taken in drop only");
-        let result = coroutine.resume(input);
+        let result = self.coroutine.resume(input);
         if current::depth() > depth {
             self.entered = current::suspend_above(depth);
         }
@@ -286,15 +301,8 @@ impl<T> Started<T> {
 
 impl<T> Drop for Started<T> {
     fn drop(&mut self) {
-        if self.coroutine.as_ref().is_some_and(|coroutine| !coroutine.done()) {
+        if !self.coroutine.done() {
             self.unwind();
-        }
-        if let Some(coroutine) = self.coroutine.take() {
-            let stack = coroutine.into_stack();
-            Context::with(|context| match context {
-                Some(context) => context.stacks.give_back(stack),
-                None => stack.give_back(self.llc),
-            });
         }
     }
 }

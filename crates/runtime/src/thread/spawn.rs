@@ -144,7 +144,7 @@ impl Builder {
     /// # Panics
     /// Outside of a runtime.
     #[track_caller]
-    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    pub fn spawn<F, T>(mut self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -156,7 +156,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
-    pub fn spawn_on<F, T>(self, f: F, handle: &Handle) -> io::Result<JoinHandle<T>>
+    pub fn spawn_on<F, T>(mut self, f: F, handle: &Handle) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -164,7 +164,8 @@ impl Builder {
         self.spawn_in(&handle.shared, f)
     }
 
-    fn spawn_in<F, T>(self, shared: &Arc<Shared>, f: F) -> io::Result<JoinHandle<T>>
+    // By reference, as what follows: a builder is copied in other pieces than it was just written in, which waits for the cache.
+    fn spawn_in<F, T>(&mut self, shared: &Arc<Shared>, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -186,7 +187,7 @@ impl Builder {
         self.group.as_ref().map(|group| group.enter(shared))
     }
 
-    fn spawn_of_set<F, T>(self, shared: &Arc<Shared>, set: Option<Set>, f: F) -> io::Result<JoinHandle<T>>
+    fn spawn_of_set<F, T>(&mut self, shared: &Arc<Shared>, set: Option<Set>, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -211,7 +212,7 @@ impl Builder {
     /// Outside of a runtime.
     #[track_caller]
     pub fn spawn_scoped<'scope, 'env, F, T>(
-        self,
+        mut self,
         scope: &'scope Scope<'scope, 'env>,
         f: F,
     ) -> io::Result<ScopedJoinHandle<'scope, T>>
@@ -248,7 +249,7 @@ impl Builder {
     /// # Safety
     /// What `f` and its result borrow is there until both are dropped.
     unsafe fn launch<F, T>(
-        self,
+        &mut self,
         set: Option<Set>,
         f: F,
         reservation: Reservation,
@@ -259,7 +260,7 @@ impl Builder {
         T: Send,
     {
         let options = Options {
-            name: self.name.map(String::into_boxed_str),
+            name: self.name.take().map(String::into_boxed_str),
             flags: THREAD,
             set,
             ..Options::default()

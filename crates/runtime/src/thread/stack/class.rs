@@ -58,8 +58,11 @@ const SLAB_STACKS_MAX: usize = 256;
 const SLAB_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// A size class: stacks of 16 KiB, 32 KiB, and so on up to 1 GiB.
+///
+/// A word, as the rest of a stack: what has it is handed on in words, and to read one of which a byte was just written takes
+/// until that is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Class(u8);
+pub(super) struct Class(usize);
 
 impl Class {
     /// Number of classes.
@@ -76,8 +79,7 @@ impl Class {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let steps = size.max(SIZE_MIN).next_power_of_two() / SIZE_MIN;
-        // At most 2^16, hence a logarithm of at most 16.
-        Ok(Self(steps.ilog2().to_le_bytes()[0]))
+        Ok(Self(steps.ilog2() as usize))
     }
 
     /// Every class, from the smallest.
@@ -86,7 +88,7 @@ impl Class {
     }
 
     pub(super) fn index(self) -> usize {
-        usize::from(self.0)
+        self.0
     }
 
     /// Bytes of a stack of this class; on a system with larger pages, at least one page.

@@ -28,7 +28,7 @@ const BATCH: usize = MAX / 2;
 pub(crate) struct Kept {
     pool: NonNull<Pool>,
     class: Class,
-    llc: u16,
+    llc: usize,
     credit: Cell<usize>,
     stacks: RefCell<Vec<StackBounds>>,
     /// The oldest so many stacks have not been used since the period began.
@@ -72,7 +72,7 @@ impl Kept {
     }
 
     fn llc(&self) -> usize {
-        usize::from(self.llc)
+        self.llc
     }
 
     /// As [`Stacks::reserve`], for a thread that is spawned by this worker.

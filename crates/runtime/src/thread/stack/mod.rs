@@ -130,7 +130,7 @@ impl Stacks {
         let class = Class::of(size)?;
         let pool = self.pool();
         let llc = pool.shelf_of(llc);
-        pool.reserve(usize::from(llc), class)?;
+        pool.reserve(llc, class)?;
         Ok(Reservation {
             pool: self.pool,
             class,
@@ -192,7 +192,7 @@ pub(crate) struct Reservation {
     pool: NonNull<Pool>,
     class: Class,
     /// Where the promise was made.
-    llc: u16,
+    llc: usize,
 }
 
 // SAFETY: as `Stacks`; a promise may end on any thread.
@@ -216,7 +216,7 @@ impl Reservation {
         let llc = pool.shelf_of(llc);
         Stack {
             pool: this.pool,
-            bounds: pool.take(usize::from(llc), this.class),
+            bounds: pool.take(llc, this.class),
             class: this.class,
             llc,
         }
@@ -226,7 +226,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         // SAFETY: the promise is ours and ends here; `take` does not come here.
-        unsafe { pool::cancel(self.pool, usize::from(self.llc), self.class) };
+        unsafe { pool::cancel(self.pool, self.llc, self.class) };
     }
 }
 
@@ -238,7 +238,7 @@ pub(crate) struct Stack {
     bounds: StackBounds,
     class: Class,
     /// Where it goes when it is dropped.
-    llc: u16,
+    llc: usize,
 }
 
 // SAFETY: as `Stacks`. The memory belongs to whoever has the `Stack`; what lies on it is the coroutine's affair.
@@ -258,13 +258,22 @@ impl Stack {
         self.bounds
     }
 
+    /// The stack for a coroutine to run on. A coroutine that had the stack itself would have to be moved at its end, to give it back.
+    ///
+    /// # Safety
+    /// - At most one coroutine is on the stack at a time;
+    /// - it, and what is returned here, is dropped before the stack is dropped or given back.
+    pub(crate) unsafe fn lend(&self) -> Lent {
+        Lent(self.bounds)
+    }
+
     /// Gives it back as [`give_back`](Self::give_back) does, and looks how deep it was used.
     fn look_and_give_back(self, llc: usize) {
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: the promise of this stack keeps the pool.
         let llc = unsafe { this.pool.as_ref() }.shelf_of(llc);
         // SAFETY: as in `drop`, which does not follow.
-        unsafe { pool::look_and_give_back(this.pool, usize::from(llc), this.class, this.bounds) };
+        unsafe { pool::look_and_give_back(this.pool, llc, this.class, this.bounds) };
     }
 
     /// What it was; its promise is the caller's.
@@ -276,23 +285,27 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: `bounds` came from `take` with this class, and is given back once, here. Nothing on the stack is used any
-        // more: a coroutine drops or hands out its stack only when it has ended or been unwound (corosensei).
-        unsafe { pool::give_back(self.pool, usize::from(self.llc), self.class, self.bounds) };
+        // more: the coroutine was dropped before (`lend`), when it had ended or by being unwound (corosensei).
+        unsafe { pool::give_back(self.pool, self.llc, self.class, self.bounds) };
     }
 }
 
+/// What a coroutine knows of its stack: where it is.
+#[derive(Debug)]
+pub(crate) struct Lent(StackBounds);
+
 // SAFETY: `Stack` wants a guard page and `MIN_STACK_SIZE` (4 KiB) of memory: every stack of a slab lies above its guard, or
 // the slab would not have been made (`Slab::map`), and the smallest class has 16 KiB. The memory stays at its address, and
-// mapped, until the stack is dropped (N2). `base` is a multiple of 64, `lowest` of the page size.
-unsafe impl corosensei::stack::Stack for Stack {
+// mapped and nobody else's, until the stack is dropped or given back (N2), which is after this has been dropped (`lend`). `base` is a multiple of 64, `lowest` of the page size.
+unsafe impl corosensei::stack::Stack for Lent {
     #[inline]
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.bounds.base()).expect("above its guard")
+        StackPointer::new(self.0.base()).expect("above its guard")
     }
 
     /// Includes the guard, as the trait asks.
     #[inline]
     fn limit(&self) -> StackPointer {
-        StackPointer::new(self.bounds.lowest()).expect("nothing is mapped at address 0")
+        StackPointer::new(self.0.lowest()).expect("nothing is mapped at address 0")
     }
 }

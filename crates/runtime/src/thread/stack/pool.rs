@@ -143,7 +143,7 @@ impl Pool {
     /// Runs `section` on the shelves of an LLC; a number beyond the last means one of those there are.
     #[inline]
     fn with<R>(&self, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
-        self.shelves[usize::from(self.shelf_of(llc))].with(section)
+        self.shelves[self.shelf_of(llc)].with(section)
     }
 
     /// Makes a promise in `llc`.
@@ -258,14 +258,12 @@ impl Pool {
 
     /// The number of a shelf for an LLC: its own, or one of those there are.
     #[inline]
-    pub(super) fn shelf_of(&self, llc: usize) -> u16 {
-        let index = if llc < self.shelves.len() {
+    pub(super) fn shelf_of(&self, llc: usize) -> usize {
+        if llc < self.shelves.len() {
             llc
         } else {
             llc % self.shelves.len()
-        };
-        // There are at most as many LLCs as hardware threads, which topology numbers by u16.
-        u16::try_from(index).unwrap_or(0)
+        }
     }
 
     /// Runs `f` on the shelf of a class in an LLC, for whoever has the handle, so that it is not closed.

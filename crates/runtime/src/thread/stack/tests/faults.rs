@@ -19,7 +19,9 @@ fn recurse(depth: usize) -> usize {
 /// A coroutine on `stack` that recurses for ever.
 fn overflow(stack: Stack, name: Option<&str>) {
     let occupant = Occupant::new(stack.bounds(), name);
-    let mut coroutine = Coroutine::<(), (), usize, Stack>::with_stack(stack, |_, ()| recurse(0));
+    // SAFETY: dropped before the stack, which is a parameter.
+    let lent = unsafe { stack.lend() };
+    let mut coroutine = Coroutine::<(), (), usize, Lent>::with_stack(lent, |_, ()| recurse(0));
     // SAFETY: the guard goes before the occupant.
     let _entered = unsafe { enter(&occupant) };
     let _ = coroutine.resume(());
@@ -101,14 +103,18 @@ fn an_overflow_after_a_resume_is_the_right_threads() {
         let stacks = Stacks::new(1);
         let outer = take(&stacks, 0);
         let bounds = outer.bounds();
-        let mut coroutine = Coroutine::<(), (), (), Stack>::with_stack(outer, move |yielder, ()| {
+        // SAFETY: dropped before the stack, which was declared before.
+        let lent = unsafe { outer.lend() };
+        let mut coroutine = Coroutine::<(), (), (), Lent>::with_stack(lent, move |yielder, ()| {
             // A coroutine inside of another, which is back on its own stack when that ends.
             let inner = take(&Stacks::new(1), 0);
             {
                 let occupant = Occupant::new(inner.bounds(), Some("inner"));
                 // SAFETY: the guard goes before the occupant.
                 let _entered = unsafe { enter(&occupant) };
-                let mut nested = Coroutine::<(), (), (), Stack>::with_stack(inner, |_, ()| {});
+                // SAFETY: as above.
+                let lent = unsafe { inner.lend() };
+                let mut nested = Coroutine::<(), (), (), Lent>::with_stack(lent, |_, ()| {});
                 assert!(matches!(nested.resume(()), CoroutineResult::Return(())));
             }
             yielder.suspend(());

@@ -23,8 +23,10 @@ fn a_stack_has_at_least_the_size_asked_for() {
         assert!(promised >= size.max(SIZE_MIN));
         assert_eq!(bounds.size(), promised);
         assert!(bounds.base() - bounds.limit() >= promised);
-        assert_eq!(stack.base().get(), bounds.base());
-        assert_eq!(stack.limit().get(), bounds.limit() - 2 * page_size());
+        // SAFETY: dropped before the stack, which was declared before.
+        let lent = unsafe { stack.lend() };
+        assert_eq!(lent.base().get(), bounds.base());
+        assert_eq!(lent.limit().get(), bounds.limit() - 2 * page_size());
         write(bounds.base() - 1);
         write(bounds.limit());
     }
@@ -413,9 +415,11 @@ fn a_coroutine_that_ends_or_is_unwound_returns_its_stack() {
     }
     let drops = std::rc::Rc::new(std::cell::Cell::new(0));
     let stacks = Stacks::new(2);
-    let on = |stack: Stack| {
+    let on = |stack: &Stack| {
         let drops = std::rc::Rc::clone(&drops);
-        Coroutine::<u32, u32, u32, Stack>::with_stack(stack, move |yielder, first| {
+        // SAFETY: each coroutine is dropped before its stack, below.
+        let lent = unsafe { stack.lend() };
+        Coroutine::<u32, u32, u32, Lent>::with_stack(lent, move |yielder, first| {
             let _note = Note(&drops);
             first + yielder.suspend(first)
         })
@@ -424,19 +428,22 @@ fn a_coroutine_that_ends_or_is_unwound_returns_its_stack() {
     let bounds = stack.bounds();
     let occupant = Occupant::new(bounds, Some("coroutine"));
 
-    let mut finishing = on(stack);
-    let resume = |coroutine: &mut Coroutine<u32, u32, u32, Stack>, input| {
+    let mut finishing = on(&stack);
+    let resume = |coroutine: &mut Coroutine<u32, u32, u32, Lent>, input| {
         // SAFETY: the guard goes before the occupant.
         let _entered = unsafe { enter(&occupant) };
         coroutine.resume(input)
     };
     assert!(matches!(resume(&mut finishing, 1), CoroutineResult::Yield(1)));
     assert!(matches!(resume(&mut finishing, 2), CoroutineResult::Return(3)));
-    finishing.into_stack().give_back(1);
+    drop(finishing);
+    stack.give_back(1);
 
-    let mut dropped = on(take(&stacks, 1));
+    let stack = take(&stacks, 1);
+    let mut dropped = on(&stack);
     assert!(matches!(resume(&mut dropped, 1), CoroutineResult::Yield(1)));
     drop(dropped);
+    drop(stack);
     assert_eq!(drops.get(), 2);
 
     assert_eq!(take(&stacks, 1).bounds(), bounds);
