@@ -62,15 +62,10 @@ impl<T> Shared<T> {
     pub(super) fn try_op(&self, attempt: impl FnOnce(&mut State<T>) -> Outcome) -> Outcome {
         let (outcome, notices) = self.state.with(|state| {
             let outcome = attempt(state);
-            if state.nobody_waits() {
-                return (outcome, None);
-            }
             // SAFETY: A1, inside the lock; A2, the futures see to it (`poll_op`).
-            (outcome, Some(unsafe { state.settle() }))
+            (outcome, unsafe { state.settle() })
         });
-        if let Some(notices) = notices {
-            self.deliver(notices);
-        }
+        self.deliver(notices);
         outcome
     }
 

@@ -71,10 +71,6 @@ impl Kept {
         unsafe { self.pool.as_ref() }
     }
 
-    fn llc(&self) -> usize {
-        self.llc
-    }
-
     /// As [`Stacks::reserve`], for a thread that is spawned by this worker.
     ///
     /// # Errors
@@ -83,7 +79,7 @@ impl Kept {
     pub(crate) fn reserve(&self, size: usize) -> io::Result<Reservation> {
         let class = Class::of(size)?;
         if class != self.class || !self.spend() {
-            self.pool().reserve(self.llc(), class)?;
+            self.pool().reserve(self.llc, class)?;
         }
         Ok(Reservation {
             pool: self.pool,
@@ -107,7 +103,7 @@ impl Kept {
     fn fetch_credit(&self) {
         let share = || {
             self.pool()
-                .with_shelf(self.llc(), self.class, |shelf| shelf.share_credit(BATCH))
+                .with_shelf(self.llc, self.class, |shelf| shelf.share_credit(BATCH))
         };
         self.credit.set(share());
         if self.credit.get() == 0 && !self.stacks.borrow().is_empty() {
@@ -121,14 +117,14 @@ impl Kept {
     #[inline]
     pub(crate) fn take(&self, reservation: Reservation) -> Stack {
         if reservation.class != self.class || reservation.pool != self.pool {
-            return reservation.take(self.llc());
+            return reservation.take(self.llc);
         }
         let (bounds, left) = {
             let mut stacks = self.stacks.borrow_mut();
             (stacks.pop(), stacks.len())
         };
         let Some(bounds) = bounds else {
-            return reservation.take(self.llc());
+            return reservation.take(self.llc);
         };
         self.quiet.set(self.quiet.get().min(left));
         // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
@@ -149,13 +145,13 @@ impl Kept {
     #[inline]
     pub(crate) fn give_back(&self, stack: Stack) {
         if stack.class != self.class || stack.pool != self.pool {
-            return stack.give_back(self.llc());
+            return stack.give_back(self.llc);
         }
         let unseen = self.unseen.get() + stack.bounds.size();
         self.unseen.set(unseen);
         if unseen >= LOOK_BYTES {
             self.unseen.set(0);
-            return stack.look_and_give_back(self.llc());
+            return stack.look_and_give_back(self.llc);
         }
         let bounds = stack.into_bounds();
         let mut stacks = self.stacks.borrow_mut();
@@ -203,12 +199,12 @@ impl Kept {
     fn return_credit(&self, count: usize) {
         self.credit.set(self.credit.get() - count);
         self.pool()
-            .with_shelf(self.llc(), self.class, |shelf| shelf.add_credit(count));
+            .with_shelf(self.llc, self.class, |shelf| shelf.add_credit(count));
     }
 
     /// Puts stacks on the shelf, with their credit.
     fn put(&self, stacks: impl Iterator<Item = StackBounds>) {
-        self.pool().with_shelf(self.llc(), self.class, |shelf| {
+        self.pool().with_shelf(self.llc, self.class, |shelf| {
             stacks.for_each(|stack| shelf.put(stack));
         });
     }

@@ -296,7 +296,8 @@ pub(crate) struct Lent(StackBounds);
 
 // SAFETY: `Stack` wants a guard page and `MIN_STACK_SIZE` (4 KiB) of memory: every stack of a slab lies above its guard, or
 // the slab would not have been made (`Slab::map`), and the smallest class has 16 KiB. The memory stays at its address, and
-// mapped and nobody else's, until the stack is dropped or given back (N2), which is after this has been dropped (`lend`). `base` is a multiple of 64, `lowest` of the page size.
+// mapped and nobody else's, until the stack is dropped or given back (N2), which is after this has been dropped (`lend`).
+// `base` is a multiple of 64, `lowest` of the page size.
 unsafe impl corosensei::stack::Stack for Lent {
     #[inline]
     fn base(&self) -> StackPointer {
