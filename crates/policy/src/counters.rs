@@ -35,6 +35,8 @@ macro_rules! counters {
                 slot_pops,
                 /// Tasks that this worker took from its own deque.
                 local_pops,
+                /// Those among them that it took from the back, having just been spawned, because a task waited for another.
+                newest_pops,
                 /// Started user-level threads, which are bound to this worker, that it took from their queue.
                 bound_pops,
                 /// User-level threads that this worker came to start and left to one with fewer.

@@ -5,6 +5,12 @@
 //! two tasks that exchange messages would be parted after a microsecond to wait for milliseconds, and tasks that compute would go before those
 //! that have waited for longer. So once streaks are long on average, they are measured, and a woken task joins the one that wakes it
 //! during its first [`Config::slot_time`] only, however often; later it goes to the end of the deque.
+//!
+//! A streak also has what tasks wait for that wait for others to end: the newest tasks of the deque, if they have not begun, up to
+//! [`Config::join_polls_max`] of them. A tree of tasks is then done depth first: what runs next was made a moment ago and lies in the cache, as does
+//! who waits for it, and as many tasks are alive as the tree is deep. Oldest first does it breadth first, with all of its leaves alive at once. It is
+//! the order of Cilk's workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1994), whose thieves take the oldest,
+//! too. A cap is what Cilk has no need of: its workers have one tree, ours have others' tasks beside it.
 
 use crate::{Nanos, Policy};
 
@@ -57,6 +63,14 @@ impl Policy {
     #[must_use]
     pub fn measures_streaks(&self, average: Nanos) -> bool {
         average > self.config.slot_time
+    }
+
+    /// Whether a worker, one of whose tasks waits for another's end, takes the newest task of its deque before the oldest, if it has done so `taken`
+    /// times since the oldest had its turn.
+    #[inline]
+    #[must_use]
+    pub fn takes_newest(&self, taken: u32) -> bool {
+        taken < self.config.join_polls_max
     }
 
     /// Whether a task that is woken so long after the streak began joins it.
@@ -113,6 +127,19 @@ mod tests {
             let policy = policy(PAIR, config);
             assert_eq!(policy.measures_streaks(Nanos(average)), measures, "{config}, {average}");
             assert_eq!(policy.joins_streak(Nanos(since)), joins, "{config}, {since}");
+        }
+    }
+
+    #[test]
+    fn the_newest_go_first_so_many_times() {
+        for (config, taken, first) in [
+            ("default", 63, true),
+            ("default", 64, false),
+            ("join-polls=1", 0, true),
+            ("join-polls=1", 1, false),
+            ("join-polls=0", 0, false),
+        ] {
+            assert_eq!(policy(PAIR, config).takes_newest(taken), first, "{config}, {taken}");
         }
     }
 }

@@ -48,6 +48,7 @@ names! {
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;
     "slot-time" => slot_time;
+    "join-polls" => join_polls_max;
     "budget" => budget;
     "global-interval" => global_interval;
     "look-up" => look_up;

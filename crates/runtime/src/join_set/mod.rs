@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use self::members::Members;
 use crate::coop;
 use crate::runtime::{self, Handle};
+use crate::sched::waits_for_a_task;
 use crate::task::{self, AbortHandle, JoinError, JoinHandle};
 
 /// Tasks that belong together: awaited in the order in which they finish, aborted when the set is dropped.
@@ -161,7 +162,11 @@ impl<T> JoinSet<T> {
     /// poll is called when that changes.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         // One unit for each result; the polls of the members are our own business.
-        coop::poll_progress(cx, |cx| coop::without_limit(|| self.members.poll_next(cx)))
+        let polled = coop::poll_progress(cx, |cx| coop::without_limit(|| self.members.poll_next(cx)));
+        if polled.is_pending() {
+            waits_for_a_task();
+        }
+        polled
     }
 
     /// Aborts all tasks and waits until they are gone.

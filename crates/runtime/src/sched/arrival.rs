@@ -7,6 +7,8 @@
 //! - the rest of a stolen batch lies at the front of a deque that was empty, and a deque gives first what came first: it is
 //!   what the next pops of the deque give.
 //!
+//! What is taken from the back is of a batch only if the batch reaches that far.
+//!
 //! A thief that takes from the front of this deque meanwhile makes as many later pops count as stolen that are not; only
 //! those among them count at all that ran elsewhere before, and the next time the deque is empty all is right again.
 
@@ -56,6 +58,16 @@ impl Arrivals {
         self.pops_end.set(0);
     }
 
+    /// A task was taken from the back, and counted; `left` are still there.
+    pub(super) fn newest(&self, counters: &WorkerCounters, left: usize) {
+        // What was left of a batch before that, at the front.
+        let batch = (self.pops_end.get() + 1).saturating_sub(counters.local_pops.get());
+        if batch > 0 && batch <= left as u64 {
+            self.pops_end.set(self.pops_end.get() + 1);
+            self.came(counters, Cause::Wake);
+        }
+    }
+
     /// How the task came that is about to be polled, and was taken from the slot or not. Its pop is counted already, its
     /// poll is not.
     pub(super) fn cause(&self, counters: &WorkerCounters, slot: bool) -> Cause {
@@ -94,6 +106,36 @@ mod tests {
         assert_eq!(next(false, 0), Cause::Wake);
         assert_eq!(next(false, 1), Cause::Steal);
         assert_eq!(next(false, 1), Cause::Wake);
+    }
+
+    #[test]
+    fn the_back_is_of_the_batch_only_if_nothing_is_behind_it() {
+        let (arrivals, counters) = (Arrivals::default(), WorkerCounters::default());
+        let poll = || {
+            let cause = arrivals.cause(&counters, false);
+            counters.polls.add(1);
+            cause
+        };
+        let newest = |left| {
+            counters.local_pops.add(1);
+            arrivals.newest(&counters, left);
+            poll()
+        };
+        assert_eq!(newest(7), Cause::Wake);
+        // Three of a batch, and two that came later.
+        arrivals.batch(&counters, 3, Cause::Steal);
+        assert_eq!(
+            [newest(4), newest(3), newest(2)],
+            [Cause::Wake, Cause::Wake, Cause::Steal]
+        );
+        // One more came; then the two from the front.
+        assert_eq!(newest(2), Cause::Wake);
+        counters.local_pops.add(1);
+        assert_eq!(poll(), Cause::Steal);
+        counters.local_pops.add(1);
+        assert_eq!(poll(), Cause::Steal);
+        counters.local_pops.add(1);
+        assert_eq!(poll(), Cause::Wake);
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub(crate) struct Context {
     pub(super) streak_since: Cell<Nanos>,
     /// When a thread last came out of the bound FIFO, if so: the same for the place before that.
     pub(super) bound_streak_since: Cell<Nanos>,
+    /// Whether a task of this streak has waited for another's end.
+    pub(super) is_joining: Cell<bool>,
+    /// Where the deque ended when the streak began.
+    pub(super) streak_end: Cell<u64>,
     /// The coupling set of the task that runs, or ran last; none while policy 3 is off.
     pub(crate) set: Cell<SetId>,
     /// The id of that task; zero while policy 3 is off.
@@ -136,6 +140,8 @@ impl Context {
             measures_streaks: Cell::new(false),
             streak_since: Cell::new(Nanos(0)),
             bound_streak_since: Cell::new(Nanos(0)),
+            is_joining: Cell::new(false),
+            streak_end: Cell::new(0),
             set: Cell::new(SetId::NONE),
             task: Cell::new(0),
             wakees: RefCell::new(shared.policy.new_wakees()),

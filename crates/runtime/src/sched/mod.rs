@@ -77,6 +77,7 @@ use crate::time::clock::Clock;
 use crate::time::store::Store;
 
 pub(crate) use self::schedule::schedule;
+pub(crate) use self::streaks::waits_for_a_task;
 
 /// Members of a group, by their bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

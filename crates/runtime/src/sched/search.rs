@@ -183,7 +183,7 @@ impl Worker {
             }
             let limit = context.take_from(victim, scope, limit);
             if limit > 0
-                && let Some(runnable) = robbed.stealer.steal(&context.local, limit)
+                && let Some(runnable) = context.local.steal(&robbed.stealer, limit)
             {
                 context.me().counters.count_steal(plan.level(victim, context.id));
                 context.note_threads(victim, &runnable);

@@ -1,5 +1,5 @@
-//! Streaks: tasks that follow one another out of the slot, or threads out of the place before the bound FIFO, and when they have lasted for
-//! too long ([`Streaks`](quadrille_policy::Streaks), W5).
+//! Streaks: tasks that follow one another out of the slot, or from the back of the deque while one waits for another, or threads out of the place
+//! before the bound FIFO, and when they have lasted for too long ([`Streaks`](quadrille_policy::Streaks), W5).
 //!
 //! While they are measured nothing but a pop from the queue behind the place, or that there is nothing at all, begins a streak: what is in that
 //! queue then has had its turn. If anything else did, what waits there could be passed by without end by what the worker takes elsewhere in
@@ -12,6 +12,7 @@ use quadrille_policy::Nanos;
 use super::context::Context;
 use super::worker::Worker;
 use crate::sys::clock;
+use crate::task::Runnable;
 
 impl Context {
     /// The queue behind one of the two places has had its turn: a streak begins, at the time that is written to `since`.
@@ -25,6 +26,7 @@ impl Context {
     /// Both queues were empty.
     pub(super) fn begin_streaks(&self) {
         self.begin_streak(&self.streak_since);
+        self.streak_end.set(self.local.end());
         self.bound_streak_since.set(self.streak_since.get());
     }
 
@@ -40,13 +42,48 @@ impl Context {
     }
 }
 
+/// What the calling thread polls waits for a task to end: if it is a worker, what it spawned last may go before what waits for longer.
+#[inline]
+pub(crate) fn waits_for_a_task() {
+    Context::with(|context| {
+        if let Some(context) = context {
+            context.is_joining.set(true);
+        }
+    });
+}
+
 impl Worker {
+    /// The newest task of the deque, if it has not begun and goes before the oldest. Asked while a task waits for another; if the answer is no, the
+    /// oldest has its turn.
+    pub(super) fn take_newest(&mut self) -> Option<Runnable> {
+        let context = &self.context;
+        if context.shared.policy.takes_newest(self.newest) && !context.is_over(&context.streak_since) {
+            // What was there before, came from outside, or has run already waits in the order in which it came.
+            // SAFETY: we hold the runnable while it is looked at (rule 1 of `task`).
+            let is_new = |runnable: &Runnable| unsafe { runnable.meta().last_worker() }.get().is_new();
+            if let Some(runnable) = context.local.pop_newest(context.streak_end.get(), is_new) {
+                let counters = &context.me().counters;
+                counters.local_pops.add(1);
+                counters.newest_pops.add(1);
+                self.arrivals.newest(counters, context.local.len());
+                self.newest += 1;
+                return Some(runnable);
+            }
+        }
+        context.is_joining.set(false);
+        self.newest = 0;
+        None
+    }
+
     /// Looking up, `elapsed` after it did so last: whether streaks are measured from now on. Never while the clock stands: the order of tasks
     /// would depend on the system's.
     pub(super) fn measure_streaks(&mut self, elapsed: Nanos) {
         let context = &self.context;
         let counters = &context.me().counters;
-        let began = counters.polls.get().saturating_sub(counters.slot_pops.get());
+        let began = counters
+            .polls
+            .get()
+            .saturating_sub(counters.slot_pops.get() + counters.newest_pops.get());
         let new = began.saturating_sub(self.streaks_before);
         self.streaks_before = began;
         self.streaks.looks_up(elapsed, u32::try_from(new).unwrap_or(u32::MAX));

@@ -236,7 +236,7 @@ impl Worker {
         let room = self.room();
         // One of them is run at once.
         let full = local.len() + room - 1;
-        let found = stuck.stealer.steal(local, batch.min(room));
+        let found = local.steal(&stuck.stealer, batch.min(room));
         if found.is_none() {
             return stuck.slot.take();
         }
@@ -247,7 +247,7 @@ impl Worker {
             if left == 0 {
                 break;
             }
-            let Some(runnable) = stuck.stealer.steal(local, batch.min(left)) else {
+            let Some(runnable) = local.steal(&stuck.stealer, batch.min(left)) else {
                 break;
             };
             local.push(runnable);

@@ -38,8 +38,10 @@ pub(crate) struct Worker {
     pub(super) bound_streak: u32,
     /// How many there may be: any number while streaks are measured.
     pub(super) streak_max: u32,
+    /// Tasks from the back of the deque since one from the front.
+    pub(super) newest: u32,
     pub(super) streaks: Streaks,
-    /// Polls less those out of the slot, when it last looked up.
+    /// Streaks that had begun when it last looked up.
     pub(super) streaks_before: u64,
     budget: u8,
     pub(super) profit: Profit,
@@ -74,6 +76,7 @@ impl Worker {
             streak: 0,
             bound_streak: 0,
             streak_max: config.slot_polls_max,
+            newest: 0,
             streaks: Streaks::default(),
             streaks_before: 0,
             budget: config.budget,
@@ -164,9 +167,17 @@ impl Worker {
             return Some(runnable);
         }
         self.streak = 0;
+        if context.is_joining.get()
+            && let Some(runnable) = self.take_newest()
+        {
+            return Some(runnable);
+        }
+        let context = &self.context;
+        let me = context.me();
         if let Some(runnable) = context.local.pop() {
             me.counters.local_pops.add(1);
             context.begin_streak(&context.streak_since);
+            context.streak_end.set(context.local.end());
             return Some(runnable);
         }
         me.slot.take()

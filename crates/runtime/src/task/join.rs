@@ -18,7 +18,7 @@ use super::lifecycle::Detached;
 use super::meta::{Id, THREAD};
 use super::waker;
 use crate::error::JoinError;
-use crate::sched::Shared;
+use crate::sched::{Shared, waits_for_a_task};
 
 /// The payload of a task that was aborted, in place of a panic's.
 pub(crate) struct Cancelled;
@@ -140,7 +140,10 @@ impl<T> Future for JoinHandle<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = std::task::ready!(crate::coop::poll_progress(cx, |cx| self.poll_outcome(cx)));
+        let Poll::Ready(outcome) = crate::coop::poll_progress(cx, |cx| self.poll_outcome(cx)) else {
+            waits_for_a_task();
+            return Poll::Pending;
+        };
         self.tell_abort_handles();
         let id = self.id();
         Poll::Ready(match outcome.map(Outcome::into_result) {

@@ -11,6 +11,7 @@ mod blocking;
 #[expect(dead_code, reason = "shared with the unit tests, who need more of it")]
 mod child;
 mod count;
+mod depth_first;
 mod destructors;
 mod environment;
 mod fairness;

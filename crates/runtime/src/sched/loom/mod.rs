@@ -4,6 +4,7 @@
 //! [`Arena`] in place of tasks. A lost wake-up shows as a deadlock, a touch after the push as a race.
 
 mod abort;
+mod deque;
 mod halving;
 mod idle;
 mod latch;

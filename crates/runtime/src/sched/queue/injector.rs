@@ -20,7 +20,7 @@ impl Injector {
     /// Takes one task and moves up to `limit - 1` further ones to `local`.
     pub(crate) fn pop(&self, local: &Local, limit: usize) -> Option<Runnable> {
         loop {
-            match self.0.steal_batch_with_limit_and_pop(local.inner(), limit) {
+            match local.receive(|batch| self.0.steal_batch_with_limit_and_pop(batch, limit)) {
                 Steal::Success(word) => return Some(word.into_runnable()),
                 Steal::Empty => return None,
                 Steal::Retry => crate::primitives::spin_hint(),

@@ -3,81 +3,77 @@
 //! First in, first out: a ready task waits for those before it, not for those after it. The newest-first shortcut is the
 //! slot, which is capped.
 
-use crossbeam_deque::{Steal, Stealer as Inner, Worker};
+use crossbeam_deque::{Steal, Worker};
 
+use super::deque::{self, Deque};
 use crate::task::Runnable;
 use crate::task::runnable::Word;
 
+/// The thieves' end.
+pub(crate) type Stealer = deque::Stealer<Runnable>;
+
 /// The owner's end.
 #[derive(Debug)]
-pub(crate) struct Local(Worker<Word>);
+pub(crate) struct Local {
+    deque: Deque<Runnable>,
+    /// What an injector's batch comes in; empty before and after.
+    batch: Worker<Word>,
+}
 
 impl Local {
     pub(crate) fn new() -> Self {
-        Self(Worker::new_fifo())
+        Self {
+            deque: Deque::new(),
+            batch: Worker::new_fifo(),
+        }
     }
 
-    /// Pushes at the back. crossbeam publishes it with Release (W1 a).
+    /// Pushes at the back (W1 a).
     #[inline]
     pub(crate) fn push(&self, runnable: Runnable) {
-        self.0.push(Word::new(runnable));
+        self.deque.push(runnable);
     }
 
     /// Takes from the front.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Runnable> {
-        self.0.pop().map(Word::into_runnable)
+        self.deque.pop()
+    }
+
+    /// Takes from the back what was pushed since it ended at `from`, and is `wanted`.
+    #[inline]
+    pub(crate) fn pop_newest(&self, from: u64, wanted: impl FnOnce(&Runnable) -> bool) -> Option<Runnable> {
+        self.deque.pop_newest(from, wanted)
+    }
+
+    /// Where it ends; see [`Deque::end`].
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.deque.end()
     }
 
     /// Number of tasks in it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.deque.len()
     }
 
     /// The thieves' end.
     pub(crate) fn stealer(&self) -> Stealer {
-        Stealer(self.0.stealer())
+        self.deque.stealer()
     }
 
-    pub(super) fn inner(&self) -> &Worker<Word> {
-        &self.0
+    /// Moves up to half of a victim's tasks, at most `limit`, here, and takes one of them.
+    pub(crate) fn steal(&self, victim: &Stealer, limit: usize) -> Option<Runnable> {
+        victim.steal(&self.deque, limit)
     }
-}
 
-impl Drop for Local {
-    fn drop(&mut self) {
-        while let Some(runnable) = self.pop() {
-            drop(runnable);
+    /// Moves here what `take` puts into a batch, and returns what it returns.
+    pub(super) fn receive(&self, take: impl FnOnce(&Worker<Word>) -> Steal<Word>) -> Steal<Word> {
+        let first = take(&self.batch);
+        while let Some(word) = self.batch.pop() {
+            self.deque.push(word.into_runnable());
         }
-    }
-}
-
-/// The thieves' end.
-#[derive(Clone, Debug)]
-pub(crate) struct Stealer(Inner<Word>);
-
-impl Stealer {
-    /// Moves up to half of the victim's tasks, at most `limit`, to `thief` and takes one of them.
-    pub(crate) fn steal(&self, thief: &Local, limit: usize) -> Option<Runnable> {
-        loop {
-            match self.0.steal_batch_with_limit_and_pop(&thief.0, limit) {
-                Steal::Success(word) => return Some(word.into_runnable()),
-                Steal::Empty => return None,
-                Steal::Retry => crate::primitives::spin_hint(),
-            }
-        }
-    }
-
-    /// Whether the deque looks empty.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Number of tasks in the deque, roughly.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        first
     }
 }

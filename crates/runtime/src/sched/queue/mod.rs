@@ -1,6 +1,7 @@
 //! The queues that hold ready tasks. Each holds words: no queue knows what a task is.
 
 pub(crate) mod bound;
+pub(crate) mod deque;
 pub(crate) mod export;
 pub(crate) mod group;
 pub(crate) mod injector;

@@ -1,0 +1,551 @@
+//! A deque: its owner pushes at the back and takes from either end, thieves take from the front (J).
+//!
+//! Two words and a ring. `tail` is the owner's alone. `head` is the index of the oldest item and one bit, [`TAKEN`], which says that
+//! a thief, or the owner at its back end, is about something that the other must not disturb. Nobody waits for the bit: a thief that finds it set
+//! goes elsewhere, the owner does without what it wanted it for. What the owner does all the time, pushing and taking from the front, asks
+//! nothing of it.
+//!
+//! Indices count for ever, 63 bits of them, so that no value of `head` comes twice.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+use super::Linked;
+use crate::primitives::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
+use crate::stress;
+
+/// Who set it may take the newest item, or a batch of the oldest; or has outgrown rings freed.
+const TAKEN: u64 = 1;
+
+/// One item, in `head`.
+const ONE: u64 = 2;
+
+/// Items that a new deque has room for.
+const CAPACITY: usize = if cfg!(any(quadrille_loom, quadrille_stress)) {
+    2
+} else {
+    256
+};
+
+/// Room for items: one at each index, modulo a power of two.
+#[derive(Debug)]
+struct Ring {
+    slots: Box<[UnsafeCell<NonNull<()>>]>,
+}
+
+impl Ring {
+    /// Makes one, whose owner frees it by `Box::from_raw`.
+    fn allocate(capacity: usize) -> NonNull<Self> {
+        debug_assert!(capacity.is_power_of_two(), "indices are taken modulo by a mask");
+        let slots = (0..capacity).map(|_| UnsafeCell::new(NonNull::dangling())).collect();
+        NonNull::from(Box::leak(Box::new(Self { slots })))
+    }
+
+    #[inline]
+    fn slot(&self, index: u64) -> &UnsafeCell<NonNull<()>> {
+        let mask = self.slots.len() - 1;
+        let place = usize::try_from(index & mask as u64).unwrap_or(0);
+        // SAFETY: masked by the length, a power of two, less one.
+        unsafe { self.slots.get_unchecked(place) }
+    }
+
+    /// # Safety
+    /// Nobody else reads or writes the slot meanwhile.
+    #[inline]
+    unsafe fn write(&self, index: u64, raw: NonNull<()>) {
+        // SAFETY: nobody else is there, says the caller.
+        self.slot(index).with_mut(|slot| unsafe { *slot = raw });
+    }
+
+    /// # Safety
+    /// Nobody writes the slot meanwhile.
+    #[inline]
+    unsafe fn read(&self, index: u64) -> NonNull<()> {
+        // SAFETY: nobody writes it, says the caller.
+        self.slot(index).with(|slot| unsafe { *slot })
+    }
+}
+
+/// Loom sees a slot that is read after its end.
+#[cfg(quadrille_loom)]
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.slots.iter().for_each(|slot| slot.with_mut(|_| ()));
+    }
+}
+
+/// What owner and thieves share.
+#[derive(Debug)]
+struct Ends<T: Linked> {
+    /// Index of the oldest item, times [`ONE`], and [`TAKEN`].
+    head: CachePadded<AtomicU64>,
+    back: CachePadded<Back>,
+    /// Rings that a thief may still read. The owner's alone.
+    outgrown: UnsafeCell<Vec<NonNull<Ring>>>,
+    holds: PhantomData<T>,
+}
+
+#[derive(Debug)]
+struct Back {
+    /// Index after that of the newest item. Written by the owner.
+    tail: AtomicU64,
+    /// Written by the owner.
+    ring: AtomicPtr<Ring>,
+}
+
+// SAFETY: each T goes from the owner to one thread, by an atomic word.
+unsafe impl<T: Linked + Send> Sync for Ends<T> {}
+// SAFETY: as above.
+unsafe impl<T: Linked + Send> Send for Ends<T> {}
+
+impl<T: Linked> Ends<T> {
+    /// Called by the owner, or by nobody who could be a second one, while no thief has the bit.
+    fn free_outgrown(&self) {
+        // SAFETY: the list is the owner's alone.
+        let rings = self.outgrown.with_mut(|rings| unsafe { std::mem::take(&mut *rings) });
+        for ring in rings {
+            // SAFETY: allocated by `Ring::allocate`; nobody reads it, because no thief has the bit, and the next one sees a newer ring (J b).
+            drop(unsafe { Box::from_raw(ring.as_ptr()) });
+        }
+    }
+}
+
+impl<T: Linked> Drop for Ends<T> {
+    fn drop(&mut self) {
+        // Ordering: Relaxed; nobody else refers to it any more.
+        let ring = self.back.ring.load(Ordering::Relaxed);
+        self.free_outgrown();
+        // SAFETY: allocated by `Ring::allocate`, and not among the outgrown ones.
+        drop(unsafe { Box::from_raw(ring) });
+    }
+}
+
+/// The owner's end. Not `Sync`: one thread has it.
+#[derive(Debug)]
+pub(crate) struct Deque<T: Linked> {
+    ends: Arc<Ends<T>>,
+    /// As in `ends`.
+    tail: Cell<u64>,
+    /// Up to here there is room, for all that the owner knows (J b).
+    full_at: Cell<u64>,
+    /// As in `ends`.
+    ring: Cell<NonNull<Ring>>,
+}
+
+// SAFETY: it is the only one of its deque, and holds items that are Send.
+unsafe impl<T: Linked + Send> Send for Deque<T> {}
+
+impl<T: Linked> Deque<T> {
+    pub(crate) fn new() -> Self {
+        let ring = Ring::allocate(CAPACITY);
+        Self {
+            ends: Arc::new(Ends {
+                head: CachePadded::new(AtomicU64::new(0)),
+                back: CachePadded::new(Back {
+                    tail: AtomicU64::new(0),
+                    ring: AtomicPtr::new(ring.as_ptr()),
+                }),
+                outgrown: UnsafeCell::new(Vec::new()),
+                holds: PhantomData,
+            }),
+            tail: Cell::new(0),
+            full_at: Cell::new(CAPACITY as u64),
+            ring: Cell::new(ring),
+        }
+    }
+
+    /// The thieves' end.
+    pub(crate) fn stealer(&self) -> Stealer<T> {
+        Stealer(self.ends.clone())
+    }
+
+    /// Pushes at the back.
+    #[inline]
+    pub(crate) fn push(&self, item: T) {
+        self.push_raw(item.into_raw());
+    }
+
+    #[inline]
+    fn push_raw(&self, raw: NonNull<()>) {
+        let tail = self.tail.get();
+        if tail == self.full_at.get() {
+            self.make_room();
+        }
+        // SAFETY: there is room at `tail` (J b): no item is there, and no thief reads what was.
+        unsafe { self.ring().write(tail, raw) };
+        self.tail.set(tail + 1);
+        // Ordering: Release; pairs with the thief's Acquire in `steal` (J a; W1 a): it sees the slot, and the task.
+        self.ends.back.tail.store(tail + 1, Ordering::Release);
+    }
+
+    /// Takes the oldest.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<T> {
+        let tail = self.tail.get();
+        // Ordering: Relaxed, here and in the exchange; the slots are the owner's writing, and whether an item is there is decided by
+        // this word alone (J a).
+        let mut head = self.ends.head.load(Ordering::Relaxed);
+        loop {
+            let index = head / ONE;
+            if index == tail {
+                return None;
+            }
+            match self
+                .ends
+                .head
+                .compare_exchange_weak(head, head + ONE, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                // SAFETY: the exchange has made the item ours.
+                Ok(_) => return Some(unsafe { self.take(index) }),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Where the next item will be: a number that grows by one with each push, and falls by one with each item taken from the back.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.tail.get()
+    }
+
+    /// Takes the newest if it was pushed at `from` or behind it, and is `wanted`. `None`, too, while a thief is at the front.
+    pub(crate) fn pop_newest(&self, from: u64, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        let newest = self.tail.get().checked_sub(1)?;
+        if newest < from {
+            return None;
+        }
+        let head = self.try_take()?;
+        let mut found = None;
+        if head / ONE <= newest {
+            // SAFETY: it is there, no thief claims it while we have the bit, and the owner is here (J c). It stays there unless it is
+            // taken out below.
+            let item = ManuallyDrop::new(unsafe { self.take(newest) });
+            if wanted(&item) {
+                self.tail.set(newest);
+                // Ordering: Relaxed; the store to `head` in `give_back` publishes it.
+                self.ends.back.tail.store(newest, Ordering::Relaxed);
+                found = Some(ManuallyDrop::into_inner(item));
+            }
+        }
+        self.give_back(head);
+        found
+    }
+
+    /// Number of items in it.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: Relaxed; a hint while thieves are about.
+        let head = self.ends.head.load(Ordering::Relaxed);
+        usize::try_from(self.tail.get() - head / ONE).unwrap_or(usize::MAX)
+    }
+
+    #[inline]
+    fn ring(&self) -> &Ring {
+        // SAFETY: the current ring lives as long as `ends`; the owner alone replaces it.
+        unsafe { self.ring.get().as_ref() }
+    }
+
+    /// # Safety
+    /// The item at `index` is the caller's.
+    #[inline]
+    unsafe fn take(&self, index: u64) -> T {
+        // SAFETY: it is there, says the caller, so it was written, by this thread.
+        let raw = unsafe { self.ring().read(index) };
+        // SAFETY: pushed as a word, and taken out once.
+        unsafe { T::from_raw(raw) }
+    }
+
+    /// Sets the bit, unless a thief has it. The head, without it.
+    fn try_take(&self) -> Option<u64> {
+        // Ordering: Relaxed; the exchange decides. It fails if a thief has come meanwhile, or one that was there has gone.
+        let head = self.ends.head.load(Ordering::Relaxed);
+        if head & TAKEN != 0 {
+            return None;
+        }
+        // Ordering: Acquire; pairs with the Release of a thief that clears the bit (J b): it has read its slots.
+        self.ends
+            .head
+            .compare_exchange(head, head | TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+    }
+
+    /// Clears the bit again: `head` is what [`try_take`](Self::try_take) returned.
+    fn give_back(&self, head: u64) {
+        // Ordering: Release; pairs with the Acquire of the next thief that sets the bit: it sees our `tail` and our ring (J c). A store:
+        // nobody changes the word while we have the bit.
+        self.ends.head.store(head, Ordering::Release);
+    }
+
+    /// Looks how much room there is, and makes more if there is none (J b).
+    #[cold]
+    fn make_room(&self) {
+        let Some(head) = self.try_take() else {
+            // Where the thief is reading is not known. It reads on in the ring that it has.
+            return self.renew();
+        };
+        self.ends.free_outgrown();
+        let capacity = self.ring().slots.len();
+        self.full_at.set(head / ONE + capacity as u64);
+        // Not for each push of a deque that is nearly full.
+        if self.len() >= capacity - capacity / 4 {
+            self.renew();
+        }
+        self.give_back(head);
+    }
+
+    /// Makes a ring with room for twice as many as there are.
+    fn renew(&self) {
+        // Ordering: Relaxed; a thief may only claim more than that.
+        let oldest = self.ends.head.load(Ordering::Relaxed) / ONE;
+        let items = oldest..self.tail.get();
+        let count = usize::try_from(items.end - oldest).unwrap_or(usize::MAX / 4);
+        let capacity = (2 * count).next_power_of_two().max(CAPACITY);
+        let (old, new) = (self.ring.get(), Ring::allocate(capacity));
+        // SAFETY: just made.
+        let ring = unsafe { new.as_ref() };
+        for index in items {
+            // SAFETY: the owner alone writes slots.
+            let raw = unsafe { self.ring().read(index) };
+            // SAFETY: nobody else has it yet.
+            unsafe { ring.write(index, raw) };
+        }
+        self.full_at.set(oldest + capacity as u64);
+        self.ring.set(new);
+        // Ordering: Release; pairs with the thief's Acquire in `steal` (J b): it sees the slots.
+        self.ends.back.ring.store(new.as_ptr(), Ordering::Release);
+        // SAFETY: the list is the owner's alone.
+        self.ends.outgrown.with_mut(|rings| unsafe { (*rings).push(old) });
+    }
+}
+
+impl<T: Linked> Drop for Deque<T> {
+    fn drop(&mut self) {
+        while let Some(item) = self.pop() {
+            drop(item);
+        }
+    }
+}
+
+/// The thieves' end.
+#[derive(Debug)]
+pub(crate) struct Stealer<T: Linked>(Arc<Ends<T>>);
+
+impl<T: Linked> Stealer<T> {
+    /// Moves up to half of the items, at most `limit`, the oldest, to `thief`, and takes the first of them. `None`, too, if another thief is about it,
+    /// or the owner at its back end.
+    pub(crate) fn steal(&self, thief: &Deque<T>, limit: usize) -> Option<T> {
+        let ends = &*self.0;
+        if self.is_empty() {
+            return None;
+        }
+        // Ordering: Relaxed; the exchange decides.
+        let mut head = ends.head.load(Ordering::Relaxed);
+        loop {
+            if head & TAKEN != 0 {
+                return None;
+            }
+            // Ordering: Acquire; pairs with the owner's Release in `give_back` (J c). Not an `or`: who has the bit must find the word as it
+            // left it.
+            match ends
+                .head
+                .compare_exchange_weak(head, head | TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        stress::delay();
+        // Ordering: Acquire; pairs with the Release in `push` (J a): the slots before it, the tasks, and the ring that they are in.
+        let tail = ends.back.tail.load(Ordering::Acquire);
+        // Before the claim: an owner that makes a new ring later copies what nobody has claimed (J b).
+        // Ordering: Acquire; pairs with the Release in `renew`.
+        let ring = ends.back.ring.load(Ordering::Acquire);
+        // SAFETY: it is not freed while we have the bit.
+        let ring = unsafe { &*ring };
+        let claimed = loop {
+            let oldest = head / ONE;
+            let there = tail.saturating_sub(oldest);
+            if there == 0 {
+                break oldest..oldest;
+            }
+            let count = there.div_ceil(2).min(limit.max(1) as u64);
+            let (from, to) = ((oldest * ONE) | TAKEN, ((oldest + count) * ONE) | TAKEN);
+            // Ordering: Relaxed; it decides whose the items are, and hands nothing over.
+            match ends
+                .head
+                .compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => break oldest..oldest + count,
+                Err(now) => head = now,
+            }
+        };
+        stress::delay();
+        let mut first = None;
+        for index in claimed {
+            // SAFETY: the claim has made it ours; the owner does not write the slot before we have cleared the bit (J b).
+            let raw = unsafe { ring.read(index) };
+            if first.is_none() {
+                // SAFETY: pushed as a word, and taken out once.
+                first = Some(unsafe { T::from_raw(raw) });
+            } else {
+                thief.push_raw(raw);
+            }
+        }
+        // Ordering: Release; pairs with the owner's Acquire in `try_take` (J b): we have read the slots.
+        ends.head.fetch_and(!TAKEN, Ordering::Release);
+        first
+    }
+
+    /// Whether the deque looks empty.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of items in the deque, roughly.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: Relaxed; hints, which need not fit each other.
+        let head = self.0.head.load(Ordering::Relaxed);
+        let tail = self.0.back.tail.load(Ordering::Relaxed);
+        usize::try_from(tail.saturating_sub(head / ONE)).unwrap_or(usize::MAX)
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::sched::queue::item::Item;
+
+    fn filled(count: usize) -> Deque<Item<usize>> {
+        let deque = Deque::new();
+        (0..count).for_each(|number| deque.push(Item::new(number)));
+        deque
+    }
+
+    fn rest(deque: &Deque<Item<usize>>) -> Vec<usize> {
+        std::iter::from_fn(|| deque.pop()).map(|item| *item.value()).collect()
+    }
+
+    #[test]
+    fn the_oldest_comes_out_first_however_many_there_are() {
+        for count in [0, 1, CAPACITY - 1, CAPACITY, CAPACITY + 1, 10 * CAPACITY] {
+            let deque = filled(count);
+            assert_eq!(deque.len(), count);
+            assert_eq!(rest(&deque), (0..count).collect::<Vec<_>>());
+            assert_eq!(deque.len(), 0);
+        }
+    }
+
+    #[test]
+    fn a_ring_is_used_again_and_does_not_grow() {
+        let deque = filled(0);
+        let ring = deque.ring.get();
+        for number in 0..10 * CAPACITY {
+            deque.push(Item::new(number));
+            assert_eq!(deque.pop().map(|item| *item.value()), Some(number));
+        }
+        assert_eq!(deque.ring.get(), ring);
+    }
+
+    #[test]
+    fn the_newest_is_taken_if_it_is_wanted_and_not_too_old() {
+        let deque = filled(4);
+        let newest = |from, wanted| deque.pop_newest(from, |_| wanted).map(|item| *item.value());
+        assert_eq!(newest(4, true), None);
+        assert_eq!(newest(0, false), None);
+        assert_eq!(newest(3, true), Some(3));
+        assert_eq!(deque.end(), 3);
+        deque.push(Item::new(7));
+        assert_eq!(newest(0, true), Some(7));
+        assert_eq!(rest(&deque), [0, 1, 2]);
+        assert_eq!(newest(0, true), None);
+    }
+
+    #[test]
+    fn a_thief_has_the_oldest_half_and_no_more_than_it_may() {
+        for (count, limit, stolen) in [
+            (0, 8, 0),
+            (1, 8, 1),
+            (2, 8, 1),
+            (5, 8, 3),
+            (40, 8, 8),
+            (5, 1, 1),
+            (5, 0, 1),
+        ] {
+            let (deque, thief) = (filled(count), Deque::new());
+            let first = deque.stealer().steal(&thief, limit).map(|item| *item.value());
+            let all: Vec<_> = first.into_iter().chain(rest(&thief)).collect();
+            assert_eq!(all, (0..stolen).collect::<Vec<_>>(), "{count}, {limit}");
+            assert_eq!(rest(&deque), (stolen..count).collect::<Vec<_>>());
+        }
+    }
+
+    /// While a thief has the bit the owner pushes and pops, and leaves the back alone; another thief goes elsewhere.
+    #[test]
+    fn nobody_waits_for_a_thief() {
+        let deque = filled(CAPACITY);
+        // Ordering: Relaxed; one thread.
+        deque.ends.head.fetch_or(TAKEN, Ordering::Relaxed);
+        assert!(deque.pop_newest(0, |_| true).is_none());
+        assert!(deque.stealer().steal(&Deque::new(), 1).is_none());
+        deque.push(Item::new(CAPACITY));
+        assert_eq!(rest(&deque), (0..=CAPACITY).collect::<Vec<_>>());
+        (0..10 * CAPACITY).for_each(|_| deque.push(Item::new(0)));
+        deque.ends.head.fetch_and(!TAKEN, Ordering::Relaxed);
+        assert!(deque.pop_newest(0, |_| true).is_some());
+    }
+
+    #[test]
+    fn what_is_left_is_dropped_with_the_owner() {
+        let counted = Rc::new(());
+        let deque = Deque::new();
+        (0..3).for_each(|_| deque.push(Item::new(counted.clone())));
+        let stealer = deque.stealer();
+        drop(deque);
+        assert_eq!(Rc::strong_count(&counted), 1);
+        assert!(stealer.is_empty());
+    }
+
+    #[test]
+    fn each_comes_out_once() {
+        const COUNT: usize = 100_000;
+        let deque = filled(0);
+        let seen: Vec<_> = (0..COUNT).map(|_| AtomicUsize::new(0)).collect();
+        let left = AtomicUsize::new(COUNT);
+        let see = |item: Item<usize>| {
+            seen[*item.value()].fetch_add(1, Ordering::Relaxed);
+            left.fetch_sub(1, Ordering::Relaxed);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (stealer, left, see) = (deque.stealer(), &left, &see);
+                scope.spawn(move || {
+                    let own = Deque::new();
+                    while left.load(Ordering::Relaxed) > 0 {
+                        stealer.steal(&own, 8).into_iter().for_each(see);
+                        std::iter::from_fn(|| own.pop()).for_each(see);
+                    }
+                });
+            }
+            for number in 0..COUNT {
+                deque.push(Item::new(number));
+                match number % 7 {
+                    0..3 => deque.pop_newest(0, |_| true).into_iter().for_each(see),
+                    3..5 => deque.pop().into_iter().for_each(see),
+                    _ => {}
+                }
+            }
+            std::iter::from_fn(|| deque.pop()).for_each(see);
+        });
+        assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) == 1));
+    }
+}
