@@ -80,12 +80,18 @@ impl Worker {
         }
         let context = &self.context;
         self.rounds.look_at_shards(&context.shared.sleepers.reactor);
+        let mut polled = false;
         for (llc, shard) in context.shared.sleepers.reactor.shards().iter().enumerate() {
             if self.rounds.is_neglected(llc)
                 && let Some(duty) = shard.try_hold(context.id.index())
             {
-                let _polled = poll(&duty, &mut self.catch, Some(Duration::ZERO), &context.me().counters);
+                let _what = poll(&duty, &mut self.catch, Some(Duration::ZERO), &context.me().counters);
+                polled = true;
             }
+        }
+        if polled {
+            // Who has gone to sleep meanwhile has seen a holder, and one who registered a source has woken nobody (L b).
+            self.name_successor();
         }
         self.wake_caught();
     }
@@ -232,11 +238,17 @@ impl Shared {
         if !self.sleepers.reactor.is_used() {
             return false;
         }
+        let mut polled = false;
         for shard in self.sleepers.reactor.shards() {
             // The number is no worker's.
             if let Some(duty) = shard.try_hold(self.worker_count()) {
-                let _polled = duty.poll(catch, Some(Duration::ZERO), clock::nanos);
+                let _what = duty.poll(catch, Some(Duration::ZERO), clock::nanos);
+                polled = true;
             }
+        }
+        if polled && self.needs_successor(Nanos(clock::nanos())) {
+            // A worker has returned, and gone to sleep while it saw a holder (L b).
+            self.keep_watch(LlcId(0), None);
         }
         let any = !catch.wakers.is_empty();
         wake_each(&mut catch.wakers);
@@ -278,5 +290,38 @@ mod tests {
         worker.poll_own(Nanos(clock::nanos()));
         assert!(!still.is_idle(1), "nobody does any more");
         drop((old, new));
+    }
+
+    /// A worker that goes to sleep while `poll` polls beside it sees a holder, and resigns. Whether it is woken when nobody polls any more.
+    fn sleeper_is_woken_after(poll: impl FnOnce(&mut Worker)) -> bool {
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let sides = Interest {
+            readable: true,
+            writable: false,
+        };
+        let source = still.shared.register(socket.as_fd(), sides).unwrap();
+        still.announce(1);
+        still.shared.sleepers.resign(1);
+        poll(&mut worker);
+        drop(source);
+        !still.is_idle(1)
+    }
+
+    #[test]
+    fn a_reliever_leaves_a_sentinel_where_it_has_polled() {
+        assert!(sleeper_is_woken_after(|worker| {
+            let _any = worker.context.shared.poll_all(&mut Catch::new());
+        }));
+    }
+
+    #[test]
+    fn a_busy_observer_leaves_a_sentinel_where_it_has_polled() {
+        // Nobody has polled between two of its looks.
+        assert!(sleeper_is_woken_after(|worker| {
+            worker.poll_neglected();
+            worker.poll_neglected();
+        }));
     }
 }

@@ -269,19 +269,26 @@ impl Worker {
     /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher woke
     /// nobody: while a queue has work, one of the idle workers must keep watch (O).
     pub(super) fn name_successor(&self) {
-        let shared = &*self.context.shared;
-        if !shared.sleepers.is_unwatched() || !shared.sleepers.idle.caches.any() {
-            return;
-        }
-        let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
-        let queued = shared.workers.iter().any(|worker| left(worker))
-            || shared.groups.iter().any(|group| !group.is_empty())
-            || shared.anything_for_anyone()
-            || shared.sleepers.reactor.any_unpolled()
-            || shared.any_ring_queued();
-        if queued || shared.leaves_timers_unwatched(self.context.now.get()) {
+        if self.context.shared.needs_successor(self.context.now.get()) {
             self.context.keep_watch();
         }
+    }
+}
+
+impl Shared {
+    /// Whether nobody keeps watch, though somebody idle could, of what is queued, watched or set: for who would have come to it by himself, and does not
+    /// now.
+    pub(super) fn needs_successor(&self, now: Nanos) -> bool {
+        if !self.sleepers.is_unwatched() || !self.sleepers.idle.caches.any() {
+            return false;
+        }
+        let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
+        self.workers.iter().any(|worker| left(worker))
+            || self.groups.iter().any(|group| !group.is_empty())
+            || self.anything_for_anyone()
+            || self.sleepers.reactor.any_unpolled()
+            || self.any_ring_queued()
+            || self.leaves_timers_unwatched(now)
     }
 }
 
