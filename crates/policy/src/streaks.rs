@@ -8,8 +8,8 @@
 //!
 //! A streak also has what tasks wait for that wait for others to end: the newest tasks of the deque, if they have not begun, up to
 //! [`Config::join_polls_max`] of them. A tree of tasks is then done depth first: what runs next was made a moment ago and lies in the cache, as does
-//! who waits for it, and as many tasks are alive as the tree is deep. Oldest first does it breadth first, with all of its leaves alive at once. It is
-//! the order of Cilk's workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1994), whose thieves take the oldest,
+//! who waits for it, and of a tree those are alive that lie on one path, and their siblings. Oldest first does it breadth first, with all of its leaves
+//! alive at once. It is the order of Cilk's workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1994), whose thieves take the oldest,
 //! too. A cap is what Cilk has no need of: its workers have one tree, ours have others' tasks beside it.
 
 use crate::{Nanos, Policy};

@@ -42,7 +42,7 @@ pub(crate) struct Context {
     pub(super) streak_since: Cell<Nanos>,
     /// When a thread last came out of the bound FIFO, if so: the same for the place before that.
     pub(super) bound_streak_since: Cell<Nanos>,
-    /// Whether a task of this streak has waited for another's end.
+    /// Whether something that ran here has waited for a task to end since the deque's front had its turn.
     pub(super) is_joining: Cell<bool>,
     /// Where the deque ended when the streak began.
     pub(super) streak_end: Cell<u64>,

@@ -111,7 +111,7 @@ impl Shared {
         let mut workers = workers
             .filter(|worker| !is_left(**worker))
             .map(|worker| &self.workers[worker.index()]);
-        workers.any(|worker| !worker.stealer.is_empty() && !worker.is_spared(**now))
+        workers.any(|worker| !worker.is_spared(**now) && worker.stealer.is_open())
     }
 }
 

@@ -13,6 +13,10 @@ use super::context::Context;
 use super::worker::Worker;
 use crate::sys::clock;
 use crate::task::Runnable;
+use crate::task::meta::LastWorker;
+
+/// Tasks from the back of the deque for each look at the clock.
+const NEWEST_A_LOOK: u32 = 8;
 
 impl Context {
     /// The queue behind one of the two places has had its turn: a streak begins, at the time that is written to `since`.
@@ -56,11 +60,12 @@ impl Worker {
     /// The newest task of the deque, if it has not begun and goes before the oldest. Asked while a task waits for another; if the answer is no, the
     /// oldest has its turn.
     pub(super) fn take_newest(&mut self) -> Option<Runnable> {
-        let context = &self.context;
-        if context.shared.policy.takes_newest(self.newest) && !context.is_over(&context.streak_since) {
-            // What was there before, came from outside, or has run already waits in the order in which it came.
+        if self.context.shared.policy.takes_newest(self.newest) && self.newest_are_in_time() {
+            let context = &self.context;
+            // What was there before, or came from others, or has run already waits in the order in which it came.
+            let ours = LastWorker::spawned_by(context.id);
             // SAFETY: we hold the runnable while it is looked at (rule 1 of `task`).
-            let is_new = |runnable: &Runnable| unsafe { runnable.meta().last_worker() }.get().is_new();
+            let is_new = |runnable: &Runnable| unsafe { runnable.meta().last_worker() }.get() == ours;
             if let Some(runnable) = context.local.pop_newest(context.streak_end.get(), is_new) {
                 let counters = &context.me().counters;
                 counters.local_pops.add(1);
@@ -70,9 +75,25 @@ impl Worker {
                 return Some(runnable);
             }
         }
-        context.is_joining.set(false);
+        self.context.is_joining.set(false);
         self.newest = 0;
         None
+    }
+
+    /// Whether the newest have not gone first for too long, whatever those before them have taken. Not while the clock stands.
+    fn newest_are_in_time(&mut self) -> bool {
+        let context = &self.context;
+        if context.is_over(&context.streak_since) {
+            return false;
+        }
+        if !self.newest.is_multiple_of(NEWEST_A_LOOK) || context.shared.clock.is_paused() {
+            return true;
+        }
+        let now = Nanos(clock::nanos());
+        if self.newest == 0 {
+            self.newest_since = now;
+        }
+        context.shared.policy.joins_streak(now.since(self.newest_since))
     }
 
     /// Looking up, `elapsed` after it did so last: whether streaks are measured from now on. Never while the clock stands: the order of tasks
@@ -80,10 +101,9 @@ impl Worker {
     pub(super) fn measure_streaks(&mut self, elapsed: Nanos) {
         let context = &self.context;
         let counters = &context.me().counters;
-        let began = counters
-            .polls
-            .get()
-            .saturating_sub(counters.slot_pops.get() + counters.newest_pops.get());
+        // What was taken and left to another was not polled.
+        let taken = counters.polls.get() + counters.bound_elsewhere.get();
+        let began = taken.saturating_sub(counters.slot_pops.get() + counters.newest_pops.get());
         let new = began.saturating_sub(self.streaks_before);
         self.streaks_before = began;
         self.streaks.looks_up(elapsed, u32::try_from(new).unwrap_or(u32::MAX));

@@ -40,6 +40,8 @@ pub(crate) struct Worker {
     pub(super) streak_max: u32,
     /// Tasks from the back of the deque since one from the front.
     pub(super) newest: u32,
+    /// When the first of them was taken.
+    pub(super) newest_since: Nanos,
     pub(super) streaks: Streaks,
     /// Streaks that had begun when it last looked up.
     pub(super) streaks_before: u64,
@@ -77,6 +79,7 @@ impl Worker {
             bound_streak: 0,
             streak_max: config.slot_polls_max,
             newest: 0,
+            newest_since: Nanos(0),
             streaks: Streaks::default(),
             streaks_before: 0,
             budget: config.budget,

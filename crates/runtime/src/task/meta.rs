@@ -139,12 +139,6 @@ impl LastWorker {
         self.0 & Self::WORKER != worker.0 && self.0 & Self::NONE.0 != Self::NONE.0
     }
 
-    /// Whether a worker spawned it, and it has not run yet.
-    #[inline]
-    pub(crate) fn is_new(self) -> bool {
-        self.0 & Self::NONE.0 == Self::SPAWNED
-    }
-
     /// Whether it was put up for other caches since it last ran.
     pub(crate) fn was_exported(self) -> bool {
         self.0 & Self::EXPORTED != 0

@@ -3,10 +3,12 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use quadrille::task::{JoinSet, yield_now};
-use quadrille::{Runtime, spawn};
+use quadrille::{Runtime, spawn, thread};
 
+use crate::streaks::compute;
 use crate::wait::watched;
 
 /// Children of a task that is no leaf.
@@ -15,7 +17,7 @@ const CHILDREN: usize = 10;
 fn one_worker(config: &str) -> Runtime {
     Runtime::builder()
         .worker_threads(1)
-        .config(format!("{config},slot-time=1s").parse().unwrap())
+        .config(format!("slot-time=1s,{config}").parse().unwrap())
         .build()
         .unwrap()
 }
@@ -71,23 +73,51 @@ fn tree(levels: u32, counted: Counted, by_set: bool) -> Pin<Box<dyn Future<Outpu
     })
 }
 
-/// The most tasks that a tree of 10,000 leaves has alive at once.
-fn most_alive(config: &str, by_set: bool) -> usize {
+/// The same of threads, whose scope waits for them: nobody takes their handles.
+fn tree_of_threads(levels: u32, counted: &Counted) {
+    if levels > 0 {
+        thread::scope(|scope| {
+            for _ in 0..CHILDREN {
+                let child = Counted::new(&counted.0);
+                scope.spawn(move || tree_of_threads(levels - 1, &child));
+            }
+        });
+    }
+}
+
+/// The most that a tree has alive at once of which `grow` makes the root.
+fn most_alive(config: &str, grow: impl FnOnce(&Runtime, Counted)) -> usize {
     let runtime = one_worker(config);
     let census = Arc::new(Census::default());
-    let root = runtime.spawn(tree(4, Counted::new(&census), by_set));
-    assert_eq!(runtime.block_on(root).unwrap(), CHILDREN.pow(4));
+    grow(&runtime, Counted::new(&census));
     census.most.load(Ordering::SeqCst)
+}
+
+/// A tree has few alive at once, and thousands if the oldest go first.
+fn is_grown_depth_first(leaves: usize, grow: impl Fn(&Runtime, Counted)) {
+    let (depth, breadth) = (most_alive("join-polls=64", &grow), most_alive("join-polls=0", &grow));
+    assert!(depth < leaves / 6, "{depth} were alive at once");
+    assert!(breadth > leaves / 2, "the oldest first: {breadth}");
 }
 
 #[test]
 fn a_tree_has_few_tasks_alive() {
     watched("a tree of tasks", || {
         for by_set in [false, true] {
-            let (depth, breadth) = (most_alive("default", by_set), most_alive("join-polls=0", by_set));
-            assert!(depth < 1_500, "{depth} were alive at once, by a set: {by_set}");
-            assert!(breadth > 5_000, "the oldest first: {breadth}, by a set: {by_set}");
+            is_grown_depth_first(CHILDREN.pow(4), |runtime, root| {
+                let root = runtime.spawn(tree(4, root, by_set));
+                assert_eq!(runtime.block_on(root).unwrap(), CHILDREN.pow(4));
+            });
         }
+    });
+}
+
+#[test]
+fn a_tree_has_few_threads_alive() {
+    watched("a tree of threads", || {
+        is_grown_depth_first(CHILDREN.pow(3), |runtime, root| {
+            runtime.spawn_thread(move || tree_of_threads(3, &root)).join().unwrap();
+        });
     });
 }
 
@@ -111,7 +141,7 @@ fn ended_before_a_witness(config: &str) -> usize {
 #[test]
 fn a_tree_lets_others_have_their_turn() {
     watched("a tree beside a task", || {
-        let [never, few, usual, all] = ["join-polls=0", "join-polls=4", "default", "join-polls=4294967295"];
+        let [never, few, usual, all] = ["join-polls=0", "join-polls=4", "join-polls=64", "join-polls=4294967295"];
         assert_eq!(ended_before_a_witness(never), 0);
         for (config, newest) in [(few, 4), (usual, 64)] {
             let ended = ended_before_a_witness(config);
@@ -122,41 +152,101 @@ fn a_tree_lets_others_have_their_turn() {
     });
 }
 
-/// What was there before waits in its order, as does what comes from outside, and what has run before.
-#[test]
-fn only_what_was_just_spawned_goes_first() {
-    watched("the order of tasks", || {
-        let runtime = one_worker("default");
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let said = order.clone();
-        let say = move |what: &'static str| {
-            let said = said.clone();
-            move || said.lock().unwrap().push(what)
-        };
-        let all = runtime.spawn(async move {
-            let task = |what| {
-                let say = say(what);
-                spawn(async move { say() })
-            };
-            let yields = {
-                let (begins, goes_on) = (say("yields"), say("goes on"));
-                spawn(async move {
-                    begins();
-                    yield_now().await;
-                    goes_on();
-                })
-            };
-            let old = task("old");
-            // The oldest has its turn, and another streak begins.
-            yield_now().await;
-            let (first, second) = (task("first"), task("second"));
-            first.await.unwrap();
-            second.await.unwrap();
-            old.await.unwrap();
-            yields.await.unwrap();
-        });
-        runtime.block_on(all).unwrap();
-        // "first" and "second" were spawned by the task that waits; what gave way has its place before them, and is no obstacle.
-        assert_eq!(*order.lock().unwrap(), ["yields", "old", "second", "first", "goes on"]);
+/// Runs `scenario` in a task on one worker, with what makes a note: the notes.
+fn notes<F: Future<Output = ()> + Send + 'static>(
+    config: &'static str,
+    scenario: impl FnOnce(Arc<dyn Fn(&'static str) + Send + Sync>) -> F + Send + 'static,
+) -> Vec<&'static str> {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let noted = notes.clone();
+    watched("the order of tasks", move || {
+        let note: Arc<dyn Fn(&'static str) + Send + Sync> = Arc::new(move |what| noted.lock().unwrap().push(what));
+        let runtime = one_worker(config);
+        runtime.block_on(runtime.spawn(scenario(note))).unwrap();
     });
+    let notes = notes.lock().unwrap();
+    notes.clone()
+}
+
+/// What was in the deque before the streak began waits in the order in which it came.
+#[test]
+fn what_was_there_before_keeps_its_place() {
+    let order = notes("join-polls=64", |note| async move {
+        let task = |what: &'static str| {
+            let note = note.clone();
+            spawn(async move { note(what) })
+        };
+        let joins = {
+            let note = note.clone();
+            spawn(async move {
+                let [first, second] = ["first child", "second child"].map(|what| {
+                    let note = note.clone();
+                    spawn(async move { note(what) })
+                });
+                first.await.unwrap();
+                second.await.unwrap();
+            })
+        };
+        let others = ["b", "c", "d"].map(task);
+        // Not by waiting for one of them.
+        while !joins.is_finished() || !others.iter().all(quadrille::JoinHandle::is_finished) {
+            yield_now().await;
+        }
+    });
+    assert_eq!(order, ["second child", "first child", "b", "c", "d"]);
+}
+
+/// What has run and gives way keeps its place too, though it was spawned in this streak and lies behind what has not begun.
+#[test]
+fn what_gives_way_keeps_its_place() {
+    let order = notes("join-polls=64", |note| async move {
+        let [first, yields, last] = ["first", "yields", "last"].map(|what| {
+            let note = note.clone();
+            spawn(async move {
+                note(what);
+                if what == "yields" {
+                    yield_now().await;
+                    note("goes on");
+                }
+            })
+        });
+        first.await.unwrap();
+        yields.await.unwrap();
+        last.await.unwrap();
+    });
+    // The last goes first, then the one that gives way: at the back it is no longer new, and the front has its turn.
+    assert_eq!(order, ["last", "yields", "first", "goes on"]);
+}
+
+/// Tasks that compute for a millisecond go first for 10 us, not 64 times.
+#[test]
+fn time_ends_it_too() {
+    let children = |config| {
+        notes(config, |note| async move {
+            let witness = note.clone();
+            let joins = spawn(async move {
+                let children: Vec<_> = (0..64)
+                    .map(|_| {
+                        let note = note.clone();
+                        spawn(async move {
+                            compute(Duration::from_millis(1));
+                            note("child");
+                        })
+                    })
+                    .collect();
+                for child in children {
+                    child.await.unwrap();
+                }
+            });
+            let witness = spawn(async move { witness("witness") });
+            while !joins.is_finished() || !witness.is_finished() {
+                yield_now().await;
+            }
+        })
+        .iter()
+        .position(|what| *what == "witness")
+    };
+    // The clock is read before every eighth.
+    assert!(children("slot-time=10us").is_some_and(|before| before <= 8));
+    assert_eq!(children("slot-time=1s"), Some(64));
 }

@@ -111,3 +111,23 @@ fn j_slots_are_used_again() {
         assert_eq!(got, [0, 1, 2, 3, 4, 5]);
     });
 }
+
+/// The owner goes, and what it has outgrown with it, while a thief takes a batch.
+#[test]
+fn j_the_owner_goes_beside_a_thief() {
+    check(3, || {
+        let arena = Arena::new(3);
+        let deque = Deque::new();
+        deque.push(arena.item(0));
+        deque.push(arena.item(1));
+        let thief = thief(deque.stealer(), 2);
+        deque.push(arena.item(2));
+        let mut got = all(&deque);
+        // What they share goes with the last of the two by an `Arc`, of which loom knows nothing: here after both.
+        let _shared = deque.stealer();
+        drop(deque);
+        got.extend(thief.join().unwrap());
+        got.sort_unstable();
+        assert_eq!(got, [0, 1, 2]);
+    });
+}

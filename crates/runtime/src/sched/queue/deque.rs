@@ -1,29 +1,31 @@
 //! A deque: its owner pushes at the back and takes from either end, thieves take from the front (J).
 //!
-//! Two words and a ring. `tail` is the owner's alone. `head` is the index of the oldest item and one bit, [`TAKEN`], which says that
-//! a thief, or the owner at its back end, is about something that the other must not disturb. Nobody waits for the bit: a thief that finds it set
-//! goes elsewhere, the owner does without what it wanted it for. What the owner does all the time, pushing and taking from the front, asks
-//! nothing of it.
+//! Two words and a ring. `tail` is the owner's alone. `head` is the index of the oldest item and one bit, [`BUSY`], which says that
+//! a thief, or the owner at its back end, is about something that the other must not disturb. Nobody waits for the bit for longer than a few looks: a
+//! thief that finds it set goes elsewhere, the owner does without what it wanted it for. What the owner does all the time, pushing and taking from the
+//! front, asks nothing of it.
 //!
-//! Indices count for ever, 63 bits of them, so that no value of `head` comes twice.
+//! The index in `head` never falls, and has 63 bits: an exchange that finds what it expects finds that nobody has taken anything from the front.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
 use super::Linked;
-use crate::primitives::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
+use crate::primitives::{AtomicPtr, AtomicU64, Ordering, UnsafeCell, spin_hint};
 use crate::stress;
 
-/// Who set it may take the newest item, or a batch of the oldest; or has outgrown rings freed.
-const TAKEN: u64 = 1;
+/// Who has set it, and nobody else, may take a batch of the oldest items, the newest one, or free rings.
+const BUSY: u64 = 1;
 
 /// One item, in `head`.
 const ONE: u64 = 2;
+
+/// Looks at the bit before who finds it set goes without: what it is set for takes as long, as a rule.
+const LOOKS: u32 = if cfg!(quadrille_loom) { 1 } else { 32 };
 
 /// Items that a new deque has room for.
 const CAPACITY: usize = if cfg!(any(quadrille_loom, quadrille_stress)) {
@@ -82,7 +84,7 @@ impl Drop for Ring {
 /// What owner and thieves share.
 #[derive(Debug)]
 struct Ends<T: Linked> {
-    /// Index of the oldest item, times [`ONE`], and [`TAKEN`].
+    /// Index of the oldest item, times [`ONE`], and [`BUSY`].
     head: CachePadded<AtomicU64>,
     back: CachePadded<Back>,
     /// Rings that a thief may still read. The owner's alone.
@@ -104,9 +106,10 @@ unsafe impl<T: Linked + Send> Sync for Ends<T> {}
 unsafe impl<T: Linked + Send> Send for Ends<T> {}
 
 impl<T: Linked> Ends<T> {
-    /// Called by the owner, or by nobody who could be a second one, while no thief has the bit.
-    fn free_outgrown(&self) {
-        // SAFETY: the list is the owner's alone.
+    /// # Safety
+    /// The caller is the owner and has the bit, or nobody else refers to `self`.
+    unsafe fn free_outgrown(&self) {
+        // SAFETY: the list is the owner's, or ours alone.
         let rings = self.outgrown.with_mut(|rings| unsafe { std::mem::take(&mut *rings) });
         for ring in rings {
             // SAFETY: allocated by `Ring::allocate`; nobody reads it, because no thief has the bit, and the next one sees a newer ring (J b).
@@ -119,9 +122,33 @@ impl<T: Linked> Drop for Ends<T> {
     fn drop(&mut self) {
         // Ordering: Relaxed; nobody else refers to it any more.
         let ring = self.back.ring.load(Ordering::Relaxed);
-        self.free_outgrown();
+        // SAFETY: as was said.
+        unsafe { self.free_outgrown() };
         // SAFETY: allocated by `Ring::allocate`, and not among the outgrown ones.
         drop(unsafe { Box::from_raw(ring) });
+    }
+}
+
+/// The bit, set by the owner; cleared when it is dropped.
+#[must_use]
+struct Bit<'a> {
+    head: &'a AtomicU64,
+    /// What `head` was before.
+    before: u64,
+}
+
+impl Bit<'_> {
+    /// Index of the oldest item. No thief changes it.
+    fn oldest(&self) -> u64 {
+        self.before / ONE
+    }
+}
+
+impl Drop for Bit<'_> {
+    fn drop(&mut self) {
+        // Ordering: Release; pairs with the Acquire of the next thief that sets the bit: it sees our `tail` and our ring (J c). A store:
+        // nobody changes the word while we have the bit.
+        self.head.store(self.before, Ordering::Release);
     }
 }
 
@@ -167,11 +194,14 @@ impl<T: Linked> Deque<T> {
     /// Pushes at the back.
     #[inline]
     pub(crate) fn push(&self, item: T) {
-        self.push_raw(item.into_raw());
+        // SAFETY: just turned into a word, and given up.
+        unsafe { self.push_raw(item.into_raw()) };
     }
 
+    /// # Safety
+    /// `raw` comes from `T::into_raw`, and the caller gives up what is behind it.
     #[inline]
-    fn push_raw(&self, raw: NonNull<()>) {
+    unsafe fn push_raw(&self, raw: NonNull<()>) {
         let tail = self.tail.get();
         if tail == self.full_at.get() {
             self.make_room();
@@ -201,7 +231,7 @@ impl<T: Linked> Deque<T> {
                 .compare_exchange_weak(head, head + ONE, Ordering::Relaxed, Ordering::Relaxed)
             {
                 // SAFETY: the exchange has made the item ours.
-                Ok(_) => return Some(unsafe { self.take(index) }),
+                Ok(_) => return Some(unsafe { self.item(index) }),
                 Err(now) => head = now,
             }
         }
@@ -219,21 +249,21 @@ impl<T: Linked> Deque<T> {
         if newest < from {
             return None;
         }
-        let head = self.try_take()?;
-        let mut found = None;
-        if head / ONE <= newest {
-            // SAFETY: it is there, no thief claims it while we have the bit, and the owner is here (J c). It stays there unless it is
-            // taken out below.
-            let item = ManuallyDrop::new(unsafe { self.take(newest) });
-            if wanted(&item) {
-                self.tail.set(newest);
-                // Ordering: Relaxed; the store to `head` in `give_back` publishes it.
-                self.ends.back.tail.store(newest, Ordering::Relaxed);
-                found = Some(ManuallyDrop::into_inner(item));
-            }
+        let bit = self.set_bit()?;
+        if bit.oldest() > newest {
+            return None;
         }
-        self.give_back(head);
-        found
+        // SAFETY: it is there, no thief claims it while we have the bit, and the owner is here (J c).
+        let item = unsafe { self.item(newest) };
+        if !wanted(&item) {
+            // It stays where it is, as the word that it was.
+            _ = item.into_raw();
+            return None;
+        }
+        self.tail.set(newest);
+        // Ordering: Relaxed; the store to `head` when `bit` goes publishes it.
+        self.ends.back.tail.store(newest, Ordering::Relaxed);
+        Some(item)
     }
 
     /// Number of items in it.
@@ -251,55 +281,58 @@ impl<T: Linked> Deque<T> {
     }
 
     /// # Safety
-    /// The item at `index` is the caller's.
+    /// The item at `index` is the caller's, who takes it out or turns it into a word again.
     #[inline]
-    unsafe fn take(&self, index: u64) -> T {
+    unsafe fn item(&self, index: u64) -> T {
         // SAFETY: it is there, says the caller, so it was written, by this thread.
         let raw = unsafe { self.ring().read(index) };
-        // SAFETY: pushed as a word, and taken out once.
+        // SAFETY: pushed as a word; the caller answers for once.
         unsafe { T::from_raw(raw) }
     }
 
-    /// Sets the bit, unless a thief has it. The head, without it.
-    fn try_take(&self) -> Option<u64> {
-        // Ordering: Relaxed; the exchange decides. It fails if a thief has come meanwhile, or one that was there has gone.
-        let head = self.ends.head.load(Ordering::Relaxed);
-        if head & TAKEN != 0 {
-            return None;
+    /// Sets the bit, unless a thief has it for long.
+    fn set_bit(&self) -> Option<Bit<'_>> {
+        let head = &*self.ends.head;
+        for look in 0..LOOKS {
+            if look > 0 {
+                spin_hint();
+            }
+            // Ordering: Relaxed; the exchange decides.
+            let before = head.load(Ordering::Relaxed);
+            // Ordering: Acquire; pairs with the Release of a thief that clears the bit (J b): it has read its slots.
+            let set = before & BUSY == 0
+                && head
+                    .compare_exchange(before, before | BUSY, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok();
+            if set {
+                return Some(Bit { head, before });
+            }
         }
-        // Ordering: Acquire; pairs with the Release of a thief that clears the bit (J b): it has read its slots.
-        self.ends
-            .head
-            .compare_exchange(head, head | TAKEN, Ordering::Acquire, Ordering::Relaxed)
-            .ok()
+        None
     }
 
-    /// Clears the bit again: `head` is what [`try_take`](Self::try_take) returned.
-    fn give_back(&self, head: u64) {
-        // Ordering: Release; pairs with the Acquire of the next thief that sets the bit: it sees our `tail` and our ring (J c). A store:
-        // nobody changes the word while we have the bit.
-        self.ends.head.store(head, Ordering::Release);
-    }
-
-    /// Looks how much room there is, and makes more if there is none (J b).
+    /// Looks how much room there is, and makes more if there is little (J b).
     #[cold]
     fn make_room(&self) {
-        let Some(head) = self.try_take() else {
+        let Some(bit) = self.set_bit() else {
             // Where the thief is reading is not known. It reads on in the ring that it has.
             return self.renew();
         };
-        self.ends.free_outgrown();
         let capacity = self.ring().slots.len();
-        self.full_at.set(head / ONE + capacity as u64);
-        // Not for each push of a deque that is nearly full.
-        if self.len() >= capacity - capacity / 4 {
+        self.full_at.set(bit.oldest() + capacity as u64);
+        let count = self.len();
+        // With some left, so that a deque that is nearly full does not come here with each push; nor does one that is nearly empty keep what
+        // thousands have needed.
+        if count >= capacity - capacity / 4 || (count < capacity / 8 && capacity > CAPACITY) {
             self.renew();
         }
-        self.give_back(head);
+        // SAFETY: we are the owner, and have the bit.
+        unsafe { self.ends.free_outgrown() };
     }
 
     /// Makes a ring with room for twice as many as there are.
     fn renew(&self) {
+        // Once: thieves change it meanwhile, and a ring that is as large as was copied into it by another look would hold one item at the place of another.
         // Ordering: Relaxed; a thief may only claim more than that.
         let oldest = self.ends.head.load(Ordering::Relaxed) / ONE;
         let items = oldest..self.tail.get();
@@ -337,23 +370,22 @@ pub(crate) struct Stealer<T: Linked>(Arc<Ends<T>>);
 
 impl<T: Linked> Stealer<T> {
     /// Moves up to half of the items, at most `limit`, the oldest, to `thief`, and takes the first of them. `None`, too, if another thief is about it,
-    /// or the owner at its back end.
+    /// or the owner at its back end, for long.
     pub(crate) fn steal(&self, thief: &Deque<T>, limit: usize) -> Option<T> {
         let ends = &*self.0;
-        if self.is_empty() {
+        if !self.is_open() {
             return None;
         }
         // Ordering: Relaxed; the exchange decides.
         let mut head = ends.head.load(Ordering::Relaxed);
         loop {
-            if head & TAKEN != 0 {
+            if head & BUSY != 0 {
                 return None;
             }
-            // Ordering: Acquire; pairs with the owner's Release in `give_back` (J c). Not an `or`: who has the bit must find the word as it
-            // left it.
+            // Ordering: Acquire; pairs with the owner's Release when its `Bit` goes (J c). Not an `or`: who finds the bit set writes nothing.
             match ends
                 .head
-                .compare_exchange_weak(head, head | TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange_weak(head, head | BUSY, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => break,
                 Err(now) => head = now,
@@ -374,7 +406,7 @@ impl<T: Linked> Stealer<T> {
                 break oldest..oldest;
             }
             let count = there.div_ceil(2).min(limit.max(1) as u64);
-            let (from, to) = ((oldest * ONE) | TAKEN, ((oldest + count) * ONE) | TAKEN);
+            let (from, to) = ((oldest * ONE) | BUSY, ((oldest + count) * ONE) | BUSY);
             // Ordering: Relaxed; it decides whose the items are, and hands nothing over.
             match ends
                 .head
@@ -393,11 +425,12 @@ impl<T: Linked> Stealer<T> {
                 // SAFETY: pushed as a word, and taken out once.
                 first = Some(unsafe { T::from_raw(raw) });
             } else {
-                thief.push_raw(raw);
+                // SAFETY: as above.
+                unsafe { thief.push_raw(raw) };
             }
         }
         // Ordering: Release; pairs with the owner's Acquire in `try_take` (J b): we have read the slots.
-        ends.head.fetch_and(!TAKEN, Ordering::Release);
+        ends.head.fetch_and(!BUSY, Ordering::Release);
         first
     }
 
@@ -405,6 +438,24 @@ impl<T: Linked> Stealer<T> {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether there is something, and nobody is about it for long: else a thief need not come.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        for look in 0..LOOKS {
+            if look > 0 {
+                spin_hint();
+            }
+            if self.is_empty() {
+                return false;
+            }
+            // Ordering: Relaxed; a hint.
+            if self.0.head.load(Ordering::Relaxed) & BUSY == 0 {
+                return true;
+            }
+        }
+        false
     }
 
     /// Number of items in the deque, roughly.
@@ -494,14 +545,31 @@ mod tests {
     fn nobody_waits_for_a_thief() {
         let deque = filled(CAPACITY);
         // Ordering: Relaxed; one thread.
-        deque.ends.head.fetch_or(TAKEN, Ordering::Relaxed);
+        deque.ends.head.fetch_or(BUSY, Ordering::Relaxed);
         assert!(deque.pop_newest(0, |_| true).is_none());
         assert!(deque.stealer().steal(&Deque::new(), 1).is_none());
         deque.push(Item::new(CAPACITY));
         assert_eq!(rest(&deque), (0..=CAPACITY).collect::<Vec<_>>());
         (0..10 * CAPACITY).for_each(|_| deque.push(Item::new(0)));
-        deque.ends.head.fetch_and(!TAKEN, Ordering::Relaxed);
+        let stealer = deque.stealer();
+        assert!(!stealer.is_empty() && !stealer.is_open());
+        deque.ends.head.fetch_and(!BUSY, Ordering::Relaxed);
+        assert!(stealer.is_open());
         assert!(deque.pop_newest(0, |_| true).is_some());
+        assert_eq!(rest(&deque).len(), 10 * CAPACITY - 1);
+    }
+
+    /// What thousands have needed is given back when the ring comes round.
+    #[test]
+    fn a_ring_shrinks() {
+        let deque = filled(100 * CAPACITY);
+        let large = deque.ring().slots.len();
+        assert_eq!(rest(&deque).len(), 100 * CAPACITY);
+        for number in 0..2 * large {
+            deque.push(Item::new(number));
+            assert!(deque.pop().is_some());
+        }
+        assert_eq!(deque.ring().slots.len(), CAPACITY);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::thread;
 
 use crate::error::JoinError;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
+use crate::sched::waits_for_a_task;
 use crate::stress::Mutex;
 use crate::task::Id;
 use crate::task::join::error;
@@ -83,7 +84,11 @@ impl Data {
             }
             let old = self.waiting().replace(cx.waker().clone());
             drop(old);
-            if self.is_done() { Poll::Ready(()) } else { Poll::Pending }
+            if self.is_done() {
+                return Poll::Ready(());
+            }
+            waits_for_a_task();
+            Poll::Pending
         });
         wait_for(done, Pause::Outlasts, Reason::SCOPE);
     }
