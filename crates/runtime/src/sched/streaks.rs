@@ -60,13 +60,15 @@ impl Worker {
     /// The newest task of the deque, if it has not begun and goes before the oldest. Asked while a task waits for another; if the answer is no, the
     /// oldest has its turn.
     pub(super) fn take_newest(&mut self) -> Option<Runnable> {
-        if self.context.shared.policy.takes_newest(self.newest) && self.newest_are_in_time() {
+        let since = self.context.streak_end.get();
+        let policy = &self.context.shared.policy;
+        if self.context.local.end() > since && policy.takes_newest(self.newest) && self.newest_are_in_time() {
             let context = &self.context;
             // What was there before, or came from others, or has run already waits in the order in which it came.
             let ours = LastWorker::spawned_by(context.id);
             // SAFETY: we hold the runnable while it is looked at (rule 1 of `task`).
             let is_new = |runnable: &Runnable| unsafe { runnable.meta().last_worker() }.get() == ours;
-            if let Some(runnable) = context.local.pop_newest(context.streak_end.get(), is_new) {
+            if let Some(runnable) = context.local.pop_newest(since, is_new) {
                 let counters = &context.me().counters;
                 counters.local_pops.add(1);
                 counters.newest_pops.add(1);
