@@ -7,6 +7,7 @@ use super::Meta;
 use super::cell::{self, Header, Run};
 use crate::primitives::AtomicPtr;
 use crate::sched::queue::Linked;
+use crate::sys::prefetch;
 
 /// The right to run a task once. Dropping it cancels the task.
 #[derive(Debug)]
@@ -116,6 +117,11 @@ unsafe impl Linked for Runnable {
     unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()> {
         // SAFETY: the caller owns the runnable behind `raw`, so the task is there for 'a.
         unsafe { &(*raw.cast::<Header>().as_ptr()).meta.link }
+    }
+
+    #[inline]
+    fn fetch(raw: NonNull<()>) {
+        prefetch::bytes::<256>(raw.as_ptr().cast());
     }
 
     #[inline]

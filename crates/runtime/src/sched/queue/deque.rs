@@ -213,7 +213,7 @@ impl<T: Linked> Deque<T> {
         self.ends.back.tail.store(tail + 1, Ordering::Release);
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest. What comes after it is fetched into the cache meanwhile.
     #[inline]
     pub(crate) fn pop(&self) -> Option<T> {
         let tail = self.tail.get();
@@ -225,15 +225,20 @@ impl<T: Linked> Deque<T> {
             if index == tail {
                 return None;
             }
-            match self
+            let taken = self
                 .ends
                 .head
-                .compare_exchange_weak(head, head + ONE, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                // SAFETY: the exchange has made the item ours.
-                Ok(_) => return Some(unsafe { self.item(index) }),
-                Err(now) => head = now,
+                .compare_exchange_weak(head, head + ONE, Ordering::Relaxed, Ordering::Relaxed);
+            if let Err(now) = taken {
+                head = now;
+                continue;
             }
+            if index + 1 < tail {
+                // SAFETY: it is there, or was, and the owner alone writes slots. A thief may have it by now.
+                T::fetch(unsafe { self.ring().read(index + 1) });
+            }
+            // SAFETY: the exchange has made the item ours.
+            return Some(unsafe { self.item(index) });
         }
     }
 

@@ -36,6 +36,12 @@ pub(crate) unsafe trait Linked: Sized {
     /// `raw` comes from `into_raw`, was not turned back yet, and the caller owns it for `'a`.
     unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()>;
 
+    /// Asks the processor for the memory at a word, whose thing may have gone: nothing is read.
+    #[inline]
+    fn fetch(raw: NonNull<()>) {
+        _ = raw;
+    }
+
     /// Asks the processor for the memory that the thing behind a word will use when it is run, soon.
     ///
     /// # Safety
