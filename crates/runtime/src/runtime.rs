@@ -197,6 +197,9 @@ impl Handle {
 
     /// Spawns a task. It starts at once, whether or not the handle is awaited; dropping the handle detaches it.
     ///
+    /// Tasks that are spawned together begin in no order that is promised: the newest may go first while their spawner waits for one of them
+    /// ([`Config::join_polls_max`](crate::policy::Config::join_polls_max)).
+    ///
     /// On a runtime that has shut down the task is dropped and the handle gives a cancelled
     /// [`JoinError`](crate::task::JoinError).
     #[track_caller]
