@@ -351,7 +351,7 @@ fn spawn_often(runtime: &Runtime) {
             let tasks: Vec<_> = (0..4)
                 .map(|_| {
                     spawn(async {
-                        for _ in 0..25_000 {
+                        for _ in 0..2_500 {
                             drop(spawn(async {}));
                             quadrille::task::yield_now().await;
                         }
