@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::guest::STATUS;
+use super::guest::{STARTED, STATUS};
 use super::machine::Machine;
 use super::packages::cannot;
 use crate::failure::{Failure, Outcome};
@@ -18,6 +18,13 @@ const QEMU: &str = "qemu-system-x86_64";
 
 /// Lines of the guest's console and of qemu's complaints that go into a failure.
 const LAST_LINES: usize = 12;
+
+/// How long a kernel may take until it runs the guest's script; 15 s are usual, and some multiples beside other work.
+const BOOT_LIMIT: Duration = Duration::from_secs(100);
+
+/// How often a machine is booted at most. With many processors qemu sometimes hangs before the kernel has written a line, at full load and for
+/// ever; the next attempt comes up.
+const BOOTS_MAX: u32 = 3;
 
 /// What is booted, and where it leaves its logs.
 #[derive(Debug)]
@@ -51,8 +58,24 @@ impl Boot<'_> {
     /// Boots, and calls `on_line` with each line that the command prints. Returns the command's exit status.
     ///
     /// # Errors
-    /// If the machine did not run the command to its end within the limit.
+    /// If the machine did not run the command to its end within the limit, or did not come up.
     pub(crate) fn run(&self, on_line: &mut dyn FnMut(&str)) -> Outcome<u8> {
+        for boot in 1..=BOOTS_MAX {
+            if let Some(status) = self.boot(on_line)? {
+                return Ok(status);
+            }
+            eprintln!("{}: boot {boot} of {BOOTS_MAX} hangs", self.machine.name);
+        }
+        let seconds = self.boot_limit().as_secs();
+        Err(self.explained(&format!("did not come up within {seconds} s, {BOOTS_MAX} times")))
+    }
+
+    fn boot_limit(&self) -> Duration {
+        self.limit.min(BOOT_LIMIT)
+    }
+
+    /// Runs the command on a machine that is booted for it. `None`: that does not come up.
+    fn boot(&self, on_line: &mut dyn FnMut(&str)) -> Outcome<Option<u8>> {
         let complaints = self.logs.join("qemu.log");
         let file = File::create(&complaints).map_err(|error| cannot("write", &complaints, &error))?;
         let mut child = self
@@ -63,12 +86,15 @@ impl Boot<'_> {
             .spawn()
             .map_err(|error| Failure::new(format!("cannot run {QEMU}: {error}")))?;
         let lines = listen(child.stdout.take());
-        let end = Instant::now() + self.limit;
+        let start = Instant::now();
+        let mut started = false;
         let mut status = None;
         // The emptiness before the status belongs to the status: it is there so that it begins a line.
         let mut empty = false;
         loop {
-            match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            let limit = if started { self.limit } else { self.boot_limit() };
+            match lines.recv_timeout(limit.saturating_sub(start.elapsed())) {
+                Ok(line) if line == STARTED => started = true,
                 Ok(line) => {
                     if let Some(number) = line.strip_prefix(STATUS) {
                         status = number.parse().ok();
@@ -85,12 +111,16 @@ impl Boot<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     stop(&mut child)?;
+                    if !started {
+                        return Ok(None);
+                    }
                     return Err(self.explained(&format!("was stopped after {} s", self.limit.as_secs())));
                 }
             }
         }
         stop(&mut child)?;
-        status.ok_or_else(|| self.explained("ended before its command"))
+        let ended = status.ok_or_else(|| self.explained("ended before its command"));
+        ended.map(Some)
     }
 
     fn qemu(&self) -> Command {

@@ -191,6 +191,10 @@ fn run_steps(emulator: &Emulator, machine: &Machine, mut steps: Vec<Step>, files
                 at += 1;
             }
             None => {
+                if line.starts_with("test ") {
+                    // A step of hundreds of tests takes long: what hangs shall not look like work.
+                    println!("    {line}");
+                }
                 step.output.push_str(line);
                 step.output.push('\n');
             }

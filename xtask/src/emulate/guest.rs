@@ -1,6 +1,6 @@
 //! What the guest does: its first process, a script.
 //!
-//! 1. It mounts what programs expect, and turns echo and translation off for the command's port.
+//! 1. It mounts what programs expect, turns echo and translation off for the command's port, and writes [`STARTED`] there.
 //! 2. It sets up what the machine is about (affinity, cgroups, processors offline) for itself.
 //! 3. It runs the command, whose output goes through a pipe to the second serial port, where the kernel writes nothing: a
 //!    command that sees a terminal draws progress bars.
@@ -15,6 +15,9 @@ use super::machine::Machine;
 
 /// Begins the last line: a byte that text does not have.
 pub(crate) const STATUS: &str = "\u{1e}status ";
+
+/// The first line: the kernel has booted. A line of its own, as above.
+pub(crate) const STARTED: &str = "\u{1e}started";
 
 /// How long after its time a guest stops by itself.
 const GRACE: Duration = Duration::from_secs(60);
@@ -41,6 +44,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
 ulimit -n 65536
 stty -F /dev/ttyS1 raw -echo
+printf '{STARTED}\\n' > /dev/ttyS1
 (sleep {seconds}; poweroff -f) &
 mkfifo /output
 cat /output > /dev/ttyS1 &
