@@ -265,53 +265,51 @@ impl Shared {
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
     use crate::sched::still::Still;
 
-    /// A thread that registers while a busy worker polls sees a holder, and wakes nobody. Once that has polled it goes on with its tasks.
-    #[test]
-    fn who_has_polled_between_tasks_leaves_a_sentinel_for_new_sources() {
-        let mut still = Still::new("core:2", "default");
-        let mut worker = still.worker(0);
-        let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let sides = Interest {
-            readable: true,
-            writable: false,
-        };
-        let old = still.shared.register(socket.as_fd(), sides).unwrap();
-        // It sleeps, and has resigned when all did.
-        still.announce(1);
-        still.shared.sleepers.resign(1);
-        let duty = still.shared.sleepers.reactor.shard(0).try_hold(0).unwrap();
-        let new = still.shared.register(other.as_fd(), sides).unwrap();
-        assert!(still.is_idle(1), "somebody polls");
-        drop(duty);
-        worker.poll_own(Nanos(clock::nanos()));
-        assert!(!still.is_idle(1), "nobody does any more");
-        drop((old, new));
-    }
+    const READABLE: Interest = Interest {
+        readable: true,
+        writable: false,
+    };
 
-    /// A worker that goes to sleep while `poll` polls beside it sees a holder, and resigns. Whether it is woken when nobody polls any more.
-    fn sleeper_is_woken_after(poll: impl FnOnce(&mut Worker)) -> bool {
+    /// Whether a worker that sleeps, and has resigned, because it saw a holder of the duty, is woken by what another does.
+    fn sleeper_is_woken_by(act: impl FnOnce(&mut Worker)) -> bool {
         let mut still = Still::new("core:2", "default");
         let mut worker = still.worker(0);
-        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let sides = Interest {
-            readable: true,
-            writable: false,
-        };
-        let source = still.shared.register(socket.as_fd(), sides).unwrap();
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let source = still.shared.register(socket.as_fd(), READABLE).unwrap();
         still.announce(1);
         still.shared.sleepers.resign(1);
-        poll(&mut worker);
+        act(&mut worker);
         drop(source);
         !still.is_idle(1)
     }
 
+    /// A thread that registers while a busy worker polls sees a holder, and wakes nobody. Once that has polled it goes on with its tasks.
+    #[test]
+    fn who_has_polled_between_tasks_leaves_a_sentinel_for_new_sources() {
+        for polls in [false, true] {
+            let woken = sleeper_is_woken_by(|worker| {
+                let shared = worker.context.shared.clone();
+                let duty = shared.sleepers.reactor.shard(0).try_hold(0).unwrap();
+                let (socket, _other) = UnixStream::pair().unwrap();
+                let new = shared.register(socket.as_fd(), READABLE).unwrap();
+                drop(duty);
+                if polls {
+                    worker.poll_own(Nanos(clock::nanos()));
+                }
+                drop(new);
+            });
+            assert_eq!(woken, polls);
+        }
+    }
+
     #[test]
     fn a_reliever_leaves_a_sentinel_where_it_has_polled() {
-        assert!(sleeper_is_woken_after(|worker| {
+        assert!(sleeper_is_woken_by(|worker| {
             let _any = worker.context.shared.poll_all(&mut Catch::new());
         }));
     }
@@ -319,7 +317,7 @@ mod tests {
     #[test]
     fn a_busy_observer_leaves_a_sentinel_where_it_has_polled() {
         // Nobody has polled between two of its looks.
-        assert!(sleeper_is_woken_after(|worker| {
+        assert!(sleeper_is_woken_by(|worker| {
             worker.poll_neglected();
             worker.poll_neglected();
         }));

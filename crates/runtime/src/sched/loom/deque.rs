@@ -20,8 +20,32 @@ fn thief(stealer: Stealer<Item>, limit: usize) -> loom::thread::JoinHandle<Vec<u
     })
 }
 
-fn newest(deque: &Deque<Item>) -> Option<usize> {
-    deque.pop_newest(0, |_| true).map(Item::finish)
+/// A deque with the first two items of an arena, which fill its ring.
+fn two(arena: &Arena) -> Deque<Item> {
+    let deque = Deque::new();
+    (0..2).for_each(|index| deque.push(arena.item(index)));
+    deque
+}
+
+/// Of `count` items each came out once: by `got`, to `thieves`, or is still there.
+fn each_once<const N: usize>(
+    mut got: Vec<usize>,
+    thieves: [loom::thread::JoinHandle<Vec<usize>>; N],
+    deque: &Deque<Item>,
+    count: usize,
+) {
+    thieves.into_iter().for_each(|thief| got.extend(thief.join().unwrap()));
+    got.extend(all(deque));
+    got.sort_unstable();
+    assert_eq!(got, (0..count).collect::<Vec<_>>());
+}
+
+fn oldest(deque: &Deque<Item>) -> Vec<usize> {
+    deque.pop().map(Item::finish).into_iter().collect()
+}
+
+fn newest(deque: &Deque<Item>) -> Vec<usize> {
+    deque.pop_newest(0, |_| true).map(Item::finish).into_iter().collect()
 }
 
 /// Owner and thief at the front.
@@ -33,11 +57,7 @@ fn j_one_thief() {
         deque.push(arena.item(0));
         let thief = thief(deque.stealer(), 2);
         deque.push(arena.item(1));
-        let mut got: Vec<_> = deque.pop().map(Item::finish).into_iter().collect();
-        got.extend(thief.join().unwrap());
-        got.extend(all(&deque));
-        got.sort_unstable();
-        assert_eq!(got, [0, 1]);
+        each_once(oldest(&deque), [thief], &deque, 2);
     });
 }
 
@@ -46,15 +66,9 @@ fn j_one_thief() {
 fn j_the_newest_beside_thieves() {
     check(2, || {
         let arena = Arena::new(2);
-        let deque = Deque::new();
-        deque.push(arena.item(0));
-        deque.push(arena.item(1));
+        let deque = two(&arena);
         let thieves = [thief(deque.stealer(), 1), thief(deque.stealer(), 1)];
-        let mut got: Vec<_> = newest(&deque).into_iter().collect();
-        thieves.into_iter().for_each(|thief| got.extend(thief.join().unwrap()));
-        got.extend(all(&deque));
-        got.sort_unstable();
-        assert_eq!(got, [0, 1]);
+        each_once(newest(&deque), thieves, &deque, 2);
     });
 }
 
@@ -66,13 +80,10 @@ fn j_the_newest_is_replaced() {
         let deque = Deque::new();
         deque.push(arena.item(0));
         let thief = thief(deque.stealer(), 1);
-        let mut got: Vec<_> = newest(&deque).into_iter().collect();
+        let mut got = newest(&deque);
         deque.push(arena.item(1));
         got.extend(newest(&deque));
-        got.extend(thief.join().unwrap());
-        got.extend(all(&deque));
-        got.sort_unstable();
-        assert_eq!(got, [0, 1]);
+        each_once(got, [thief], &deque, 2);
     });
 }
 
@@ -81,16 +92,10 @@ fn j_the_newest_is_replaced() {
 fn j_the_ring_grows_beside_a_thief() {
     check(3, || {
         let arena = Arena::new(3);
-        let deque = Deque::new();
-        deque.push(arena.item(0));
-        deque.push(arena.item(1));
+        let deque = two(&arena);
         let thief = thief(deque.stealer(), 2);
         deque.push(arena.item(2));
-        let mut got: Vec<_> = deque.pop().map(Item::finish).into_iter().collect();
-        got.extend(thief.join().unwrap());
-        got.extend(all(&deque));
-        got.sort_unstable();
-        assert_eq!(got, [0, 1, 2]);
+        each_once(oldest(&deque), [thief], &deque, 3);
     });
 }
 
@@ -99,16 +104,11 @@ fn j_the_ring_grows_beside_a_thief() {
 fn j_slots_are_used_again() {
     check(2, || {
         let arena = Arena::new(6);
-        let deque = Deque::new();
-        deque.push(arena.item(0));
-        deque.push(arena.item(1));
+        let deque = two(&arena);
         let thief = thief(deque.stealer(), 2);
-        let mut got: Vec<_> = deque.pop().map(Item::finish).into_iter().collect();
+        let got = oldest(&deque);
         (2..6).for_each(|index| deque.push(arena.item(index)));
-        got.extend(thief.join().unwrap());
-        got.extend(all(&deque));
-        got.sort_unstable();
-        assert_eq!(got, [0, 1, 2, 3, 4, 5]);
+        each_once(got, [thief], &deque, 6);
     });
 }
 
@@ -117,9 +117,7 @@ fn j_slots_are_used_again() {
 fn j_the_owner_goes_beside_a_thief() {
     check(3, || {
         let arena = Arena::new(3);
-        let deque = Deque::new();
-        deque.push(arena.item(0));
-        deque.push(arena.item(1));
+        let deque = two(&arena);
         let thief = thief(deque.stealer(), 2);
         deque.push(arena.item(2));
         let mut got = all(&deque);
