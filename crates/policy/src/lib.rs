@@ -59,6 +59,7 @@ extern crate alloc;
 mod adversary;
 mod aggregation;
 mod bind;
+mod bursts;
 mod busy;
 mod cause;
 mod config;
@@ -86,6 +87,7 @@ mod wake_cost;
 mod worker_set;
 
 pub use aggregation::{CouplingView, ExportView, Ledger, LlcView, PullView, SetId, SetPolicy, SetView, Share, Wakees};
+pub use bursts::Bursts;
 pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;
 pub use config::{

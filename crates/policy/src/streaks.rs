@@ -6,11 +6,11 @@
 //! that have waited for longer. So once streaks are long on average, they are measured, and a woken task joins the one that wakes it
 //! during its first [`Config::slot_time`] only, however often; later it goes to the end of the deque.
 //!
-//! A streak also has what tasks wait for that wait for others to end: the newest tasks of the deque, if they have not begun, up to
+//! While one of its tasks waits for another to end, a streak also has the newest tasks of the deque, if they have not begun, up to
 //! [`Config::join_polls_max`] of them. A tree of tasks is then done depth first: what runs next was made a moment ago and lies in the cache, as does
-//! who waits for it, and of a tree those are alive that lie on one path, and their siblings. Oldest first does it breadth first, with all of its leaves
-//! alive at once. It is the order of Cilk's workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1994), whose thieves take the oldest,
-//! too. A cap is what Cilk has no need of: its workers have one tree, ours have others' tasks beside it.
+//! who waits for it, and of a tree those are alive that lie on one path, and their siblings. Oldest first does it breadth first, with all of its
+//! leaves alive at once. It is the order of Cilk's workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing",
+//! 1994), whose thieves take the oldest, too. A cap is what Cilk has no need of: its workers have one tree, ours have others' tasks beside it.
 
 use crate::{Nanos, Policy};
 

@@ -90,6 +90,8 @@ pub struct UnparkView {
     pub queued: u32,
     /// Average run of a task on those workers; zero: unknown, taken as long.
     pub average_run: Nanos,
+    /// If the task is new: how long the last one of the burst is expected to wait that may have begun ([`Bursts`](crate::Bursts)); else zero.
+    pub burst: Nanos,
     /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call.
     pub wake_cost: Nanos,
 }

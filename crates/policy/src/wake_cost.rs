@@ -10,6 +10,9 @@
 //! the waker's system call; and regardless if nobody runs, if nobody would notice a wrong guess (no sentinel), or if
 //! nothing is known about runs, which may then be long.
 //!
+//! After a new task more are expected to follow, if they did so before: then W is what the last of those waits ([`Bursts`](crate::Bursts)), and
+//! somebody is woken for the first.
+//!
 //! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn, milliseconds if the
 //! kernel's slices are so long, and takes a CPU from somebody on whom our tasks may wait. Then one worker fewer is more. So a measurement
 //! counts as what it is, up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one outlier, of a virtual machine that was not run,
@@ -70,7 +73,7 @@ pub(crate) fn pays(view: &UnparkView) -> bool {
     }
     // W > C without the division.
     let wait = view.average_run.0.saturating_mul(u64::from(view.queued));
-    wait > view.wake_cost.0.saturating_mul(u64::from(view.running))
+    wait.max(view.burst.0) > view.wake_cost.0.saturating_mul(u64::from(view.running))
 }
 
 /// Whether to unpark one idle worker: unless somebody searches. The rule without costs.
@@ -91,6 +94,7 @@ mod tests {
         running: 3,
         queued: 1,
         average_run: Nanos::from_micros(2),
+        burst: Nanos(0),
         wake_cost: Nanos::from_micros(8),
     };
 
@@ -141,6 +145,10 @@ mod tests {
             true,
             true,
         );
+        for (us, expected) in [(8 * 3, false), (8 * 3 + 1, true)] {
+            let burst = Nanos::from_micros(us);
+            check(UnparkView { burst, ..VIEW }, expected, true);
+        }
         let most = Nanos(u64::MAX);
         check(
             UnparkView {

@@ -36,6 +36,10 @@ pub(crate) struct Context {
     pub(crate) probe_rate: Cell<ProbeRate>,
     /// Average run of a task here, ns, moving average; zero: unknown.
     pub(crate) average_run: Cell<Nanos>,
+    /// New tasks that went into our deque.
+    pub(super) started: Cell<u64>,
+    /// How long what is spawned next is expected to wait, for all that follows it. Zero: nothing is known, or somebody was woken for it.
+    pub(super) burst: Cell<Nanos>,
     /// Whether streaks are measured here, being long.
     pub(super) measures_streaks: Cell<bool>,
     /// When a task last came out of the deque, if so: then the streak of the slot began.
@@ -137,6 +141,8 @@ impl Context {
             load: OwnLoad::default(),
             probe_rate: Cell::new(ProbeRate::default()),
             average_run: Cell::new(Nanos(0)),
+            started: Cell::new(0),
+            burst: Cell::new(Nanos(0)),
             measures_streaks: Cell::new(false),
             streak_since: Cell::new(Nanos(0)),
             bound_streak_since: Cell::new(Nanos(0)),

@@ -141,7 +141,7 @@ impl Context {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
         if decisions::spawns_stay(&shared.policy) {
-            return self.put(runnable, Placement::Deque);
+            return self.put_new(runnable, Placement::Deque);
         }
         // SAFETY: as above.
         let cell = unsafe { runnable.meta().policy() };
@@ -152,10 +152,25 @@ impl Context {
         let placement = decisions::place_spawn(&shared.policy, &view, &mut task, &mut rng);
         self.rng.set(rng);
         cell.set(task);
-        self.put(runnable, placement);
+        self.put_new(runnable, placement);
     }
 
-    fn put(&self, runnable: Runnable, placement: Placement) {
+    /// Puts a new task: where it stays with us, more of them are expected to follow.
+    #[inline]
+    fn put_new(&self, runnable: Runnable, placement: Placement) {
+        if placement != Placement::Deque {
+            return self.put(runnable, placement);
+        }
+        self.me().counters.wakes_self.add(1);
+        self.started.set(self.started.get() + 1);
+        self.local.push(runnable);
+        // Who comes, comes for all of them: the next one is woken for what is queued by then, or for another burst.
+        if self.offer_burst(self.burst.get()) {
+            self.burst.set(Nanos(0));
+        }
+    }
+
+    pub(super) fn put(&self, runnable: Runnable, placement: Placement) {
         let counters = &self.me().counters;
         match placement {
             Placement::Slot => {
@@ -174,13 +189,20 @@ impl Context {
     /// There is more in our deque than we run next: wakes an idle worker if that pays.
     #[inline]
     pub(crate) fn offer(&self) {
+        let _woken = self.offer_burst(Nanos(0));
+    }
+
+    /// The same if the last of what will follow is expected to wait so long. Whether somebody was woken.
+    #[inline]
+    fn offer_burst(&self, burst: Nanos) -> bool {
         let sleepers = &self.shared.sleepers;
         // Who ends a batch tells others of all of it.
         if !sleepers.idle.caches.any() || self.in_batch.get() {
-            return;
+            return false;
         }
         if self.me().is_spared(self.now.get()) {
-            return self.keep_watch();
+            self.keep_watch();
+            return false;
         }
         let plan = &self.shared.policy.plan;
         let llc = plan.workers[self.id.index()].llc;
@@ -191,13 +213,14 @@ impl Context {
             running: 1,
             queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
             average_run: self.average_run.get(),
+            burst,
             wake_cost: self.shared.wake_cost(),
         };
         if self.shared.pays(&view, Some(self)) {
-            self.shared.wake_any(llc, Some(self));
-        } else {
-            self.keep_watch();
+            return self.shared.wake_any(llc, Some(self));
         }
+        self.keep_watch();
+        false
     }
 }
 
@@ -363,6 +386,7 @@ impl Shared {
                 running,
                 queued: u32::try_from(len()).unwrap_or(u32::MAX),
                 average_run: self.average_run_of(&self.policy.plan.llcs[owner.index()].workers),
+                burst: Nanos(0),
                 wake_cost: self.wake_cost(),
             };
             self.pays(&view, by)

@@ -272,15 +272,19 @@ impl Worker {
     /// other closely nobody needs to know. It is still a searcher, and so a witness. True if something came.
     pub(super) fn linger(&self) -> bool {
         let shared = &*self.context.shared;
-        if !shared.spins || !shared.policy.active().idle_filter {
+        let delay = shared.policy.config.idle_filter.publish_delay.0;
+        if !shared.spins || !shared.policy.lingers() || shared.clock.is_paused() {
+            return false;
+        }
+        let start = clock::nanos();
+        if self.context.gets_up_soon(start, delay.max(self.context.spin_limit())) {
             return false;
         }
         // Events are not among what it would look at here, and while it does nobody waits for them.
         if shared.sleepers.would_poll(self.context.id.index()) {
             return false;
         }
-        let start = clock::nanos();
-        while clock::nanos() - start < shared.policy.config.idle_filter.publish_delay.0 {
+        while clock::nanos() - start < delay {
             if self.anything_shared() || !self.context.me().bound.is_empty() {
                 return true;
             }
@@ -333,8 +337,22 @@ impl Shared {
     }
 }
 
-/// A worker does not spin if its first timer expires within so many times the longest spin: with 50 us within 1 ms.
+/// A worker does not spin if its first timer expires within so many times the spin: with 50 us within 1 ms.
 const NEAR_SPINS: u64 = 20;
+
+impl Context {
+    /// How long to spin before a sleep: as long as a wake-up would cost, which is at most twice the best that can be done without knowing the
+    /// future.
+    fn spin_limit(&self) -> u64 {
+        self.shared.policy.config.spin_max.0.min(self.shared.wake_cost().0)
+    }
+
+    /// Whether it gets up by itself so soon that it would spin most of the time, if each time for so long.
+    fn gets_up_soon(&self, now: u64, spin: u64) -> bool {
+        let soon = spin.saturating_mul(NEAR_SPINS);
+        self.me().timers.first() < self.shared.clock.at(now).saturating_add(soon)
+    }
+}
 
 /// A worker on its way to sleep.
 struct Bed<'a> {
@@ -364,12 +382,9 @@ impl Host for Bed<'_> {
         if !shared.spins {
             return;
         }
-        // As long as a wake-up would cost: at most twice the best that can be done without knowing the future.
-        let limit = shared.policy.config.spin_max.0.min(shared.wake_cost().0);
-        let now = clock::nanos();
+        let (now, limit) = (clock::nanos(), self.context.spin_limit());
         let until = now.saturating_add(limit);
-        // Who gets up by itself soon would spin most of the time.
-        if self.context.me().timers.first() < now.saturating_add(limit.saturating_mul(NEAR_SPINS)) {
+        if self.context.gets_up_soon(now, limit) {
             return;
         }
         if !self.spins.are_worth_it(&shared.policy.config) {

@@ -1,6 +1,6 @@
 //! Whom to wake for what was queued, and whether that pays: step 6 of a wake-up, and (O).
 
-use quadrille_policy::{LlcId, UnparkView, WorkerId};
+use quadrille_policy::{LlcId, Nanos, UnparkView, WorkerId};
 
 use super::context::Context;
 use super::idle::Seat;
@@ -32,6 +32,7 @@ impl Shared {
             running: awake,
             queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
             average_run: self.average_run_of(&self.policy.plan.groups[group].members),
+            burst: Nanos(0),
             wake_cost: self.wake_cost(),
         };
         self.pays(&view, by)
@@ -136,5 +137,55 @@ impl Shared {
 
     pub(super) fn group_of(&self, worker: WorkerId) -> usize {
         self.policy.plan.workers[worker.index()].group.index()
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::{Nanos, Placement, SetId};
+
+    use crate::sched::still::Still;
+
+    /// Workers that are woken for the first two tasks that are spawned after so many, which run for 100 ns where a wake-up costs 10 us: alone,
+    /// none is worth it. One more sleeps, as sentinel.
+    fn woken(policy: &str, burst: u64) -> usize {
+        let mut still = Still::new("core:4", policy);
+        let mut worker = still.worker(0);
+        (1..4).for_each(|other| still.announce(other));
+        worker.context.started.set(burst);
+        assert!(worker.look_up().is_some_and(|found| found.is_none()));
+        worker.context.average_run.set(Nanos(100));
+        // A task that was woken begins no burst.
+        let woken = still.task(0, SetId::NONE);
+        worker.context.put(woken, Placement::Deque);
+        assert!((1..4).all(|other| still.is_idle(other)), "{policy}, {burst}");
+        for _ in 0..2 {
+            worker.context.spawn(still.task(0, SetId::NONE), None);
+            // Whoever was woken searches, and has gone to work when the next task comes.
+            still.shared.sleepers.stop_search(1);
+        }
+        assert!(still.is_idle(1), "the sentinel");
+        (2..4).filter(|other| !still.is_idle(*other)).count()
+    }
+
+    #[test]
+    fn somebody_is_woken_for_the_first_of_a_burst() {
+        for policy in ["default", "groups=on"] {
+            assert_eq!(woken(policy, 0), 0, "{policy}");
+            assert_eq!(woken(policy, 1_000_000), 1, "{policy}");
+            assert_eq!(woken(&format!("{policy},wake-cost-burst=0"), 1_000_000), 0, "{policy}");
+        }
+    }
+
+    /// What was woken begins no burst; nor does a new task that only this worker may run.
+    #[test]
+    fn only_new_tasks_in_the_deque_are_counted() {
+        let mut still = Still::new("core:2", "default");
+        let worker = still.worker(0);
+        worker.context.spawn(still.task(0, SetId::NONE), None);
+        assert_eq!(worker.context.started.get(), 1);
+        worker.context.put(still.task(0, SetId::NONE), Placement::Deque);
+        worker.context.spawn_bound(still.task(0, SetId::NONE));
+        assert_eq!(worker.context.started.get(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId};
+use quadrille_policy::{Bursts, Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -43,6 +43,7 @@ pub(crate) struct Worker {
     /// When the first of them was taken.
     pub(super) newest_since: Nanos,
     pub(super) streaks: Streaks,
+    pub(super) bursts: Bursts,
     /// Streaks that had begun when it last looked up.
     pub(super) streaks_before: u64,
     budget: u8,
@@ -81,6 +82,7 @@ impl Worker {
             newest: 0,
             newest_since: Nanos(0),
             streaks: Streaks::default(),
+            bursts: Bursts::default(),
             streaks_before: 0,
             budget: config.budget,
             profit: Profit::default(),
@@ -189,7 +191,7 @@ impl Worker {
     /// Between tasks, every interval: read the clock, see whether to stop, offer surplus, serve the shared queues.
     /// `None`: stop. `Some(None)`: nothing there, go on with the deque.
     #[cold]
-    fn look_up(&mut self) -> Option<Option<Runnable>> {
+    pub(super) fn look_up(&mut self) -> Option<Option<Runnable>> {
         let context = &self.context;
         if context.shared.sleepers.is_stopping() {
             return None;
@@ -202,6 +204,10 @@ impl Worker {
         context.average_run.set(average);
         self.measure_streaks(elapsed);
         let context = &self.context;
+        let counts = (context.started.get(), context.me().counters.polls.get());
+        self.bursts
+            .looks_up(counts, average, elapsed, &context.shared.policy.config);
+        context.burst.set(self.bursts.wait());
         context.me().told.tell_average(average);
         self.context
             .load

@@ -142,6 +142,7 @@ impl Shipped {
             running: 1,
             queued: len(me.deque.len()),
             average_run: me.pace.average_run(),
+            burst: Nanos(0),
             wake_cost: self.wake_cost,
         };
         if pays(world, &view, Some(by)) {
@@ -227,6 +228,7 @@ impl Shipped {
             running: awake,
             queued: len(queued),
             average_run: self.average_run_of(&world.policy.plan.llcs[owner.index()].workers),
+            burst: Nanos(0),
             wake_cost: self.wake_cost,
         };
         let asked = self.sleepers.count() > 0 && self.sleepers.searching_for(world, llc, by, t) == 0;
@@ -296,6 +298,7 @@ impl Shipped {
             running: awake,
             queued: len(self.groups[group].len()).max(1),
             average_run: self.average_run_of(&world.policy.plan.groups[group].members),
+            burst: Nanos(0),
             wake_cost: self.wake_cost,
         };
         pays(world, &view, by)

@@ -1,12 +1,13 @@
 //! What one worker looks for and takes before it sleeps, from other groups and behind other caches, on a scheduler whose workers are not started.
 
 use std::os::fd::AsFd;
+use std::task::Waker;
 
 use quadrille_policy::{Nanos, SetId};
 
 use super::Scope;
 use crate::reactor::Interest;
-use crate::sched::still::Still;
+use crate::sched::still::{Still, take_queued};
 use crate::sched::worker::Worker;
 use crate::sys::clock;
 
@@ -181,26 +182,86 @@ fn no_patience_is_none() {
     assert!(worker.search(Scope::Normal).is_some());
 }
 
+/// Whether the worker spins before it announces itself, with `publish-delay=1ms`, while nothing comes.
+fn lingers(worker: &Worker) -> bool {
+    let start = clock::nanos();
+    assert!(!worker.linger(), "nothing comes");
+    clock::nanos() - start >= Nanos::from_millis(1).0
+}
+
+/// Whether `worker` is seen not to linger: somebody else may have had our CPU in one attempt or the other.
+fn does_not_linger(worker: &Worker) -> bool {
+    (0..50).any(|_| !lingers(worker))
+}
+
+#[test]
+fn a_worker_lingers_by_policy() {
+    for (policy, expected) in [
+        ("default", true),
+        ("baseline", false),
+        ("baseline,groups=on,filter=on", true),
+        ("baseline,wake-cost=on", true),
+        ("wake-cost=off", false),
+        ("spin=0ns", false),
+        ("baseline,groups=on,filter=on,spin=0ns", true),
+    ] {
+        let policy = format!("{policy},publish-delay=1ms");
+        let mut still = Still::spinning("core:2", &policy);
+        let worker = still.worker(0);
+        let lingers = if expected {
+            lingers(&worker)
+        } else {
+            !does_not_linger(&worker)
+        };
+        assert_eq!(lingers, expected, "{policy}");
+        let mut still = Still::new("core:2", &policy);
+        assert!(does_not_linger(&still.worker(0)), "{policy}: where nobody spins");
+    }
+}
+
+#[test]
+fn what_comes_while_a_worker_lingers_ends_that() {
+    let mut still = Still::spinning("core:2", "publish-delay=1ms");
+    let mut worker = still.worker(0);
+    // Somebody else may have our CPU for longer than it lingers.
+    let sees_it = |worker: &Worker| (0..50).any(|_| worker.linger());
+    assert!(!sees_it(&worker), "nothing yet");
+    still.inject(0);
+    assert!(sees_it(&worker), "in the injector");
+    assert_eq!(take_queued(&still.shared).len(), 1);
+    worker.context.me().bound.push(still.task(0, SetId::NONE));
+    assert!(sees_it(&worker), "in its mailbox");
+    assert!(worker.next_local().is_some());
+}
+
+#[test]
+fn who_gets_up_soon_does_not_linger() {
+    let mut still = Still::spinning("core:2", "publish-delay=1ms,wake-cost-first=50us");
+    let worker = still.worker(0);
+    let expires_in = |us: u64| {
+        let due = clock::nanos() + us * 1000;
+        assert!(worker.context.me().timers.insert(due, Waker::noop().clone()).is_ok());
+    };
+    // Twenty times the longer of both, which is 20 ms.
+    expires_in(100_000);
+    assert!(lingers(&worker));
+    expires_in(10_000);
+    assert!(does_not_linger(&worker));
+}
+
 /// Who is about to sleep in the poll does not linger before: events are not among what it would see. A sentinel leaves the poll to who is awake.
 #[test]
 fn who_would_poll_does_not_linger() {
-    const DELAY: Nanos = Nanos::from_millis(1);
     let mut still = Still::spinning("core:2", "groups=on,filter=on,publish-delay=1ms");
     let worker = still.worker(0);
-    let lingers = || {
-        let start = clock::nanos();
-        assert!(!worker.linger(), "nothing comes");
-        clock::nanos() - start >= DELAY.0
-    };
-    assert!(lingers(), "for as long as it is told to");
+    assert!(lingers(&worker), "for as long as it is told to");
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let sides = Interest {
         readable: true,
         writable: false,
     };
     let _source = still.shared.register(socket.as_fd(), sides).unwrap();
-    assert!(lingers(), "the other worker is awake, and polls");
+    assert!(lingers(&worker), "the other worker is awake, and polls");
     still.announce(1);
-    // Somebody else may have had our CPU in one attempt or the other.
-    assert!((0..50).any(|_| !lingers()), "nobody else polls");
+    assert!(does_not_linger(&worker), "nobody else polls");
 }
