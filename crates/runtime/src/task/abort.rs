@@ -17,13 +17,13 @@ pub(crate) struct AbortCell {
 }
 
 impl AbortCell {
-    pub(super) fn new(id: Id, scheduler: *const Shared, finished: bool) -> Self {
+    pub(super) fn new(id: Id, scheduler: *const Shared) -> Self {
         Self {
             id,
             scheduler: scheduler.addr(),
             key: AtomicU32::new(0),
             aborted: AtomicBool::new(false),
-            finished: AtomicBool::new(finished),
+            finished: AtomicBool::new(false),
         }
     }
 
@@ -82,7 +82,7 @@ impl AbortCell {
         self.aborted.load(Ordering::Relaxed)
     }
 
-    /// The body is being dropped.
+    /// The body has been dropped.
     pub(super) fn finish(&self) {
         // Ordering: Release; (E d) pairs with the Acquire in `is_finished`.
         self.finished.store(true, Ordering::Release);

@@ -135,11 +135,16 @@ fn scheduler(meta: &Meta) -> &Shared {
     unsafe { &*meta.scheduler() }
 }
 
-/// The future has gone: nobody needs to find the task any more.
-fn leave(meta: &Meta) {
+/// The future has gone, and abort handles were made before the task is done.
+#[cold]
+pub(super) fn tell_abort_handles(meta: &Meta) {
     if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
         cell.finish();
     }
+}
+
+/// The future has gone: nobody needs to find the task any more.
+fn leave(meta: &Meta) {
     // Ordering: Relaxed; whoever drops the future got it from the runner that wrote the key.
     let key = meta.key.load(Ordering::Relaxed);
     if key != 0 && !meta.has(THREAD) {

@@ -232,7 +232,7 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
             unsafe { (this.table.drop_outcome)(header) };
         }
     };
-    match this.lifecycle.end(outcome) {
+    match this.lifecycle.end(outcome, || body::tell_abort_handles(&this.meta)) {
         Ended::Released => {}
         Ended::Unshared => {
             drop_outcome();

@@ -98,28 +98,17 @@ impl<T> JoinHandle<T> {
     /// A handle that can only abort the task; any number of clones.
     #[must_use]
     pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle {
-            cell: self.meta().abort_cell(|| self.is_finished()),
+        let cell = self.meta().abort_cell();
+        if self.header().lifecycle.watch() {
+            cell.finish();
         }
+        AbortHandle { cell }
     }
 
     /// Whether the task has finished, in whatever way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let finished = self.header().lifecycle.is_done();
-        if finished {
-            self.tell_abort_handles();
-        }
-        finished
-    }
-
-    /// The task has finished. Its body tells the abort handles that exist when it is dropped; a handle that is made
-    /// between that and the end learns of it here, or when the task's memory is freed (E e).
-    #[inline]
-    fn tell_abort_handles(&self) {
-        if let Some(cell) = self.meta().extras().and_then(|extras| extras.abort.get()) {
-            cell.finish();
-        }
+        self.header().lifecycle.is_done()
     }
 
     /// The task's id.
@@ -144,7 +133,6 @@ impl<T> Future for JoinHandle<T> {
             waits_for_a_task();
             return Poll::Pending;
         };
-        self.tell_abort_handles();
         let id = self.id();
         Poll::Ready(match outcome.map(Outcome::into_result) {
             Some(Ok(value)) => Ok(value),

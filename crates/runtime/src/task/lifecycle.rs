@@ -167,10 +167,16 @@ impl Lifecycle {
         })
     }
 
-    /// The holder's future is gone; if `outcome`, its result is in place.
+    /// The holder's future is gone; if `outcome`, its result is in place. `tell` tells the abort handles, once or twice, if there are any.
     #[inline]
-    pub(super) fn end(&self, outcome: bool) -> Ended {
+    pub(super) fn end(&self, outcome: bool, tell: impl Fn()) -> Ended {
         let end = self.update(|state| {
+            if state.is_watched() {
+                // Before `DONE`: after it the memory may be freed. Who watches from now on makes the change fail, or is told that it is too late.
+                // Ordering: Acquire; (E d) pairs with the release in `watch`.
+                self.load(Ordering::Acquire);
+                tell();
+            }
             let end = state.end(outcome);
             let new = match end {
                 End::Unshared => None,
@@ -271,7 +277,7 @@ impl Lifecycle {
     fn change(&self, mut state: State, next: impl Fn(State) -> Option<State>) -> State {
         while let Some(new) = next(state) {
             stress::delay();
-            // Ordering: Release, Acquire; (C d) gives the waker to the runner; (C c) takes in what `DONE` gives.
+            // Ordering: Release, Acquire; (C d) gives the waker to the runner, (E d) what abort handles share; (C c) takes in what `DONE` gives.
             match self
                 .state
                 .compare_exchange_weak(state.0, new.0, Ordering::Release, Ordering::Acquire)
@@ -281,6 +287,16 @@ impl Lifecycle {
             }
         }
         state
+    }
+
+    /// The joiner has made what abort handles share. True: too late for the runner to tell them, the task is done.
+    pub(super) fn watch(&self) -> bool {
+        // Ordering: Relaxed; with the bit set, whoever set it has given the runner what we have found.
+        let state = self.load(Ordering::Relaxed);
+        if state.is_done() || !state.is_watched() {
+            return self.change(state, State::watch).is_done();
+        }
+        false
     }
 
     /// The joiner goes.

@@ -276,8 +276,8 @@ impl Meta {
     }
 
     /// What abort handles refer to, made if need be.
-    pub(crate) fn abort_cell(&self, is_finished: impl FnOnce() -> bool) -> Arc<AbortCell> {
-        let new = || Arc::new(AbortCell::new(self.id, self.scheduler, is_finished()));
+    pub(crate) fn abort_cell(&self) -> Arc<AbortCell> {
+        let new = || Arc::new(AbortCell::new(self.id, self.scheduler));
         let cell = self.extras_or_new().abort.get_or_init(new);
         // Ordering: SeqCst; (E b) cell before key, against key before cell in `registered`.
         fence(Ordering::SeqCst);
@@ -314,11 +314,7 @@ impl Drop for Meta {
         let extras = self.extras.load(Ordering::Acquire);
         if !extras.is_null() {
             // SAFETY: from `Box::into_raw`, and this is the only place that frees it.
-            let extras = unsafe { Box::from_raw(extras) };
-            // (E e) A handle made just before the end may not have been told.
-            if let Some(cell) = extras.abort.get() {
-                cell.finish();
-            }
+            drop(unsafe { Box::from_raw(extras) });
         }
     }
 }

@@ -8,8 +8,9 @@
 //! | `OUTCOME` | there is a result, for the joiner | the runner, with `DONE` | |
 //! | `JOINER` | a `JoinHandle` exists | birth | its drop |
 //! | `AWAITED` | the joiner has left a waker; the cell for it is the runner's from `DONE` on | the joiner | the joiner, before `DONE` |
+//! | `WATCHED` | there are abort handles, which the runner tells before `DONE` | the joiner, before `DONE` | |
 //!
-//! The rest of the word, from bit 6 on, counts wakers. A task lives as long as it is held, joined or referred to.
+//! The rest of the word, from bit 7 on, counts wakers. A task lives as long as it is held, joined or referred to.
 //!
 //! A task that waits and that nobody can wake any more is ended, and its joiner told that it was cancelled. No task comes to that as
 //! things are: until its end the registry has a waker of each that was pending, and a user-level thread has its own.
@@ -27,8 +28,9 @@ const DONE: usize = 1 << 2;
 const OUTCOME: usize = 1 << 3;
 const JOINER: usize = 1 << 4;
 const AWAITED: usize = 1 << 5;
+const WATCHED: usize = 1 << 6;
 /// One waker.
-pub(super) const REFERENCE: usize = 1 << 6;
+pub(super) const REFERENCE: usize = 1 << 7;
 
 /// What whoever brought an event must do after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,11 @@ impl State {
         self.has(AWAITED)
     }
 
+    /// Whether there are abort handles.
+    pub(super) fn is_watched(self) -> bool {
+        self.has(WATCHED)
+    }
+
     /// Whether it was woken since it was last about to run.
     pub(super) fn is_woken(self) -> bool {
         self.has(WOKEN)
@@ -172,6 +179,11 @@ impl State {
     /// The joiner wants the cell back. `None`: too late, it is the runner's.
     pub(super) fn unregister(self) -> Option<Self> {
         (!self.has(DONE)).then(|| self.without(AWAITED))
+    }
+
+    /// The joiner has made an abort handle. `None`: too late, the task is done.
+    pub(super) fn watch(self) -> Option<Self> {
+        (!self.has(DONE)).then(|| self.with(WATCHED))
     }
 
     /// The joiner goes, and with it the waker that it left. `None`: the task is done, and its result to be dropped first.

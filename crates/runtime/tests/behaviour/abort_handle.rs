@@ -36,6 +36,26 @@ fn an_abort_handle_made_at_the_end_knows_it_soon() {
     });
 }
 
+/// So does one that nobody tells by way of the join handle: that is kept unasked, or dropped, and the memory is kept by the abort handle itself.
+#[test]
+fn an_abort_handle_is_told_though_nobody_joins() {
+    watched("two workers", || {
+        let runtime = Shape::flat(2).runtime();
+        for round in 0..10_000 {
+            let (task, thread) = (runtime.spawn(async {}), runtime.spawn_thread(|| {}));
+            for _ in 0..round % 64 * 8 {
+                std::hint::spin_loop();
+            }
+            let aborts = (task.abort_handle(), thread.abort_handle());
+            let kept = (round % 2 == 0).then_some((task, thread));
+            eventually("the abort handles know", || {
+                aborts.0.is_finished() && aborts.1.is_finished()
+            });
+            drop(kept);
+        }
+    });
+}
+
 #[test]
 fn aborting_after_the_runtime_is_gone_does_nothing() {
     for_each_shape(|shape| {

@@ -27,7 +27,7 @@ fn e_abort_is_noticed() {
         let meta = meta();
         let body = meta.clone();
         let thread = spawn(move || body.registered(KEY));
-        let woken = meta.abort_cell(|| false).abort();
+        let woken = meta.abort_cell().abort();
         let stopped = thread.join().unwrap();
         assert!(stopped || woken == Some(KEY), "aborted, pending, and nobody knows");
     });
@@ -38,11 +38,11 @@ fn e_abort_is_noticed() {
 fn e_abort_by_another_is_noticed() {
     check(3, || {
         let meta = meta();
-        let cell = meta.abort_cell(|| false);
+        let cell = meta.abort_cell();
         let body = meta.clone();
         let thread = spawn(move || body.registered(KEY));
         let user = spawn(move || cell.abort());
-        let second = meta.abort_cell(|| false).abort();
+        let second = meta.abort_cell().abort();
         let stopped = thread.join().unwrap();
         let woken = user.join().unwrap().or(second);
         assert!(stopped || woken == Some(KEY), "aborted, pending, and nobody knows");

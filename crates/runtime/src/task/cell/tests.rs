@@ -245,7 +245,7 @@ fn panics_in_drop() -> ManuallyDrop<Waker> {
 fn a_handle_whose_waker_panics_when_it_is_given_back_is_gone_all_the_same() {
     let still = still();
     let (runnable, mut handle) = allocate(&still, async { 7 });
-    let abort = runnable.meta().abort_cell(|| false);
+    let abort = runnable.meta().abort_cell();
     assert!(poll(&mut handle, &panics_in_drop()).is_pending());
     let detach = catch_unwind(AssertUnwindSafe(|| drop(handle)));
     assert!(detach.is_err(), "it is the joiner's, and unwinds there");
@@ -290,7 +290,7 @@ fn check_output_panics(refers: bool, detach_first: bool) {
             Poll::Ready(Output(log.clone()))
         }),
     );
-    let abort = runnable.meta().abort_cell(|| false);
+    let abort = runnable.meta().abort_cell();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let kept = (!detach_first).then_some(handle);
         assert!(runnable.run().again().is_none());
@@ -418,7 +418,7 @@ fn a_task_whose_wakers_are_gone_runs_once_more_and_is_dropped() {
                 Poll::<()>::Pending
             }),
         );
-        let abort = runnable.meta().abort_cell(|| false);
+        let abort = runnable.meta().abort_cell();
         let handle = joined.then_some(handle);
         assert!(runnable.run().again().is_none());
         // The registry's goes first.

@@ -26,6 +26,10 @@ struct Task {
     memory: UnsafeCell<usize>,
     /// It was ended because nobody could wake it any more.
     abandoned: AtomicBool,
+    /// What abort handles share: written by who makes it, read by who tells them.
+    shared: UnsafeCell<bool>,
+    /// They know that it has ended.
+    told: AtomicBool,
 }
 
 impl Task {
@@ -38,6 +42,8 @@ impl Task {
             outcome: UnsafeCell::new(0),
             memory: UnsafeCell::new(0),
             abandoned: AtomicBool::new(false),
+            shared: UnsafeCell::new(false),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -84,7 +90,7 @@ impl Task {
     fn end(&self, outcome: bool) {
         // SAFETY: a model's.
         self.outcome.with_mut(|place| unsafe { *place = 1 });
-        match self.lifecycle.end(outcome) {
+        match self.lifecycle.end(outcome, || self.tell_abort_handles()) {
             Ended::Released => {}
             Ended::Unshared => {
                 self.drop_outcome(outcome);
@@ -100,6 +106,22 @@ impl Task {
                 self.follow(self.lifecycle.let_go());
                 waker.wake();
             }
+        }
+    }
+
+    fn tell_abort_handles(&self) {
+        self.touch();
+        // SAFETY: a model's.
+        self.shared.with(|shared| assert!(unsafe { *shared }));
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// As its joiner, once.
+    fn make_abort_handle(&self) {
+        // SAFETY: a model's.
+        self.shared.with_mut(|shared| unsafe { *shared = true });
+        if self.lifecycle.watch() {
+            self.told.store(true, Ordering::Relaxed);
         }
     }
 
@@ -266,4 +288,31 @@ fn c_the_last_waker_is_used() {
         assert!(!task.abandoned.load(Ordering::Relaxed), "it was woken");
         assert_eq!(task.freed(), 1);
     });
+}
+
+/// (E d) An abort handle is made while the task ends and a waker is dropped: it is told, whether or not the joiner goes.
+#[test]
+fn e_the_end_is_told() {
+    for goes in [false, true] {
+        check(3, move || {
+            let task = Task::new(0);
+            task.lifecycle.add_waker();
+            let (runner, other) = (task.clone(), task.clone());
+            let running = spawn(move || runner.run());
+            let dropping = spawn(move || {
+                other.touch();
+                other.follow(other.lifecycle.drop_waker());
+            });
+            task.make_abort_handle();
+            if goes {
+                task.detach(false);
+            }
+            running.join().unwrap();
+            dropping.join().unwrap();
+            assert!(
+                task.told.load(Ordering::Relaxed),
+                "the task has ended, and its abort handle thinks it lives"
+            );
+        });
+    }
 }

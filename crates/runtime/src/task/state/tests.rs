@@ -17,6 +17,8 @@ struct World {
     owed: bool,
     /// The joiner's side.
     joiner: Joiner,
+    /// It has made an abort handle in time for the runner to tell it.
+    watched: bool,
     /// What is in the cell.
     content: Content,
     /// Whoever ended it has to let go yet.
@@ -46,6 +48,7 @@ const NEW: World = World {
     running: false,
     owed: true,
     joiner: Joiner::Polls,
+    watched: false,
     content: Content::Future,
     letting_go: false,
 };
@@ -227,6 +230,14 @@ impl World {
         }
         if self.joiner != Joiner::Gone {
             next.push(self.detach());
+            match self.state.watch() {
+                Some(state) => next.push(Some(Self {
+                    state,
+                    watched: true,
+                    ..self
+                })),
+                None => assert!(self.is_done()),
+            }
         }
         next
     }
@@ -243,6 +254,7 @@ fn the_word_says_who_holds_what() {
         assert_eq!(state.has(HELD), held, "{world:?}");
         assert_eq!(state.has(JOINER), world.joiner != Joiner::Gone, "{world:?}");
         assert_eq!(state.is_done(), world.is_done(), "{world:?}");
+        assert_eq!(state.is_watched(), world.watched, "{world:?}");
         assert_eq!(state.0 / REFERENCE, world.wakers, "{world:?}");
         if world.joiner != Joiner::Gone {
             assert_eq!(state.has_outcome(), world.content == Content::Outcome, "{world:?}");
@@ -260,5 +272,5 @@ fn the_word_says_who_holds_what() {
             }
         }
     }
-    assert_eq!((seen.len(), freed), (80, 23), "fewer: an event is not tried any more");
+    assert_eq!((seen.len(), freed), (160, 46), "fewer: an event is not tried any more");
 }

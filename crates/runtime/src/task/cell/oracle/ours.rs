@@ -39,7 +39,7 @@ impl Ours {
             // Ordering: Relaxed; written before the first run.
             runnable.meta().key.store(1, Ordering::Relaxed);
         }
-        let abort = runnable.meta().abort_cell(|| false);
+        let abort = runnable.meta().abort_cell();
         Box::new(Self {
             shared: shared.clone(),
             queue: Mutex::new(vec![runnable]),
