@@ -135,10 +135,11 @@ fn scheduler(meta: &Meta) -> &Shared {
     unsafe { &*meta.scheduler() }
 }
 
-/// The future has gone, and abort handles were made before the task is done.
-#[cold]
+/// Tells the abort handles of a task, which has some, that its future has gone.
 pub(super) fn tell_abort_handles(meta: &Meta) {
-    if let Some(cell) = meta.extras().and_then(|extras| extras.abort.get()) {
+    let cell = meta.extras().and_then(|extras| extras.abort.get());
+    debug_assert!(cell.is_some(), "it is published before the task's word says so");
+    if let Some(cell) = cell {
         cell.finish();
     }
 }

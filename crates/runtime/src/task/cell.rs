@@ -232,7 +232,11 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
             unsafe { (this.table.drop_outcome)(header) };
         }
     };
-    match this.lifecycle.end(outcome, || body::tell_abort_handles(&this.meta)) {
+    let tell = || {
+        // SAFETY: held: `end` asks for it before it gives anything up. No reference outlasts that.
+        body::tell_abort_handles(&unsafe { header.as_ref() }.meta);
+    };
+    match this.lifecycle.end(outcome, tell) {
         Ended::Released => {}
         Ended::Unshared => {
             drop_outcome();

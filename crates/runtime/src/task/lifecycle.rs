@@ -167,7 +167,8 @@ impl Lifecycle {
         })
     }
 
-    /// The holder's future is gone; if `outcome`, its result is in place. `tell` tells the abort handles, once or twice, if there are any.
+    /// The holder's future is gone; if `outcome`, its result is in place. `tell` tells the abort handles, if there are any, while the task is
+    /// held; more than once where the word changes meanwhile.
     #[inline]
     pub(super) fn end(&self, outcome: bool, tell: impl Fn()) -> Ended {
         let end = self.update(|state| {
@@ -290,13 +291,11 @@ impl Lifecycle {
     }
 
     /// The joiner has made what abort handles share. True: too late for the runner to tell them, the task is done.
+    #[must_use = "if it is too late nobody else tells them"]
     pub(super) fn watch(&self) -> bool {
-        // Ordering: Relaxed; with the bit set, whoever set it has given the runner what we have found.
-        let state = self.load(Ordering::Relaxed);
-        if state.is_done() || !state.is_watched() {
-            return self.change(state, State::watch).is_done();
-        }
-        false
+        // Ordering: Acquire; (E d) pairs with the release of `DONE`. With the bit set, whoever set it has given the runner what we have found.
+        let state = self.load(Ordering::Acquire);
+        !state.is_watched() && self.change(state, State::watch).is_done()
     }
 
     /// The joiner goes.

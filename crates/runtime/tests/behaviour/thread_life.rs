@@ -288,7 +288,7 @@ fn check(shape: &Shape, event: Event, owner: Owner) {
     assert_eq!(places.len(), 2 * started);
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
     assert!(!places.contains(&std::thread::current().id()));
-    // Too late for all of them. Where nobody has joined the thread, its results are dropped a moment before it has ended.
+    // Too late for all of them. They are told a moment before the thread has ended.
     eventually("the abort handle knows", || abort.is_finished());
     abort.abort();
 }
