@@ -103,17 +103,9 @@ impl Context {
         }
     }
 
-    /// Fires what has expired here.
+    /// Fires what has expired here. Whether there was anything.
     #[inline]
-    pub(super) fn fire(&self) {
-        if self.fire_own() {
-            self.offer_fired();
-        }
-    }
-
-    /// The same, but offers nobody what it has woken. Whether there was anything.
-    #[inline]
-    fn fire_own(&self) -> bool {
+    pub(super) fn fire(&self) -> bool {
         let now = self.shared.clock.at(self.now.get().0);
         if self.me().timers.first() > now {
             return false;
@@ -128,16 +120,13 @@ impl Context {
     #[cold]
     fn fire_of(&self, worker: usize, now: u64) -> u64 {
         self.leaves_task();
-        let _batch = Batch::begin(self);
-        self.shared.fire_of(worker, now)
-    }
-
-    /// Somebody is told, once, of all that was woken and is in our deque.
-    #[inline]
-    fn offer_fired(&self) {
-        if self.local.len() > 0 {
+        let batch = Batch::begin(self);
+        let fired = self.shared.fire_of(worker, now);
+        drop(batch);
+        if fired > 0 && self.local.len() > 0 {
             self.offer();
         }
+        fired
     }
 
     /// Fires what has expired with a worker that does not come to it. Whether there was anything.
@@ -147,9 +136,6 @@ impl Context {
         }
         let fired = self.fire_of(worker, self.shared.clock.at(now.0));
         self.me().counters.timers_overdue.add(fired);
-        if fired > 0 {
-            self.offer_fired();
-        }
         fired > 0
     }
 }
@@ -171,15 +157,9 @@ impl Drop for Batch<'_> {
 }
 
 impl Worker {
-    /// Fires what has expired here, and takes the first task of those that it has woken. The others are offered: nobody need come for one that is run
-    /// at once.
+    /// Fires what has expired here, and takes the first task of those that it has woken.
     pub(super) fn take_fired(&mut self) -> Option<Runnable> {
-        if !self.context.fire_own() {
-            return None;
-        }
-        let first = self.next_local();
-        self.context.offer_fired();
-        first
+        if self.context.fire() { self.next_local() } else { None }
     }
 
     /// The same of all workers that do not come to it: the sentinel has seen one.
