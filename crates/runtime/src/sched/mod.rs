@@ -8,6 +8,7 @@ pub(crate) mod bound;
 pub(crate) mod context;
 mod coupling;
 pub(crate) mod departure;
+mod dry;
 mod far;
 pub(crate) mod idle;
 pub(crate) mod in_place;

@@ -1,4 +1,4 @@
-//! A worker's loop: take a task, run it, look up from time to time; search when dry, sleep when there is nothing.
+//! A worker's loop: take a task, run it, look up from time to time. What it does when it has none is in [`dry`](super::dry).
 
 use std::sync::Arc;
 
@@ -11,13 +11,10 @@ use super::bound::Looping;
 use super::context::Context;
 use super::coupling::Coupled;
 use super::far::Sight;
-use super::park::Awake;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
-use super::search::Scope;
 use super::watch::Rounds;
 use crate::coop;
-use crate::primitives::Ordering;
 use crate::reactor::Catch;
 use crate::sys::clock;
 use crate::task::meta::{BINDS, BOUND, LastWorker};
@@ -316,161 +313,17 @@ impl Worker {
         }
     }
 
-    /// What a worker without a task of its own looks at before it calls itself a searcher, which all others would read and
-    /// write: it is awake, as between any two tasks, and owes nobody what it leaves.
-    fn take_near(&mut self) -> Option<Runnable> {
-        if self.context.shared.sleepers.is_stopping() {
-            return None;
-        }
-        // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
-        let found = self.take_shared(self.context.shared.batch)?;
-        self.owes(false);
-        Some(found)
-    }
-
-    /// Out of work: search, sleep, search again, until there is a task or the runtime stops.
-    pub(super) fn dry(&mut self) -> Option<Runnable> {
-        self.judge_theft();
-        self.arrivals.deque_is_empty();
-        if let Some(runnable) = self.take_completed().or_else(|| self.take_near()) {
-            return Some(runnable);
-        }
-        let now = Nanos(clock::nanos());
-        if let Some(runnable) = self.take_polled(now) {
-            return Some(runnable);
-        }
-        self.run_dry(now);
-        if let Some(runnable) = self.take_fired() {
-            // As after a look up.
-            self.name_successor();
-            return Some(runnable);
-        }
-        let counters = &self.context.me().counters;
-        self.context.load.ends(&self.context.shared, self.llc(), counters, now);
-        let worker = self.context.id.index();
-        let mut awake = Awake {
-            claimed: false,
-            rescue: false,
-            slept: false,
-            lost_wakeup: false,
-        };
-        loop {
-            if self.context.shared.sleepers.is_stopping() {
-                if awake.claimed {
-                    self.context.shared.sleepers.stop_search(worker);
-                }
-                return None;
-            }
-            self.context.takes_turn();
-            if !awake.claimed {
-                // Before it calls itself a searcher, as in `take_near`.
-                if let Some(runnable) = self.take_fired() {
-                    self.begins();
-                    self.name_successor();
-                    return Some(runnable);
-                }
-                self.context.shared.sleepers.start_search(worker);
-            }
-            if awake.claimed && awake.slept {
-                self.measure_wake();
-            }
-            let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
-            // A worker that finds something whenever it is dry never looks up.
-            let found = self
-                .take_fired()
-                .or_else(|| self.observe(self.context.now.get()))
-                // What an observer has fired for others is in no queue that a search looks at.
-                .or_else(|| self.next_local())
-                .or_else(|| self.find(scope))
-                .or_else(|| if self.linger() { self.find(scope) } else { None });
-            if found.is_some() {
-                self.context.now.set(Nanos(clock::nanos()));
-                self.ends_search(awake.rescue);
-                return found;
-            }
-            if awake.claimed {
-                self.context.me().counters.useless_unparks.add(1);
-            }
-            awake = self.sleep();
-            self.context.takes_turn();
-            if self.wake_caught()
-                && let Some(runnable) = self.goes_on_with_caught(awake)
-            {
-                return Some(runnable);
-            }
-            // Also if it has not slept: the search must not pass by what the final look has found worth staying for.
-            self.context.now.set(Nanos(clock::nanos()));
-        }
-    }
-
-    /// It has got up for events, and may have been claimed besides. `None`: whom they concern is elsewhere.
-    fn goes_on_with_caught(&mut self, awake: Awake) -> Option<Runnable> {
-        // Their time may have come as well; the next look up is a while away.
-        self.context.fire();
-        let runnable = self.next_local()?;
-        self.begins();
-        // Who was claimed counts as a searcher, and does not search.
-        let last = awake.claimed && self.context.shared.sleepers.stop_search(self.context.id.index());
-        if awake.claimed && awake.slept {
-            self.measure_wake();
-        }
-        self.owes(last);
-        Some(runnable)
-    }
-
-    /// A searcher has found something, and owes others what it leaves.
-    fn ends_search(&self, rescue: bool) {
-        self.begins();
-        let last = self.context.shared.sleepers.stop_search(self.context.id.index());
-        if rescue {
-            self.context.me().counters.rescues.add(1);
-        }
-        self.owes(last);
-    }
-
-    /// What it leaves as it goes to work. `last`: it was the last searcher of its cache.
-    pub(super) fn owes(&self, last: bool) {
-        // W1s: what a pusher left to us as its witness and we do not take is ours to announce.
-        if self.context.local.len() > 0 || (last && self.anything_shared()) {
-            self.context.offer();
-        }
-        if last {
-            self.pass_on();
-        }
-        self.name_successor();
-    }
-
-    /// A bound thread that somebody has woken, or what a search finds. A rescue begins with what is stuck (W5).
-    fn find(&mut self, scope: Scope) -> Option<Runnable> {
-        match scope {
-            Scope::Normal => self.take_bound().or_else(|| self.search(scope)),
-            Scope::Rescue => self
-                .take_overdue_timers()
-                .or_else(|| self.search(scope))
-                .or_else(|| self.take_bound()),
-        }
-    }
-
     /// The worker's last-level cache.
     pub(super) fn llc(&self) -> usize {
         self.context.llc()
     }
 
     /// It is busy from now on.
-    fn begins(&self) {
+    pub(super) fn begins(&self) {
         let context = &self.context;
         context
             .load
             .begins(&context.shared, self.llc(), &context.me().counters, context.now.get());
-    }
-
-    /// Notes the time at which there is nothing left to do.
-    fn run_dry(&mut self, now: Nanos) {
-        self.sight = Sight {
-            dry_since: now,
-            ..Sight::default()
-        };
-        self.was_busy_until(now);
     }
 
     /// Takes the time since the clock was read last for that of the tasks that have run.
@@ -493,16 +346,6 @@ impl Worker {
             Nanos(0)
         } else {
             elapsed
-        }
-    }
-
-    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up.
-    fn measure_wake(&self) {
-        // Ordering: Relaxed; a measurement, published by the token.
-        let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
-        if at != 0 {
-            let now = Nanos(clock::nanos());
-            self.context.shared.measured_wake(now.since(Nanos(at)), now);
         }
     }
 }
