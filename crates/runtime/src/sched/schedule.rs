@@ -161,26 +161,29 @@ impl Context {
         if placement != Placement::Deque {
             return self.put(runnable, placement);
         }
-        self.me().counters.wakes_self.add(1);
         self.started.set(self.started.get() + 1);
-        self.local.push(runnable);
         // Who comes, comes for all of them: the next one is woken for what is queued by then, or for another burst.
-        if self.offer_burst(self.burst.get()) {
+        if self.push_deque(runnable, self.burst.get()) {
             self.burst.set(Nanos(0));
         }
     }
 
+    /// To the end of our deque; [`offer_burst`](Self::offer_burst) says the rest.
+    #[inline(always)]
+    fn push_deque(&self, runnable: Runnable, burst: Nanos) -> bool {
+        self.me().counters.wakes_self.add(1);
+        self.local.push(runnable);
+        self.offer_burst(burst)
+    }
+
     pub(super) fn put(&self, runnable: Runnable, placement: Placement) {
-        let counters = &self.me().counters;
         match placement {
             Placement::Slot => {
-                counters.wakes_self.add(1);
+                self.me().counters.wakes_self.add(1);
                 self.push_slot(runnable);
             }
             Placement::Deque => {
-                counters.wakes_self.add(1);
-                self.local.push(runnable);
-                self.offer();
+                let _woken = self.push_deque(runnable, Nanos(0));
             }
             other => self.shared.publish(runnable, other, Some(self)),
         }

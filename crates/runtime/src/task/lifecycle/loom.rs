@@ -155,6 +155,15 @@ impl Task {
     }
 }
 
+/// Somebody drops a waker.
+fn drops_waker(task: &Arc<Task>) -> ::loom::thread::JoinHandle<()> {
+    let task = task.clone();
+    spawn(move || {
+        task.touch();
+        task.follow(task.lifecycle.drop_waker());
+    })
+}
+
 /// A joiner's waker.
 struct Told(AtomicBool);
 
@@ -238,12 +247,9 @@ fn c_freed_once_by_the_last() {
         check(3, move || {
             let task = Task::new(0);
             task.lifecycle.add_waker();
-            let (runner, other) = (task.clone(), task.clone());
+            let runner = task.clone();
             let running = spawn(move || runner.run());
-            let dropping = spawn(move || {
-                other.touch();
-                other.follow(other.lifecycle.drop_waker());
-            });
+            let dropping = drops_waker(&task);
             let told = Told::new();
             let taken = asks && task.lifecycle.poll_done(&Waker::from(told.clone())).is_ready();
             if taken {
@@ -264,11 +270,7 @@ fn c_who_can_not_be_woken_ends() {
     check(3, || {
         let task = Task::new(1);
         task.lifecycle.add_waker();
-        let other = task.clone();
-        let dropping = spawn(move || {
-            other.touch();
-            other.follow(other.lifecycle.drop_waker());
-        });
+        let dropping = drops_waker(&task);
         task.run();
         task.detach(false);
         dropping.join().unwrap();
@@ -303,12 +305,9 @@ fn e_the_end_is_told() {
         check(3, move || {
             let task = Task::new(0);
             task.lifecycle.add_waker();
-            let (runner, other) = (task.clone(), task.clone());
+            let runner = task.clone();
             let running = spawn(move || runner.run());
-            let dropping = spawn(move || {
-                other.touch();
-                other.follow(other.lifecycle.drop_waker());
-            });
+            let dropping = drops_waker(&task);
             if waits {
                 let _may_be_ready = task.lifecycle.poll_done(Waker::noop());
             }
