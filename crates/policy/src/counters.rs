@@ -43,6 +43,8 @@ macro_rules! counters {
                 bound_elsewhere,
                 /// Timers that were set here and have expired.
                 timers,
+                /// Timers of other workers, asleep, that this worker fired along with its own.
+                timers_pulled,
                 /// Timers of other workers that this worker fired, because those did not come to it.
                 timers_overdue,
                 /// Times that a task blocked this worker's thread in place.

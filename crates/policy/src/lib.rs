@@ -10,6 +10,7 @@
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
+//! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`] |
 //! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |
 //! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
 //! | what may leave a cache? | a worker has work to spare | [`Policy::exports`] |
@@ -81,6 +82,7 @@ mod spins;
 mod streaks;
 #[cfg(test)]
 mod testing;
+mod timer_pull;
 mod units;
 mod view;
 mod wake_cost;

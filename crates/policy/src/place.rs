@@ -222,7 +222,7 @@ impl Policy {
 
     /// Step 3. The waker's runs are what the task waits for: they may be a few times as long, but not without a bound.
     #[inline]
-    fn is_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
+    pub(crate) fn is_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
         let most = self.short_runs.saturating_mul(wake_cost.min(self.short_cost).0);
         let most_of_waker = most.saturating_add(1).saturating_mul(self.waker_runs);
         home_run.0 > 0 && home_run.0 <= most && waker_run.0 < most_of_waker

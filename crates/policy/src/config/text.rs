@@ -53,6 +53,7 @@ names! {
     "global-interval" => global_interval;
     "look-up" => look_up;
     "observe" => observed;
+    "timer-looks" => timer_looks;
     "seed" => seed;
     "groups" => wake_groups.mode;
     "group" => wake_groups.group_size;
@@ -364,7 +365,7 @@ mod tests {
             "group-map=0+2/1+3-5,mask-below=100,probe-above=600,filter-regime=5ms,steal-batch=8,group-batch=2",
         );
         // Each name is read into its own field, and written back under it.
-        let text = "look-up=1ms,observe=4,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,export-batch=17,\
+        let text = "look-up=1ms,observe=4,timer-looks=5,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
                     wake-cost-most=99us,wake-cost-kept=12us,wake-cost-burst=3,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
                     bind-waiting=7,bind-waiting-rescue=9,pin-look=2s,pin-delay-div=11";
@@ -372,6 +373,7 @@ mod tests {
             text,
             |c| {
                 (c.look_up, c.observed) = (Nanos::from_millis(1), 4);
+                c.timer_looks = 5;
                 c.wake_groups.waker_runs = 2;
                 (c.idle_filter.probe_every, c.idle_filter.looks) = (9, 5);
                 (c.aggregation.wakees_for, c.aggregation.export_batch) = (Nanos::from_millis(2_000), 17);
@@ -388,7 +390,8 @@ mod tests {
             },
             text,
         );
-        let baseline = "groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
+        let baseline =
+            "timer-looks=0,groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
         check("baseline", |c| *c = Config::baseline(), baseline);
         check(baseline, |c| *c = Config::baseline(), baseline);
     }

@@ -32,6 +32,7 @@ impl Config {
         within("global_interval", self.global_interval, 1..=u32::MAX)?;
         within("look_up", self.look_up, span(1_000, SECOND))?;
         within("observed", self.observed, 1..=4096)?;
+        within("timer_looks", self.timer_looks, 0..=4096)?;
         within("wake_cost.first", self.wake_cost.first, span(0, SECOND))?;
         within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
         within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;

@@ -70,6 +70,8 @@ pub(crate) struct Context {
     pub(crate) unwinding: Cell<bool>,
     /// Whether what is woken now is one of many: they go to the end of the deque, and somebody is woken for all of them.
     pub(super) in_batch: Cell<bool>,
+    /// Where the next look at timers of others begins.
+    pub(super) pulls_from: Cell<usize>,
     /// Whether the kernel ends the waits of this thread when they are due: once it has slept for a timer.
     pub(super) wakes_on_time: Cell<bool>,
     /// Whether the worker has the turn: while the clock is paused, and it does not sleep.
@@ -160,6 +162,7 @@ impl Context {
             in_batch: Cell::new(false),
             has_turn: Cell::new(false),
             turn_since: Cell::new(0),
+            pulls_from: Cell::new(0),
             wakes_on_time: Cell::new(false),
             shared,
         }

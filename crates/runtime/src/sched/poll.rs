@@ -246,7 +246,7 @@ impl Shared {
                 polled = true;
             }
         }
-        if polled && self.needs_successor(Nanos(clock::nanos())) {
+        if polled && self.needs_successor(Nanos(clock::nanos()), None) {
             // A worker has returned, and gone to sleep while it saw a holder (L b).
             self.keep_watch(LlcId(0), None);
         }

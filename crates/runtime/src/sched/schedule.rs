@@ -83,13 +83,26 @@ impl Context {
         }
     }
 
-    /// See [`Shared::keep_watch`].
+    /// (O) The same as [`Shared::keep_watch`] for what is in our own queues.
     #[inline]
     pub(super) fn keep_watch(&self) {
-        if self.shared.sleepers.idle.caches.any() {
+        if self.shared.sleepers.idle.caches.any() && !self.is_watched() {
             self.shared
                 .keep_watch(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
         }
+    }
+
+    /// Whether an idle worker comes to what is in our own queues within an interval, should we not.
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.shared.sleepers.has_sentinel() || self.someone_comes()
+    }
+
+    /// See [`Shared::someone_comes`].
+    #[cold]
+    fn someone_comes(&self) -> bool {
+        // The fence (F c): what we have queued comes before the look at who is idle.
+        self.shared.sleepers.is_unwatched() && self.shared.someone_comes(self.now.get(), self.now.get())
     }
 
     /// Whether the policies leave a task in our slot without a look at anybody else.
@@ -195,24 +208,41 @@ impl Context {
         let _woken = self.offer_burst(Nanos(0));
     }
 
+    /// The same of the only task of ours, which we run next whatever others do: nobody has to watch it.
+    pub(super) fn offer_next(&self) {
+        let _woken = self.offer_watched::<true>(Nanos(0));
+    }
+
     /// The same if the last of what will follow is expected to wait so long. Whether somebody was woken.
     #[inline]
     fn offer_burst(&self, burst: Nanos) -> bool {
+        self.offer_watched::<false>(burst)
+    }
+
+    /// The same; `WATCHED`: somebody is known to come to it.
+    #[inline]
+    fn offer_watched<const WATCHED: bool>(&self, burst: Nanos) -> bool {
         let sleepers = &self.shared.sleepers;
         // Who ends a batch tells others of all of it.
         if !sleepers.idle.caches.any() || self.in_batch.get() {
             return false;
         }
+        let keep_watch = || {
+            if !WATCHED {
+                self.keep_watch();
+            }
+        };
         if self.me().is_spared(self.now.get()) {
-            self.keep_watch();
+            keep_watch();
             return false;
         }
         let plan = &self.shared.policy.plan;
         let llc = plan.workers[self.id.index()].llc;
+        let searching = sleepers.searching_for(llc.index(), &plan.llcs[llc.index()].others);
         let view = UnparkView {
             idle: 1,
-            searching: sleepers.searching_for(llc.index(), &plan.llcs[llc.index()].others),
-            sentinel: sleepers.has_sentinel(),
+            searching,
+            sentinel: WATCHED || searching > 0 || self.is_watched(),
             running: 1,
             queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
             average_run: self.average_run.get(),
@@ -222,7 +252,7 @@ impl Context {
         if self.shared.pays(&view, Some(self)) {
             return self.shared.wake_any(llc, Some(self));
         }
-        self.keep_watch();
+        keep_watch();
         false
     }
 }

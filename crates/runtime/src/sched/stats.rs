@@ -88,6 +88,11 @@ macro_rules! worker_counters {
 quadrille_policy::counters!(worker_counters);
 
 impl WorkerCounters {
+    /// Timers that this worker has fired, of whomever.
+    pub(crate) fn fired(&self) -> u64 {
+        self.timers.get() + self.timers_pulled.get() + self.timers_overdue.get()
+    }
+
     /// Counts a task that runs here and came from so far away.
     pub(crate) fn count_move(&self, cause: Cause, level: Level) {
         self.moves(cause, level).add(1);

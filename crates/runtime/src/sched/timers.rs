@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
-use quadrille_policy::{LlcId, Nanos};
+use quadrille_policy::{LlcId, Nanos, WorkerId};
 
 use super::alarms::Alarm;
 use super::context::Context;
 use super::worker::Worker;
 use super::{LIVE, Shared, publish};
+use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
 use crate::time::heap::Key;
@@ -115,6 +116,38 @@ impl Context {
         fired > 0
     }
 
+    /// The same for a worker that is up and has nothing else to do. What has expired with others that sleep behind its cache it fires along, as far
+    /// as policy lets it: that spares them getting up.
+    fn fire_and_pull(&self) -> bool {
+        if !self.fire() {
+            return false;
+        }
+        let shared = &*self.shared;
+        let workers = &shared.policy.plan.llcs[self.llc()].workers;
+        let looks = usize::from(shared.policy.config.timer_looks).min(workers.len());
+        let now = shared.clock.at(self.now.get().0);
+        for _ in 0..looks {
+            let next = self.pulls_from.get() % workers.len();
+            self.pulls_from.set(next + 1);
+            let other = workers[next];
+            if other > self.id && shared.timers_of(other.0).first() <= now && self.fires_for(other) {
+                let pulled = self.fire_of(other.index(), now);
+                self.me().counters.timers_pulled.add(pulled);
+            }
+        }
+        true
+    }
+
+    /// Whether it fires for `other`, with whom timers have expired.
+    fn fires_for(&self, other: WorkerId) -> bool {
+        let shared = &*self.shared;
+        let theirs = &shared.workers[other.index()];
+        // Ordering: Relaxed; an estimate.
+        let threads = theirs.living.load(Ordering::Relaxed);
+        let runs = (self.average_run.get(), theirs.average_run());
+        shared.sleepers.is_idle(other.index()) && shared.policy.fires_for_sleeper(threads, runs, shared.wake_cost())
+    }
+
     /// Fires what has expired with a worker. The tasks go to the end of our deque in the order of their deadlines, or where the
     /// policies want them. How many timers.
     #[cold]
@@ -123,8 +156,12 @@ impl Context {
         let batch = Batch::begin(self);
         let fired = self.shared.fire_of(worker, now);
         drop(batch);
-        if fired > 0 && self.local.len() > 0 {
-            self.offer();
+        match self.local.len() {
+            0 => {}
+            _ if fired == 0 => {}
+            // What is found in other queues before it is followed by `name_successor`.
+            1 if self.me().slot.is_empty() && self.bound.len() == 0 => self.offer_next(),
+            _ => self.offer(),
         }
         fired
     }
@@ -159,7 +196,11 @@ impl Drop for Batch<'_> {
 impl Worker {
     /// Fires what has expired here, and takes the first task of those that it has woken.
     pub(super) fn take_fired(&mut self) -> Option<Runnable> {
-        if self.context.fire() { self.next_local() } else { None }
+        if self.context.fire_and_pull() {
+            self.next_local()
+        } else {
+            None
+        }
     }
 
     /// The same of all workers that do not come to it: the sentinel has seen one.
@@ -276,16 +317,12 @@ impl Shared {
         (0..self.worker_count()).any(|worker| self.is_overdue(worker, now))
     }
 
-    /// Whether a worker that is awake has timers, and nobody watches them: there is no sentinel, as the caller has found after its
-    /// fence, and no idle worker gets up by itself within an interval (F c).
-    pub(super) fn leaves_timers_unwatched(&self, now: Nanos) -> bool {
+    /// When the first timer of the workers that are awake expires, if they have any.
+    pub(super) fn leaves_timers(&self) -> Option<Nanos> {
         let has_timers = |worker: &usize| self.workers[*worker].timers.first() != u64::MAX;
-        let mut with_timers = (0..self.worker_count()).filter(has_timers);
-        if !with_timers.any(|worker| !self.sleepers.is_idle(worker)) {
-            return false;
-        }
-        let soon = now.0.saturating_add(self.policy.config.sentinel_interval.0);
-        !self.sleepers.someone_gets_up(now.0, soon)
+        let with_timers = (0..self.worker_count()).filter(has_timers);
+        let awake = with_timers.filter(|worker| !self.sleepers.is_idle(*worker));
+        awake.map(|worker| Nanos(self.workers[worker].timers.first())).min()
     }
 
     /// No timer expires from now on.
@@ -300,3 +337,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;

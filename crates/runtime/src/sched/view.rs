@@ -203,7 +203,7 @@ impl Shared {
 
 impl WorkerShared {
     /// Average run of its tasks, as it last published it; zero: unknown.
-    fn average_run(&self) -> Nanos {
+    pub(super) fn average_run(&self) -> Nanos {
         lines::touch(&self.told.average_run);
         // Ordering: Relaxed; an estimate.
         Nanos(self.told.average_run.load(Ordering::Relaxed))

@@ -2,6 +2,7 @@
 
 use quadrille_policy::{Glances, LlcId, Nanos, Policy};
 
+use super::context::Context;
 use super::park::Look;
 use super::queue::group::GroupQueue;
 use super::search::Scope;
@@ -26,6 +27,8 @@ struct Progress {
 pub(crate) struct Rounds {
     /// Polls of each worker at the last look.
     polls: Vec<u64>,
+    /// Timers that all of them had fired by then.
+    timers: u64,
     /// Workers that had work and finished nothing since the look before.
     stuck: Vec<bool>,
     /// Where the next look of a busy worker begins.
@@ -57,6 +60,7 @@ impl Rounds {
         let (workers, groups) = (shared.worker_count(), shared.groups.len());
         Self {
             polls: vec![0; workers],
+            timers: 0,
             stuck: vec![false; workers],
             cursor: worker + 1,
             llc: 0,
@@ -142,7 +146,7 @@ impl Rounds {
         // After a longer time without a look the pace of the workers is not that of now.
         let recent = interval <= 2 * shared.policy.config.sentinel_interval.0;
         let wake_cost = shared.wake_cost();
-        let mut active = false;
+        let (mut ran, mut timers) = (0_u64, 0_u64);
         let mut reason = any_overdue || shared.anything_for_anyone() || shared.any_overdue(now);
         for index in 0..shared.worker_count() {
             let Progress {
@@ -151,7 +155,8 @@ impl Rounds {
                 stuck,
             } = self.look_at(shared, index);
             let slow = recent && policy.is_slow(wake_cost, (queued, advanced), Nanos(interval));
-            active |= advanced > 0;
+            ran = ran.saturating_add(advanced);
+            timers = timers.wrapping_add(shared.workers[index].counters.fired());
             reason |= stuck || slow;
         }
         for (group, waiting) in shared.groups.iter().zip(&mut self.waiting) {
@@ -159,10 +164,12 @@ impl Rounds {
             reason |= now && *waiting;
             *waiting = now;
         }
-        match (reason, active) {
+        let fired = timers.wrapping_sub(std::mem::replace(&mut self.timers, timers));
+        match (reason, ran) {
             (true, _) => Look::Stuck,
-            (false, true) => Look::Active,
-            (false, false) => Look::Quiet,
+            (false, 0) => Look::Quiet,
+            (false, ran) if ran <= fired => Look::Timers,
+            (false, _) => Look::Active,
         }
     }
 }
@@ -269,8 +276,10 @@ impl Worker {
     /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher woke
     /// nobody: while a queue has work, one of the idle workers must keep watch (O).
     pub(super) fn name_successor(&self) {
-        if self.context.shared.needs_successor(self.context.now.get()) {
-            self.context.keep_watch();
+        let context = &self.context;
+        let shared = &*context.shared;
+        if shared.needs_successor(context.now.get(), Some(context)) {
+            shared.keep_watch(shared.policy.plan.workers[context.id.index()].llc, Some(context));
         }
     }
 }
@@ -278,17 +287,31 @@ impl Worker {
 impl Shared {
     /// Whether nobody keeps watch, though somebody idle could, of what is queued, watched or set: for who would have come to it by himself, and does not
     /// now.
-    pub(super) fn needs_successor(&self, now: Nanos) -> bool {
+    pub(super) fn needs_successor(&self, now: Nanos, by: Option<&Context>) -> bool {
         if !self.sleepers.is_unwatched() || !self.sleepers.idle.caches.any() {
             return false;
         }
         let left = |worker: &WorkerShared| !worker.stealer.is_empty() || !worker.slot.is_empty();
-        self.workers.iter().any(|worker| left(worker))
+        let is_own = |index: usize| by.is_some_and(|context| context.id.index() == index);
+        let mut others = self.workers.iter().enumerate().filter(|(index, _)| !is_own(*index));
+        others.any(|(_, worker)| left(worker))
             || self.groups.iter().any(|group| !group.is_empty())
             || self.anything_for_anyone()
             || self.sleepers.reactor.any_unpolled()
             || self.any_ring_queued()
-            || self.leaves_timers_unwatched(now)
+            || by.is_some_and(|context| left(context.me()) && !self.someone_comes(now, now))
+            || self
+                .leaves_timers()
+                .is_some_and(|first| !self.someone_comes(now, first.max(now)))
+    }
+
+    /// Whether somebody idle gets up by himself within an interval after `from`, and so need not be woken for what a worker that is awake has
+    /// in its own queues, or in its store from then on (F c). For one who has fenced after it queued or found that (`is_unwatched`).
+    pub(super) fn someone_comes(&self, now: Nanos, from: Nanos) -> bool {
+        let interval = self.policy.config.sentinel_interval.0;
+        // Whose time has come is about to get up, unless that was long ago.
+        let times = now.0.saturating_sub(interval)..=from.0.saturating_add(interval);
+        self.sleepers.someone_gets_up(&times)
     }
 }
 

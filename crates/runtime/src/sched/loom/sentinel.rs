@@ -2,9 +2,10 @@
 
 use loom::thread::spawn;
 
-use super::{Machine, beside_a_cache, check, one_group, seat};
+use super::{Machine, Sleeper, beside_a_cache, check, one_group, seat};
 use crate::primitives::{Ordering, fence};
 use crate::sched::idle::Withdrawn;
+use crate::sched::park::ParkWord;
 use crate::sched::publish;
 
 /// Two workers park while a third stays awake: exactly one of them watches.
@@ -131,6 +132,49 @@ fn o_last_searcher_names_a_successor() {
         let owes_a_wake = thread.join().unwrap();
         assert!(found || owes_a_wake, "neither sees the other");
         machine.injector.drain().for_each(|item| machine.finish(item));
+    });
+}
+
+/// A worker that goes to sleep.
+struct Relieved<'a> {
+    machine: &'a Machine,
+    /// Whether it sleeps beside no sentinel, not being it.
+    is_unwatched: bool,
+}
+
+impl Sleeper for Relieved<'_> {
+    fn spin(&mut self, _word: &ParkWord) {
+        self.is_unwatched = !self.machine.sleepers.has_sentinel();
+    }
+}
+
+/// A worker has promised to get up soon, is claimed, and goes to work. Another one that goes to sleep meanwhile leaves the duty to it: either it is seen by the
+/// first, who finds nobody on watch, or it does not rely on him.
+#[test]
+fn o_who_is_relieved_is_seen() {
+    let plan = one_group(2);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        machine.sleepers.idle.announce(seat(0));
+        machine.sleepers.alarms.set(0, 1);
+        machine.sleepers.relies_on(0);
+        let other = machine.clone();
+        let thread = spawn(move || {
+            let mut host = Relieved {
+                machine: &other,
+                is_unwatched: false,
+            };
+            other.sleepers.start_search(1);
+            let _awake = other.sleepers.sleep(1, &mut host);
+            host.is_unwatched
+        });
+        // As in `Sleepers::sleep`, after a token.
+        machine.sleepers.alarms.clear(0);
+        let _ = machine.sleepers.idle.withdraw(seat(0));
+        let noticed = machine.sleepers.is_unwatched() && machine.sleepers.idle.caches.any();
+        machine.sleepers.stop();
+        let is_unwatched = thread.join().unwrap();
+        assert!(noticed || !is_unwatched, "nobody watches, nobody knows");
     });
 }
 

@@ -157,7 +157,7 @@ impl Sleeper for Rests<'_> {
         if self.first {
             // A token that comes before its time.
             let _found = word.unpark();
-            self.machine.sleepers.alarms.set(1, Alarm::At { time: SOON, left: 1 });
+            self.machine.sleepers.alarms.set(1, SOON);
         } else {
             let duty = self.machine.sleepers.take_duty(1);
             self.watched.store(duty, Ordering::SeqCst);
@@ -192,7 +192,7 @@ fn f_who_gets_up_by_himself_watches() {
         });
         machine.sleepers.resign(0);
         let _ = machine.sleepers.idle.withdraw(seat(0));
-        let noticed = machine.sleepers.is_unwatched() && !machine.sleepers.someone_gets_up(SOON - 1, SOON);
+        let noticed = machine.sleepers.is_unwatched() && !machine.sleepers.someone_gets_up(&(SOON..=SOON));
         machine.sleepers.stop();
         assert!(
             noticed || thread.join().unwrap() != Some(false),

@@ -19,8 +19,10 @@ use crate::stress;
 pub(crate) enum Look {
     /// Something is stuck, or waits for longer than waking us has cost.
     Stuck,
-    /// Tasks have run since the last look.
+    /// Tasks have run since the last look, more than timers have fired.
     Active,
+    /// Tasks have run since the last look; none that no timer can have woken.
+    Timers,
     /// Nothing has run since the last look.
     Quiet,
 }
@@ -43,6 +45,12 @@ pub(crate) trait Host {
 
     /// The sentinel's interval, as things are.
     fn interval(&mut self) -> Duration;
+
+    /// Whether its last look is so long ago that one is due when it gets up in place of a sentinel.
+    fn owes_look(&mut self) -> bool;
+
+    /// The time, and when an interval that begins now ends.
+    fn now_and_soon(&mut self) -> (u64, u64);
 
     /// Other caches than the worker's, the nearest first.
     fn others(&self) -> &[LlcId];
@@ -93,6 +101,19 @@ enum Risen {
     LostWakeup,
 }
 
+/// A worker's sleep in the kernel.
+struct Nap<'a> {
+    /// It is the sentinel.
+    duty: bool,
+    /// The shard that it polls.
+    polls: Option<(usize, Duty<'a>)>,
+    /// When others may rely on it to look, whether or not the timer that was to end its sleep then is still set; `u64::MAX`: never. Nothing while
+    /// it is the sentinel.
+    promised: u64,
+    /// See [`Awake::lost_wakeup`]: the last look found something.
+    unseen: bool,
+}
+
 impl Sleepers {
     /// Steps 1-6 of parking, for a searcher: stops searching, announces `worker` as idle, looks once more, sleeps until
     /// claimed, rescued or stopped.
@@ -118,7 +139,7 @@ impl Sleepers {
             };
         }
         // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
-        let duty = self.words.len() > 1 && self.take_duty(worker);
+        let duty = self.words.len() > 1 && !self.is_relieved(host) && self.take_duty(worker);
         // After (B): who has registered a source before it sees our bit, or has its source seen by us (L b).
         let polls = self.poll_duty(worker, duty, host.others());
         if polls.is_none() {
@@ -127,7 +148,13 @@ impl Sleepers {
         let risen = if word.consume() {
             Risen::Token
         } else {
-            self.doze(worker, (duty, polls), word, host)
+            let nap = Nap {
+                duty,
+                polls,
+                promised: u64::MAX,
+                unseen: false,
+            };
+            self.doze(worker, nap, word, host)
         };
         self.resign(worker);
         self.alarms.clear(worker);
@@ -143,27 +170,28 @@ impl Sleepers {
 
     /// Sleeps in the kernel: in the poll whose duty it has, if it has one. As sentinel, if there is no other, until a quiet interval has
     /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
-    fn doze<'a>(
-        &'a self,
-        worker: usize,
-        (mut duty, mut polls): (bool, Option<(usize, Duty<'a>)>),
-        word: &ParkWord,
-        host: &mut impl Host,
-    ) -> Risen {
-        let mut unseen = false;
+    fn doze<'a>(&'a self, worker: usize, mut nap: Nap<'a>, word: &ParkWord, host: &mut impl Host) -> Risen {
         loop {
             let alarm = host.alarm();
-            self.alarms.set(worker, alarm);
             let left = match alarm {
                 Alarm::Now => return Risen::Alarm,
                 Alarm::At { left, .. } => Some(Duration::from_nanos(left)),
                 Alarm::Never => None,
             };
-            // A stress build ends every sleep some time, to see whether somebody else should have.
-            let timeout = duty.then(|| host.interval()).or(stress::PARK_MAX);
+            let round = if nap.duty {
+                self.alarms.set(worker, alarm.time());
+                Some(host.interval())
+            } else {
+                nap.promised = nap.promised.min(alarm.time());
+                self.alarms.set(worker, nap.promised);
+                let is_sooner = nap.promised < alarm.time();
+                let until = || Duration::from_nanos(nap.promised.saturating_sub(host.now_and_soon().0));
+                // A stress build ends every sleep some time, to see whether somebody else should have.
+                is_sooner.then(until).or(stress::PARK_MAX)
+            };
             // Whichever comes first ends the wait, on the word or in the poll.
-            let until = left.into_iter().chain(timeout).min();
-            let ended = match &polls {
+            let until = left.into_iter().chain(round).min();
+            let ended = match &nap.polls {
                 None => word.wait(until),
                 Some((shard, polls)) => word.wait_polling(*shard, || host.poll(polls, until)),
             };
@@ -171,26 +199,81 @@ impl Sleepers {
                 Wait::Token => return Risen::Token,
                 Wait::Events => return Risen::Events,
                 Wait::Nothing => {}
-                Wait::TimedOut if host.alarm() == Alarm::Now => return Risen::Alarm,
-                // It was the alarm's time, and the timer is gone: there is nothing to look at before the interval has ended.
-                Wait::TimedOut if left.is_some() && until == left && until != timeout => {}
-                Wait::TimedOut if duty => match host.sentinel_look() {
-                    Look::Stuck => return Risen::Stuck,
-                    _ if self.watch_shards(worker, &mut polls, host) => return Risen::Events,
-                    Look::Active => {}
-                    Look::Quiet => duty = !self.resign_if_all_idle(worker),
-                },
                 Wait::TimedOut => {
-                    // One look may fall between a push and its claim; for two in a row nobody is left to make one.
-                    let now = self.all_sleep()
-                        && (host.anything_left() || (!self.has_sentinel() && self.reactor.any_unpolled()));
-                    if unseen && now {
-                        return Risen::LostWakeup;
+                    let by_alarm = until != round;
+                    if let Some(risen) = self.time_is_over(worker, &mut nap, by_alarm, host) {
+                        return risen;
                     }
-                    unseen = now;
                 }
             }
         }
+    }
+
+    /// A sleep has lasted as long as it may; `by_alarm`: until the first of the worker's timers. Why to get up, if it is to.
+    fn time_is_over<'a>(
+        &'a self,
+        worker: usize,
+        nap: &mut Nap<'a>,
+        by_alarm: bool,
+        host: &mut impl Host,
+    ) -> Option<Risen> {
+        let gets_up = host.alarm() == Alarm::Now;
+        let risen = gets_up.then_some(Risen::Alarm);
+        if nap.duty {
+            if gets_up || by_alarm {
+                // If the timer is gone: there is nothing to look at before the interval has ended.
+                return risen;
+            }
+        } else if nap.promised <= host.now_and_soon().0 {
+            nap.promised = u64::MAX;
+            if gets_up && (self.has_sentinel() || !host.owes_look()) {
+                return risen;
+            }
+            nap.duty = self.words.len() > 1 && self.take_duty(worker);
+            if !nap.duty || !host.owes_look() {
+                return risen;
+            }
+        } else {
+            // One look may fall between a push and its claim; for two in a row nobody is left to make one.
+            let now =
+                self.all_sleep() && (host.anything_left() || (!self.has_sentinel() && self.reactor.any_unpolled()));
+            let lost = nap.unseen && now;
+            nap.unseen = now;
+            return if lost { Some(Risen::LostWakeup) } else { risen };
+        }
+        match host.sentinel_look() {
+            Look::Stuck => return Some(Risen::Stuck),
+            _ if self.watch_shards(worker, &mut nap.polls, host) => return Some(Risen::Events),
+            _ if gets_up => return risen,
+            Look::Active => {}
+            Look::Timers => self.leave_watch(worker, nap, host),
+            Look::Quiet => nap.duty = !self.resign_if_all_idle(worker),
+        }
+        None
+    }
+
+    /// The sentinel, whom only timers keep at it, gives its duty back while everybody is idle, and promises to come back an interval after the first
+    /// of the others gets up by himself, if any does (O).
+    fn leave_watch(&self, worker: usize, nap: &mut Nap<'_>, host: &mut impl Host) {
+        let (now, soon) = host.now_and_soon();
+        let after = |first: u64| first.max(now).saturating_add(soon - now);
+        let promised = self.first_alarm_but(worker).map_or(u64::MAX, after);
+        // Before the duty is given back, or who gets up by then would wake us.
+        self.alarms.set(worker, promised.min(host.alarm().time()));
+        self.relies_on(worker);
+        if self.resign_if_all_idle(worker) {
+            (nap.duty, nap.promised) = (false, promised);
+        }
+    }
+
+    /// Whether the one that others rely on gets up within an interval, so that one who goes to sleep need not take the duty. For one who has
+    /// fenced: (B).
+    fn is_relieved(&self, host: &mut impl Host) -> bool {
+        if self.has_sentinel() {
+            return false;
+        }
+        let (now, soon) = host.now_and_soon();
+        self.likely_gets_up(&(now.saturating_sub(soon - now)..=soon))
     }
 
     /// Whether nobody is awake, nor claimed and about to be.
@@ -200,3 +283,6 @@ impl Sleepers {
         self.idle.caches.total() >= self.worker_count() && self.searching.iter().all(nobody)
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests;

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Wake, Waker};
+
+use quadrille_policy::Nanos;
+
+use crate::sched::still::Still;
+use crate::sys::clock;
+
+/// Counts how often it was called.
+#[derive(Default)]
+struct Calls(AtomicU32);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Timers fired by worker `by` of three, who gets up when one of its own has expired: of all that has expired with the others, one each, who are as `prepare` leaves
+/// them; all sleep to begin with.
+fn pulled(policy: &str, by: u16, prepare: impl FnOnce(&Still)) -> u32 {
+    let mut still = Still::new("core:3", policy);
+    let mut worker = still.worker(by);
+    let (calls, own) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
+    let now = clock::nanos();
+    for other in (0..3).filter(|other| *other != by) {
+        let set = still.shared.timers_of(other).insert(now, Waker::from(calls.clone()));
+        assert!(set.is_ok());
+        still.announce(other);
+    }
+    assert!(worker.context.set_timer(now, Waker::from(own.clone())).is_some());
+    prepare(&still);
+    worker.context.now.set(Nanos(now + 1));
+    assert!(worker.take_fired().is_none(), "nothing was queued");
+    assert_eq!(own.0.load(Ordering::Relaxed), 1);
+    let counters = &still.shared.workers[usize::from(by)].counters;
+    let called = calls.0.load(Ordering::Relaxed);
+    // Threads that a test says to be there never were.
+    still.shared.workers[2].living.store(0, Ordering::Relaxed);
+    assert_eq!(
+        (counters.timers.get(), counters.timers_pulled.get()),
+        (1, u64::from(called))
+    );
+    called
+}
+
+#[test]
+fn who_gets_up_fires_for_sleepers_of_a_higher_number() {
+    assert_eq!([0, 1, 2].map(|by| pulled("default", by, |_| {})), [2, 1, 0]);
+    assert_eq!(pulled("timer-looks=1", 0, |_| {}), 0, "it has looked at itself");
+    assert_eq!(pulled("timer-looks=0", 0, |_| {}), 0);
+    assert_eq!(pulled("baseline", 0, |_| {}), 0);
+}
+
+#[test]
+fn who_is_awake_fires_for_himself() {
+    let claim = |still: &Still| {
+        let seat = still.shared.sleepers.seat(1);
+        assert!(still.shared.sleepers.idle.claim_seat(seat));
+    };
+    assert_eq!(pulled("default", 0, claim), 1);
+}
+
+#[test]
+fn who_has_threads_fires_for_himself() {
+    let bind = |still: &Still| still.shared.workers[2].living.store(1, Ordering::Relaxed);
+    assert_eq!(pulled("default", 0, bind), 1);
+}
+
+#[test]
+fn what_has_not_expired_stays() {
+    let mut still = Still::new("core:2", "default");
+    let mut worker = still.worker(0);
+    let (calls, now) = (Arc::new(Calls::default()), clock::nanos());
+    let set = |worker: u16, due| still.shared.timers_of(worker).insert(due, Waker::from(calls.clone()));
+    assert!(set(0, now).is_ok() && set(1, now + 2).is_ok());
+    still.announce(1);
+    for (time, fired) in [(now + 1, 1), (now + 2, 1)] {
+        worker.context.now.set(Nanos(time));
+        assert!(worker.take_fired().is_none());
+        assert_eq!(calls.0.load(Ordering::Relaxed), fired, "it got up for none of its own");
+    }
+    assert!(set(0, now).is_ok());
+    assert!(worker.take_fired().is_none());
+    assert_eq!(calls.0.load(Ordering::Relaxed), 3);
+}
