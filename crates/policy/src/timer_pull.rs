@@ -9,7 +9,8 @@ impl Policy {
     /// What is fired is set again, as a rule, where it ran: so one worker comes to have all timers of a cache for as long as it has time for them,
     /// and the others sleep. Each time that one gets up for a timer costs 10 to 40 us of CPU on a virtual machine.
     ///
-    /// Not if it would wake the sleeper: because a thread runs on its worker alone, or because a longer task goes home.
+    /// Not if that would wake the sleeper, because a thread runs on its worker alone, or a longer task goes home; nor if what is fired would wait long for the
+    /// other's tasks.
     ///
     /// ```
     /// use quadrille_policy::{Config, Nanos, Plan, Policy};
@@ -24,7 +25,8 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn fires_for_sleeper(&self, threads: u32, (own_run, sleeper_run): (Nanos, Nanos), wake_cost: Nanos) -> bool {
-        threads == 0 && (!self.groups_on() || self.is_short(own_run, sleeper_run, wake_cost))
+        let is_known = !self.groups_on() || sleeper_run.0 > 0;
+        threads == 0 && is_known && self.is_short(own_run, Nanos(sleeper_run.0.max(1)), wake_cost)
     }
 }
 
@@ -33,10 +35,14 @@ mod tests {
     use crate::{Config, Nanos, Plan, Policy};
 
     #[test]
-    fn long_tasks_that_would_go_home_are_left_to_their_worker() {
+    fn longer_tasks_are_left_to_their_worker() {
         let (short, long, cost) = (Nanos(800), Nanos::from_millis(1), Nanos::from_micros(10));
         for (groups, runs, fires) in [
-            ("off", (long, long), true),
+            ("off", (short, short), true),
+            ("off", (Nanos(0), Nanos(0)), true),
+            ("off", (long, short), false),
+            ("off", (short, long), false),
+            ("on", (short, Nanos(0)), false),
             ("on", (short, short), true),
             ("on", (short, long), false),
             ("on,short-runs=0", (short, short), false),

@@ -173,8 +173,10 @@ impl Config {
     /// parked worker is woken unless somebody searches; searches look everywhere.
     #[must_use]
     pub fn baseline() -> Self {
-        let mut config = Self::default();
-        config.timer_looks = 0;
+        let mut config = Self {
+            timer_looks: 0,
+            ..Self::default()
+        };
         config.wake_groups.mode = Mode::Off;
         config.idle_filter.mode = Mode::Off;
         config.aggregation.mode = Mode::Off;

@@ -372,8 +372,7 @@ mod tests {
         check(
             text,
             |c| {
-                (c.look_up, c.observed) = (Nanos::from_millis(1), 4);
-                c.timer_looks = 5;
+                (c.look_up, c.observed, c.timer_looks) = (Nanos::from_millis(1), 4, 5);
                 c.wake_groups.waker_runs = 2;
                 (c.idle_filter.probe_every, c.idle_filter.looks) = (9, 5);
                 (c.aggregation.wakees_for, c.aggregation.export_batch) = (Nanos::from_millis(2_000), 17);
@@ -381,8 +380,7 @@ mod tests {
                 c.steal.cheap_max = 7;
                 c.wake_cost.first = Nanos::from_micros(11);
                 (c.wake_cost.least, c.wake_cost.most) = (Nanos::from_micros(2), Nanos::from_micros(99));
-                c.wake_cost.kept = Nanos::from_micros(12);
-                c.wake_cost.burst = 3;
+                (c.wake_cost.kept, c.wake_cost.burst) = (Nanos::from_micros(12), 3);
                 (c.bind.slack, c.bind.share_div) = (1, 3);
                 (c.bind.patience, c.bind.pause) = (Nanos::from_millis(4), Nanos::from_millis(5));
                 (c.bind.rescue, c.bind.waiting, c.bind.waiting_rescue) = (6, 7, 9);

@@ -48,7 +48,7 @@ impl Alarms {
         }
     }
 
-    /// `worker`, which is idle, will sleep no longer than until then.
+    /// `worker`, which is idle, will sleep no longer than until then. Later than it said before only as sentinel: others rely on it (O).
     pub(super) fn set(&self, worker: usize, time: u64) {
         // Ordering: Relaxed; who reads it too late wakes somebody in vain.
         self.times[worker].store(time, Ordering::Relaxed);

@@ -60,7 +60,9 @@ impl Worker {
             self.context.takes_turn();
             if !awake.claimed {
                 // Before it calls itself a searcher, as in `take_near`.
-                if let Some(runnable) = self.take_fired() {
+                if !awake.rescue
+                    && let Some(runnable) = self.take_fired()
+                {
                     self.begins();
                     self.name_successor();
                     return Some(runnable);
@@ -70,15 +72,7 @@ impl Worker {
             if awake.claimed && awake.slept {
                 self.measure_wake();
             }
-            let scope = if awake.rescue { Scope::Rescue } else { Scope::Normal };
-            // A worker that finds something whenever it is dry never looks up.
-            let found = self
-                .take_fired()
-                .or_else(|| self.observe(self.context.now.get()))
-                // What an observer has fired for others is in no queue that a search looks at.
-                .or_else(|| self.next_local())
-                .or_else(|| self.find(scope))
-                .or_else(|| if self.linger() { self.find(scope) } else { None });
+            let found = self.find_anywhere(awake.rescue);
             if found.is_some() {
                 self.context.now.set(Nanos(clock::nanos()));
                 self.ends_search(awake.rescue);
@@ -97,6 +91,23 @@ impl Worker {
             // Also if it has not slept: the search must not pass by what the final look has found worth staying for.
             self.context.now.set(Nanos(clock::nanos()));
         }
+    }
+
+    /// What a searcher finds. A worker that finds something whenever it is dry never looks up: so timers and who is stuck come before what it searches. A
+    /// `rescue` comes before all: where its own timers expire again and again the sentinel would never come to it.
+    pub(super) fn find_anywhere(&mut self, rescue: bool) -> Option<Runnable> {
+        if rescue {
+            self.context.fire();
+            if let Some(runnable) = self.find(Scope::Rescue) {
+                return Some(runnable);
+            }
+        }
+        self.take_fired()
+            .or_else(|| self.observe(self.context.now.get()))
+            // What an observer, or a rescuer, has fired is in no queue that a search looks at.
+            .or_else(|| self.next_local())
+            .or_else(|| self.find(Scope::Normal))
+            .or_else(|| if self.linger() { self.find(Scope::Normal) } else { None })
     }
 
     /// It has got up for events, and may have been claimed besides. `None`: whom they concern is elsewhere.

@@ -86,9 +86,18 @@ impl Context {
     /// (O) The same as [`Shared::keep_watch`] for what is in our own queues.
     #[inline]
     pub(super) fn keep_watch(&self) {
-        if self.shared.sleepers.idle.caches.any() && !self.is_watched() {
-            self.shared
-                .keep_watch(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
+        let sleepers = &self.shared.sleepers;
+        if sleepers.idle.caches.any() && !sleepers.has_sentinel() {
+            self.find_watch();
+        }
+    }
+
+    /// The same where there is no sentinel.
+    #[cold]
+    fn find_watch(&self) {
+        let llc = self.shared.policy.plan.workers[self.id.index()].llc;
+        if !self.shared.sleepers.anyone_searches(llc.index()) && !self.someone_comes() {
+            self.shared.keep_watch(llc, Some(self));
         }
     }
 
@@ -227,22 +236,21 @@ impl Context {
         if !sleepers.idle.caches.any() || self.in_batch.get() {
             return false;
         }
-        let keep_watch = || {
+        if self.me().is_spared(self.now.get()) {
             if !WATCHED {
                 self.keep_watch();
             }
-        };
-        if self.me().is_spared(self.now.get()) {
-            keep_watch();
             return false;
         }
         let plan = &self.shared.policy.plan;
         let llc = plan.workers[self.id.index()].llc;
         let searching = sleepers.searching_for(llc.index(), &plan.llcs[llc.index()].others);
+        // A searcher is asked for below, if need be.
+        let is_watched = WATCHED || (searching == 0 && self.is_watched());
         let view = UnparkView {
             idle: 1,
             searching,
-            sentinel: WATCHED || searching > 0 || self.is_watched(),
+            sentinel: is_watched,
             running: 1,
             queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
             average_run: self.average_run.get(),
@@ -252,7 +260,9 @@ impl Context {
         if self.shared.pays(&view, Some(self)) {
             return self.shared.wake_any(llc, Some(self));
         }
-        keep_watch();
+        if !is_watched {
+            self.keep_watch();
+        }
         false
     }
 }

@@ -421,10 +421,6 @@ impl Host for Bed<'_> {
         Duration::from_nanos(self.rounds.next_look(policy, Nanos(clock::nanos())).0)
     }
 
-    fn owes_look(&mut self) -> bool {
-        self.rounds.passed(Nanos(clock::nanos())) >= self.context.shared.policy.config.sentinel_interval
-    }
-
     fn now_and_soon(&mut self) -> (u64, u64) {
         let shared = &*self.context.shared;
         let now = shared.clock.now();

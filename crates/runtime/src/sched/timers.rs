@@ -116,21 +116,21 @@ impl Context {
         fired > 0
     }
 
-    /// The same for a worker that is up and has nothing else to do. What has expired with others that sleep behind its cache it fires along, as far
-    /// as policy lets it: that spares them getting up.
+    /// The same for a worker that is up and has nothing else to do. What has expired with some of those that sleep behind its cache and have a higher number
+    /// it fires along, as far as policy lets it, so that they have fewer timers from then on.
     fn fire_and_pull(&self) -> bool {
         if !self.fire() {
             return false;
         }
         let shared = &*self.shared;
-        let workers = &shared.policy.plan.llcs[self.llc()].workers;
-        let looks = usize::from(shared.policy.config.timer_looks).min(workers.len());
+        let workers = &*shared.policy.plan.llcs[self.llc()].workers;
+        let above = &workers[workers.partition_point(|worker| *worker <= self.id)..];
         let now = shared.clock.at(self.now.get().0);
-        for _ in 0..looks {
-            let next = self.pulls_from.get() % workers.len();
+        for _ in 0..above.len().min(shared.policy.config.timer_looks.into()) {
+            let next = self.pulls_from.get() % above.len();
             self.pulls_from.set(next + 1);
-            let other = workers[next];
-            if other > self.id && shared.timers_of(other.0).first() <= now && self.fires_for(other) {
+            let other = above[next];
+            if shared.timers_of(other.0).first() <= now && self.fires_for(other) {
                 let pulled = self.fire_of(other.index(), now);
                 self.me().counters.timers_pulled.add(pulled);
             }

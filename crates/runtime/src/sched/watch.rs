@@ -309,6 +309,7 @@ impl Shared {
     /// in its own queues, or in its store from then on (F c). For one who has fenced after it queued or found that (`is_unwatched`).
     pub(super) fn someone_comes(&self, now: Nanos, from: Nanos) -> bool {
         let interval = self.policy.config.sentinel_interval.0;
+        let now = Nanos(self.clock.at(now.0));
         // Whose time has come is about to get up, unless that was long ago.
         let times = now.0.saturating_sub(interval)..=from.0.saturating_add(interval);
         self.sleepers.someone_gets_up(&times)
@@ -410,6 +411,29 @@ mod tests {
             let found = rounds.look(&shared, Nanos(now.0 + interval.0));
             assert_eq!(matches!(found, Look::Stuck), is_stuck, "{queued} tasks: {found:?}");
             while local.pop().is_some() {}
+        }
+    }
+
+    /// A timer of its own expires whenever the sentinel gets up for what is stuck.
+    #[test]
+    fn a_rescue_comes_before_what_a_timer_of_its_own_wakes() {
+        let mut still = Still::new("core:3", "default");
+        let mut worker = still.worker(0);
+        for rescue in [false, true] {
+            let set = worker.context.set_timer(1, std::task::Waker::noop().clone());
+            assert!(set.is_some());
+            worker.context.now.set(Nanos(clock::nanos()));
+            worker.context.local.push(still.task(0, SetId::NONE));
+            still.shared.workers[1].slot.replace(still.task(1, SetId::NONE));
+            worker.rounds.stuck[1] = true;
+            assert!(worker.find_anywhere(rescue).is_some());
+            assert_eq!(still.shared.workers[1].slot.is_empty(), rescue);
+            assert_eq!(
+                worker.context.local.len(),
+                usize::from(rescue),
+                "the other one was taken"
+            );
+            drop(still.shared.workers[1].slot.take());
         }
     }
 

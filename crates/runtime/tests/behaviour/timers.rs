@@ -100,12 +100,16 @@ fn no_timer_is_early() {
     });
 }
 
-/// Nobody else has anything to do, whichever of the workers it is that sleeps: one gets up for the timer, and wakes nobody.
+/// Nobody else has anything to do: one worker gets up for the timer, and wakes nobody, where a poll is not worth it.
 #[test]
 fn a_task_that_sleeps_again_and_again_wakes_one_worker() {
     const SLEEPS: u64 = 50;
     let unparks = || {
-        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        let never_pays = "wake-cost-first=1s,wake-cost-least=1s,wake-cost-most=1s"
+            .parse()
+            .unwrap();
+        let builder = Runtime::builder().worker_threads(2).config(never_pays);
+        let runtime = builder.build().unwrap();
         let task = runtime.spawn(async {
             for _ in 0..SLEEPS {
                 sleep(Duration::from_millis(2)).await;

@@ -302,10 +302,6 @@ impl<S: Sleeper> Host for S {
         Duration::MAX
     }
 
-    fn owes_look(&mut self) -> bool {
-        true
-    }
-
     fn now_and_soon(&mut self) -> (u64, u64) {
         (0, 1)
     }

@@ -178,6 +178,31 @@ fn o_who_is_relieved_is_seen() {
     });
 }
 
+/// A worker comes back as it has promised, and finds a sentinel, who resigns while somebody is claimed: if that one relies on the promise, there is a sentinel.
+#[test]
+fn o_a_promise_is_kept_or_taken_back() {
+    let plan = one_group(3);
+    check(3, move || {
+        let machine = Machine::new(&plan, 0);
+        (0..3).for_each(|member| machine.sleepers.idle.announce(seat(member)));
+        machine.sleepers.alarms.set(0, 1);
+        assert!(machine.sleepers.take_duty(1));
+        let (other, claimed) = (machine.clone(), machine.clone());
+        let other = spawn(move || other.sleepers.resign_if_all_idle(1));
+        let claimed = spawn(move || {
+            assert!(claimed.sleepers.idle.claim_seat(seat(2)));
+            claimed.sleepers.is_unwatched() && !claimed.sleepers.someone_gets_up(&(1..=1))
+        });
+        let _duty = machine.sleepers.keep_promise(0);
+        let _resigned = other.join().unwrap();
+        let noticed = claimed.join().unwrap();
+        assert!(
+            noticed || machine.sleepers.has_sentinel(),
+            "nobody watches, nobody knows"
+        );
+    });
+}
+
 /// Two workers of a machine of several caches. The first is idle and the sentinel; its interval ends while a claimer clears its
 /// cache's bit, and it goes to work. The second goes to sleep meanwhile, finds a sentinel, and has nobody to tell of it but
 /// the claimer. `left` says whether somebody learns of it who leaves something in a queue.

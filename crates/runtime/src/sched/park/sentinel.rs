@@ -50,6 +50,15 @@ impl Sleepers {
         }
     }
 
+    /// The worker has promised to look about now, and does: as sentinel, if there is no other. True if it is it.
+    pub(crate) fn keep_promise(&self, worker: usize) -> bool {
+        self.alarms.clear(worker);
+        // Ordering: SeqCst; (O) the promise is taken back before another sentinel is found, against one who was claimed and fences before he relies on it: if he
+        // comes first, that sentinel, should it resign, sees in its second look that his bit is gone.
+        fence(Ordering::SeqCst);
+        self.take_duty(worker)
+    }
+
     /// Stops being sentinel if no worker is awake, and no shard without a holder. False if one is, or was when we looked again.
     pub(crate) fn resign_if_all_idle(&self, worker: usize) -> bool {
         if (self.idle.caches.total() as usize) < self.words.len() || self.reactor.any_unpolled() {

@@ -21,7 +21,7 @@ pub(crate) enum Look {
     Stuck,
     /// Tasks have run since the last look, more than timers have fired.
     Active,
-    /// Tasks have run since the last look; none that no timer can have woken.
+    /// Tasks have run since the last look, no more than timers have fired.
     Timers,
     /// Nothing has run since the last look.
     Quiet,
@@ -45,9 +45,6 @@ pub(crate) trait Host {
 
     /// The sentinel's interval, as things are.
     fn interval(&mut self) -> Duration;
-
-    /// Whether its last look is so long ago that one is due when it gets up in place of a sentinel.
-    fn owes_look(&mut self) -> bool;
 
     /// The time, and when an interval that begins now ends.
     fn now_and_soon(&mut self) -> (u64, u64);
@@ -95,7 +92,7 @@ enum Risen {
     Stuck,
     /// Events were collected.
     Events,
-    /// A timer of its own has expired.
+    /// A timer of its own has expired, or others may rely on its getting up now.
     Alarm,
     /// See [`Awake::lost_wakeup`].
     LostWakeup,
@@ -107,9 +104,10 @@ struct Nap<'a> {
     duty: bool,
     /// The shard that it polls.
     polls: Option<(usize, Duty<'a>)>,
-    /// When others may rely on it to look, whether or not the timer that was to end its sleep then is still set; `u64::MAX`: never. Nothing while
-    /// it is the sentinel.
+    /// When it gets up or comes back, ns, as it has published; `u64::MAX`: not by itself, or as sentinel.
     promised: u64,
+    /// When it takes the sentinel's duty again, which it has left, if it is asleep then and nobody has it.
+    comes_back: u64,
     /// See [`Awake::lost_wakeup`]: the last look found something.
     unseen: bool,
 }
@@ -152,6 +150,7 @@ impl Sleepers {
                 duty,
                 polls,
                 promised: u64::MAX,
+                comes_back: u64::MAX,
                 unseen: false,
             };
             self.doze(worker, nap, word, host)
@@ -182,12 +181,13 @@ impl Sleepers {
                 self.alarms.set(worker, alarm.time());
                 Some(host.interval())
             } else {
+                // Others rely on what was published, whether or not the timer is still set: it is never put off.
                 nap.promised = nap.promised.min(alarm.time());
                 self.alarms.set(worker, nap.promised);
                 let is_sooner = nap.promised < alarm.time();
                 let until = || Duration::from_nanos(nap.promised.saturating_sub(host.now_and_soon().0));
                 // A stress build ends every sleep some time, to see whether somebody else should have.
-                is_sooner.then(until).or(stress::PARK_MAX)
+                is_sooner.then(until).into_iter().chain(stress::PARK_MAX).min()
             };
             // Whichever comes first ends the wait, on the word or in the poll.
             let until = left.into_iter().chain(round).min();
@@ -199,9 +199,10 @@ impl Sleepers {
                 Wait::Token => return Risen::Token,
                 Wait::Events => return Risen::Events,
                 Wait::Nothing => {}
+                // The timer is gone: there is nothing to look at before the interval has ended.
+                Wait::TimedOut if nap.duty && until != round && host.alarm() != Alarm::Now => {}
                 Wait::TimedOut => {
-                    let by_alarm = until != round;
-                    if let Some(risen) = self.time_is_over(worker, &mut nap, by_alarm, host) {
+                    if let Some(risen) = self.time_is_over(worker, &mut nap, host) {
                         return risen;
                     }
                 }
@@ -209,67 +210,58 @@ impl Sleepers {
         }
     }
 
-    /// A sleep has lasted as long as it may; `by_alarm`: until the first of the worker's timers. Why to get up, if it is to.
-    fn time_is_over<'a>(
-        &'a self,
-        worker: usize,
-        nap: &mut Nap<'a>,
-        by_alarm: bool,
-        host: &mut impl Host,
-    ) -> Option<Risen> {
-        let gets_up = host.alarm() == Alarm::Now;
-        let risen = gets_up.then_some(Risen::Alarm);
-        if nap.duty {
-            if gets_up || by_alarm {
-                // If the timer is gone: there is nothing to look at before the interval has ended.
-                return risen;
+    /// A sleep has lasted as long as it may. Why to get up, if it is to.
+    fn time_is_over<'a>(&'a self, worker: usize, nap: &mut Nap<'a>, host: &mut impl Host) -> Option<Risen> {
+        if host.alarm() == Alarm::Now {
+            return Some(Risen::Alarm);
+        }
+        if !nap.duty {
+            if host.now_and_soon().0 < nap.promised {
+                // One look may fall between a push and its claim; for two in a row nobody is left to make one.
+                let now =
+                    self.all_sleep() && (host.anything_left() || (!self.has_sentinel() && self.reactor.any_unpolled()));
+                let lost = nap.unseen && now;
+                nap.unseen = now;
+                return lost.then_some(Risen::LostWakeup);
             }
-        } else if nap.promised <= host.now_and_soon().0 {
-            nap.promised = u64::MAX;
-            if gets_up && (self.has_sentinel() || !host.owes_look()) {
-                return risen;
+            if nap.promised != nap.comes_back {
+                return Some(Risen::Alarm);
             }
-            nap.duty = self.words.len() > 1 && self.take_duty(worker);
-            if !nap.duty || !host.owes_look() {
-                return risen;
+            (nap.promised, nap.comes_back) = (u64::MAX, u64::MAX);
+            nap.duty = self.keep_promise(worker);
+            if !nap.duty {
+                return None;
             }
-        } else {
-            // One look may fall between a push and its claim; for two in a row nobody is left to make one.
-            let now =
-                self.all_sleep() && (host.anything_left() || (!self.has_sentinel() && self.reactor.any_unpolled()));
-            let lost = nap.unseen && now;
-            nap.unseen = now;
-            return if lost { Some(Risen::LostWakeup) } else { risen };
         }
         match host.sentinel_look() {
             Look::Stuck => return Some(Risen::Stuck),
             _ if self.watch_shards(worker, &mut nap.polls, host) => return Some(Risen::Events),
-            _ if gets_up => return risen,
             Look::Active => {}
-            Look::Timers => self.leave_watch(worker, nap, host),
-            Look::Quiet => nap.duty = !self.resign_if_all_idle(worker),
+            Look::Timers => {
+                let (now, soon) = host.now_and_soon();
+                let after = |first: u64| first.max(now).saturating_add(soon - now);
+                nap.comes_back = self.first_alarm_but(worker).map_or(u64::MAX, after);
+                self.leave_watch(worker, nap, nap.comes_back.min(host.alarm().time()));
+            }
+            Look::Quiet => self.leave_watch(worker, nap, host.alarm().time()),
         }
         None
     }
 
-    /// The sentinel, whom only timers keep at it, gives its duty back while everybody is idle, and promises to come back an interval after the first
-    /// of the others gets up by himself, if any does (O).
-    fn leave_watch(&self, worker: usize, nap: &mut Nap<'_>, host: &mut impl Host) {
-        let (now, soon) = host.now_and_soon();
-        let after = |first: u64| first.max(now).saturating_add(soon - now);
-        let promised = self.first_alarm_but(worker).map_or(u64::MAX, after);
-        // Before the duty is given back, or who gets up by then would wake us.
-        self.alarms.set(worker, promised.min(host.alarm().time()));
+    /// The sentinel gives its duty back while everybody is idle, and gets up at that time (O).
+    fn leave_watch(&self, worker: usize, nap: &mut Nap<'_>, promised: u64) {
+        // Before the duty is given back, or who gets up by then would wake us. Who relies on it afterwards finds it kept.
+        self.alarms.set(worker, promised);
         self.relies_on(worker);
         if self.resign_if_all_idle(worker) {
             (nap.duty, nap.promised) = (false, promised);
         }
     }
 
-    /// Whether the one that others rely on gets up within an interval, so that one who goes to sleep need not take the duty. For one who has
-    /// fenced: (B).
+    /// Whether the one that others rely on gets up within an interval, so that one who goes to sleep need not take the duty: while everybody is idle, since two of
+    /// them could else leave it to one another for ever, beside one that is stuck. For one who has fenced: (B).
     fn is_relieved(&self, host: &mut impl Host) -> bool {
-        if self.has_sentinel() {
+        if self.has_sentinel() || self.idle.caches.total() < self.worker_count() {
             return false;
         }
         let (now, soon) = host.now_and_soon();

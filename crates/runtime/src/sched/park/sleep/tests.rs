@@ -9,7 +9,6 @@ const INTERVAL: u64 = 500;
 struct Script {
     now: u64,
     alarm: Alarm,
-    owes_look: bool,
     look: Look,
     looks: u32,
 }
@@ -28,10 +27,6 @@ impl Host for Script {
 
     fn interval(&mut self) -> Duration {
         Duration::from_nanos(INTERVAL)
-    }
-
-    fn owes_look(&mut self) -> bool {
-        self.owes_look
     }
 
     fn now_and_soon(&mut self) -> (u64, u64) {
@@ -58,19 +53,21 @@ impl Host for Script {
 }
 
 /// At 1000, a look is due, nothing is set, and timers alone have run.
-const SCRIPT: Script = Script {
-    now: 1_000,
-    alarm: Alarm::Never,
-    owes_look: true,
-    look: Look::Timers,
-    looks: 0,
-};
+fn script() -> Script {
+    Script {
+        now: 1_000,
+        alarm: Alarm::Never,
+        look: Look::Timers,
+        looks: 0,
+    }
+}
 
 fn nap(duty: bool, promised: u64) -> Nap<'static> {
     Nap {
         duty,
         polls: None,
         promised,
+        comes_back: u64::MAX,
         unseen: false,
     }
 }
@@ -85,52 +82,44 @@ fn all_idle(workers: u16) -> Sleepers {
 
 #[test]
 fn a_promise_is_kept_although_the_timer_is_gone() {
-    let sleepers = all_idle(3);
-    let (mut host, mut nap) = (SCRIPT, nap(false, 1_000));
-    // Somebody is awake, so that the duty stays.
-    assert!(sleepers.idle.claim_seat(sleepers.seat(2)));
-    host.look = Look::Active;
-    assert_eq!(sleepers.time_is_over(0, &mut nap, true, &mut host), None);
-    assert_eq!((host.looks, nap.duty, nap.promised), (1, true, u64::MAX));
-    assert!(sleepers.has_sentinel());
-}
-
-#[test]
-fn whom_a_sentinel_spares_a_promise_does_not_look() {
-    let sleepers = all_idle(3);
-    assert!(sleepers.take_duty(1));
-    let (mut host, mut nap) = (SCRIPT, nap(false, 1_000));
-    assert_eq!(sleepers.time_is_over(0, &mut nap, true, &mut host), None);
-    assert_eq!((host.looks, nap.duty, nap.promised), (0, false, u64::MAX));
-}
-
-#[test]
-fn who_gets_up_for_a_timer_looks_once_an_interval_if_nobody_else_does() {
-    for (has_sentinel, owes_look, looks) in [(false, true, 1), (false, false, 0), (true, true, 0)] {
-        let sleepers = all_idle(3);
-        assert!(!has_sentinel || sleepers.take_duty(1));
-        let (mut host, mut nap) = (SCRIPT, nap(false, 1_000));
-        (host.alarm, host.owes_look) = (Alarm::Now, owes_look);
-        let risen = sleepers.time_is_over(0, &mut nap, true, &mut host);
-        assert_eq!((risen, host.looks), (Some(Risen::Alarm), looks));
+    let sleepers = all_idle(2);
+    for (promised, risen) in [(1_000, Some(Risen::Alarm)), (999, Some(Risen::Alarm)), (1_001, None)] {
+        let (mut host, mut nap) = (script(), nap(false, promised));
+        assert_eq!(sleepers.time_is_over(0, &mut nap, &mut host), risen);
+        assert_eq!(host.looks, 0);
     }
-    let sleepers = all_idle(3);
-    let (mut host, mut nap) = (SCRIPT, nap(false, 1_000));
-    (host.alarm, host.look) = (Alarm::Now, Look::Stuck);
-    let risen = sleepers.time_is_over(0, &mut nap, true, &mut host);
-    assert_eq!(risen, Some(Risen::Stuck));
 }
 
 #[test]
-fn a_single_worker_watches_nobody() {
-    let sleepers = all_idle(1);
-    let (mut host, mut nap) = (SCRIPT, nap(false, 1_000));
-    assert_eq!(sleepers.time_is_over(0, &mut nap, true, &mut host), None);
-    assert_eq!((host.looks, nap.duty), (0, false));
-    (host.alarm, nap.promised) = (Alarm::Now, 1_000);
-    let risen = sleepers.time_is_over(0, &mut nap, true, &mut host);
-    assert_eq!(risen, Some(Risen::Alarm));
+fn who_has_left_the_watch_comes_back_without_getting_up() {
+    for has_sentinel in [true, false] {
+        let sleepers = all_idle(3);
+        // Somebody is awake, so that the duty stays.
+        assert!(sleepers.idle.claim_seat(sleepers.seat(2)));
+        assert!(!has_sentinel || sleepers.take_duty(1));
+        let (mut host, mut nap) = (script(), nap(false, 1_000));
+        nap.comes_back = 1_000;
+        sleepers.alarms.set(0, 1_000);
+        assert_eq!(sleepers.time_is_over(0, &mut nap, &mut host), None);
+        assert_eq!((nap.duty, nap.promised), (!has_sentinel, u64::MAX));
+        assert_eq!(host.looks, u32::from(!has_sentinel));
+        assert!(!sleepers.someone_gets_up(&(1_000..=1_000)), "the promise is kept");
+    }
 }
+
+#[test]
+fn who_gets_up_for_a_timer_does_not_look_before() {
+    for duty in [true, false] {
+        let sleepers = all_idle(2);
+        let (mut host, mut nap) = (script(), nap(duty, u64::MAX));
+        host.alarm = Alarm::Now;
+        assert_eq!(sleepers.time_is_over(0, &mut nap, &mut host), Some(Risen::Alarm));
+        assert_eq!(host.looks, 0);
+    }
+}
+
+/// When the timer of worker 0 expires, for which it gets up.
+const OWN: u64 = 6_000;
 
 /// Worker 0 is the sentinel and its interval has ended; worker 1 gets up by itself then, if at all. Whether worker 0 gives the duty back, and what it promises.
 fn left(first: Option<u64>, is_awake: bool, look: Look) -> (bool, Option<u64>) {
@@ -140,8 +129,10 @@ fn left(first: Option<u64>, is_awake: bool, look: Look) -> (bool, Option<u64>) {
         sleepers.alarms.set(1, first);
     }
     assert!(!is_awake || sleepers.idle.claim_seat(sleepers.seat(1)));
-    let (mut host, mut nap) = (Script { look, ..SCRIPT }, nap(true, u64::MAX));
-    assert_eq!(sleepers.time_is_over(0, &mut nap, false, &mut host), None);
+    let (mut host, mut nap) = (Script { look, ..script() }, nap(true, u64::MAX));
+    host.alarm = Alarm::At { time: OWN, left: 1 };
+    assert_eq!(sleepers.time_is_over(0, &mut nap, &mut host), None);
+    assert_eq!(host.looks, 1);
     assert_eq!(sleepers.has_sentinel(), nap.duty);
     let promised = (nap.promised != u64::MAX).then_some(nap.promised);
     if let Some(promised) = promised {
@@ -154,11 +145,20 @@ fn left(first: Option<u64>, is_awake: bool, look: Look) -> (bool, Option<u64>) {
 fn the_watch_is_left_to_who_gets_up_by_himself() {
     assert_eq!(left(Some(5_000), false, Look::Timers), (true, Some(5_000 + INTERVAL)));
     assert_eq!(
+        left(Some(5_900), false, Look::Timers),
+        (true, Some(OWN)),
+        "its own is sooner"
+    );
+    assert_eq!(
         left(Some(900), false, Look::Timers),
         (true, Some(1_000 + INTERVAL)),
         "late"
     );
-    assert_eq!(left(None, false, Look::Timers), (true, None), "nobody else gets up");
+    assert_eq!(
+        left(None, false, Look::Timers),
+        (true, Some(OWN)),
+        "nobody else gets up"
+    );
     assert_eq!(
         left(Some(5_000), true, Look::Timers),
         (false, None),
@@ -171,18 +171,19 @@ fn the_watch_is_left_to_who_gets_up_by_himself() {
     );
     assert_eq!(
         left(Some(5_000), false, Look::Quiet),
-        (true, None),
-        "nothing has run: it sleeps"
+        (true, Some(OWN)),
+        "nothing has run"
     );
+    assert_eq!(left(None, true, Look::Quiet), (false, None));
 }
 
 #[test]
 fn who_goes_to_sleep_relies_on_a_promise_of_this_interval() {
     let sleepers = all_idle(2);
-    let mut relieved = |promised: u64| {
+    let relieved = |promised: u64| {
         sleepers.alarms.set(1, promised);
         sleepers.relies_on(1);
-        sleepers.is_relieved(&mut SCRIPT)
+        sleepers.is_relieved(&mut script())
     };
     assert!(relieved(1_000 + INTERVAL));
     assert!(!relieved(1_001 + INTERVAL), "too late");
@@ -190,8 +191,9 @@ fn who_goes_to_sleep_relies_on_a_promise_of_this_interval() {
     assert!(!relieved(999 - INTERVAL), "it should have got up long ago");
     assert!(relieved(1_000));
     assert!(sleepers.take_duty(1));
-    assert!(!sleepers.is_relieved(&mut SCRIPT), "the sentinel is who relieves");
+    assert!(!sleepers.is_relieved(&mut script()), "the sentinel is who relieves");
     sleepers.resign(1);
-    assert!(sleepers.idle.claim_seat(sleepers.seat(1)));
-    assert!(!sleepers.is_relieved(&mut SCRIPT), "it is awake");
+    assert!(relieved(1_000));
+    assert!(sleepers.idle.claim_seat(sleepers.seat(0)));
+    assert!(!relieved(1_000), "somebody is awake");
 }
