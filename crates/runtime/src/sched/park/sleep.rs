@@ -181,8 +181,9 @@ impl Sleepers {
                 self.alarms.set(worker, alarm.time());
                 Some(host.interval())
             } else {
-                // Others rely on what was published, whether or not the timer is still set: it is never put off.
-                nap.promised = nap.promised.min(alarm.time());
+                // Others, if there are any, rely on what was published, whether or not the timer is still set: it is never put off.
+                let before = if self.words.len() > 1 { nap.promised } else { u64::MAX };
+                nap.promised = before.min(alarm.time());
                 self.alarms.set(worker, nap.promised);
                 let is_sooner = nap.promised < alarm.time();
                 let until = || Duration::from_nanos(nap.promised.saturating_sub(host.now_and_soon().0));
