@@ -1,8 +1,20 @@
 //! Whether a worker that is up for a timer fires those of one that sleeps.
 
-use crate::{Nanos, Policy};
+use crate::{Nanos, Policy, WorkerId};
 
 impl Policy {
+    /// Those for whom `worker` may fire, if they sleep: of its cache those with a higher number. With both directions nobody would come to have fewer timers.
+    ///
+    /// Empty if policy has none looked at (`timer-looks`); else it looks at so many of them in turn.
+    #[must_use]
+    pub fn may_fire_for(&self, worker: WorkerId) -> &[WorkerId] {
+        if self.config.timer_looks == 0 {
+            return &[];
+        }
+        let workers = &*self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers;
+        &workers[workers.partition_point(|other| *other <= worker)..]
+    }
+
     /// Whether a worker that is up for a timer of its own fires what has expired with one that sleeps, which has so many user-level threads;
     /// `runs`: the average run of a task on the one and on the other.
     ///
@@ -32,7 +44,25 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, Nanos, Plan, Policy};
+    use crate::{Config, Nanos, Plan, Policy, WorkerId};
+
+    #[test]
+    fn one_fires_for_those_above_behind_its_cache() {
+        let of = |config: &str, worker| {
+            let config: Config = config.parse().unwrap();
+            let plan = Plan::compile(&"llc:2 core:3".parse().unwrap(), &config.plan_options(None)).unwrap();
+            let workers = Policy::new(config, plan).may_fire_for(WorkerId(worker)).to_vec();
+            workers
+                .into_iter()
+                .map(|worker| worker.0)
+                .collect::<alloc::vec::Vec<_>>()
+        };
+        let all: [&[u16]; 6] = [&[1, 2], &[2], &[], &[4, 5], &[5], &[]];
+        for (worker, above) in (0..).zip(all) {
+            assert_eq!(of("default", worker), above, "{worker}");
+            assert!(of("baseline", worker).is_empty());
+        }
+    }
 
     #[test]
     fn longer_tasks_are_left_to_their_worker() {

@@ -83,37 +83,6 @@ impl Context {
         }
     }
 
-    /// (O) The same as [`Shared::keep_watch`] for what is in our own queues.
-    #[inline]
-    pub(super) fn keep_watch(&self) {
-        let sleepers = &self.shared.sleepers;
-        if sleepers.idle.caches.any() && !sleepers.has_sentinel() {
-            self.find_watch();
-        }
-    }
-
-    /// The same where there is no sentinel.
-    #[cold]
-    fn find_watch(&self) {
-        let llc = self.shared.policy.plan.workers[self.id.index()].llc;
-        if !self.shared.sleepers.anyone_searches(llc.index()) && !self.someone_comes() {
-            self.shared.keep_watch(llc, Some(self));
-        }
-    }
-
-    /// Whether an idle worker comes to what is in our own queues within an interval, should we not.
-    #[inline]
-    fn is_watched(&self) -> bool {
-        self.shared.sleepers.has_sentinel() || self.someone_comes()
-    }
-
-    /// See [`Shared::someone_comes`].
-    #[cold]
-    fn someone_comes(&self) -> bool {
-        // The fence (F c): what we have queued comes before the look at who is idle.
-        self.shared.sleepers.is_unwatched() && self.shared.someone_comes(self.now.get(), self.now.get())
-    }
-
     /// Whether the policies leave a task in our slot without a look at anybody else.
     #[inline]
     fn stays(&self, runnable: &Runnable) -> bool {

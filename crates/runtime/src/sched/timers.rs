@@ -116,20 +116,19 @@ impl Context {
         fired > 0
     }
 
-    /// The same for a worker that is up and has nothing else to do. What has expired with some of those that sleep behind its cache and have a higher number
-    /// it fires along, as far as policy lets it, so that they have fewer timers from then on.
+    /// The same for a worker that is up and has nothing else to do. It fires along what has expired with some that sleep, as far as policy lets it, so that they
+    /// have fewer timers from then on.
     fn fire_and_pull(&self) -> bool {
         if !self.fire() {
             return false;
         }
         let shared = &*self.shared;
-        let workers = &*shared.policy.plan.llcs[self.llc()].workers;
-        let above = &workers[workers.partition_point(|worker| *worker <= self.id)..];
+        let sleepers = shared.policy.may_fire_for(self.id);
         let now = shared.clock.at(self.now.get().0);
-        for _ in 0..above.len().min(shared.policy.config.timer_looks.into()) {
-            let next = self.pulls_from.get() % above.len();
+        for _ in 0..sleepers.len().min(shared.policy.config.timer_looks.into()) {
+            let next = self.pulls_from.get() % sleepers.len();
             self.pulls_from.set(next + 1);
-            let other = above[next];
+            let other = sleepers[next];
             if shared.timers_of(other.0).first() <= now && self.fires_for(other) {
                 let pulled = self.fire_of(other.index(), now);
                 self.me().counters.timers_pulled.add(pulled);
@@ -156,12 +155,13 @@ impl Context {
         let batch = Batch::begin(self);
         let fired = self.shared.fire_of(worker, now);
         drop(batch);
-        match self.local.len() {
-            0 => {}
-            _ if fired == 0 => {}
-            // What is found in other queues before it is followed by `name_successor`.
-            1 if self.me().slot.is_empty() && self.bound.len() == 0 => self.offer_next(),
-            _ => self.offer(),
+        if fired > 0 {
+            match self.local.len() {
+                0 => {}
+                // What is found in other queues before it is followed by `name_successor`.
+                1 if self.me().slot.is_empty() && self.bound.len() == 0 => self.offer_next(),
+                _ => self.offer(),
+            }
         }
         fired
     }

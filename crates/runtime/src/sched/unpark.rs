@@ -11,6 +11,38 @@ use crate::decisions;
 use crate::lines;
 use crate::primitives::Ordering;
 
+impl Context {
+    /// (O) The same as [`Shared::keep_watch`] for what is in our own queues, where a promise will do.
+    #[inline]
+    pub(super) fn keep_watch(&self) {
+        let sleepers = &self.shared.sleepers;
+        if sleepers.idle.caches.any() && !sleepers.has_sentinel() {
+            self.find_watch();
+        }
+    }
+
+    /// The same where there was no sentinel.
+    #[cold]
+    fn find_watch(&self) {
+        if !self.shared.sleepers.anyone_searches(self.llc()) && !self.is_promised() {
+            self.shared
+                .wake_any(self.shared.policy.plan.workers[self.id.index()].llc, Some(self));
+        }
+    }
+
+    /// Whether an idle worker comes to what is in our own queues within an interval, should we not.
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.shared.sleepers.has_sentinel() || self.is_promised()
+    }
+
+    /// The same where there was no sentinel. The fence is that of `is_unwatched` (F c): what we have queued comes before the look at who is idle.
+    #[cold]
+    fn is_promised(&self) -> bool {
+        !self.shared.sleepers.is_unwatched() || self.shared.someone_comes(self.now.get(), None)
+    }
+}
+
 impl Shared {
     /// (O) Something was queued and nobody was woken for it. Those who are awake may run one task for long; so somebody
     /// idle must look at the queues from time to time. Without a sentinel, and without a searcher who becomes it or

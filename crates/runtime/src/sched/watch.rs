@@ -299,19 +299,20 @@ impl Shared {
             || self.anything_for_anyone()
             || self.sleepers.reactor.any_unpolled()
             || self.any_ring_queued()
-            || by.is_some_and(|context| left(context.me()) && !self.someone_comes(now, now))
+            || by.is_some_and(|context| left(context.me()) && !self.someone_comes(now, None))
             || self
                 .leaves_timers()
-                .is_some_and(|first| !self.someone_comes(now, first.max(now)))
+                .is_some_and(|first| !self.someone_comes(now, Some(first)))
     }
 
-    /// Whether somebody idle gets up by himself within an interval after `from`, and so need not be woken for what a worker that is awake has
-    /// in its own queues, or in its store from then on (F c). For one who has fenced after it queued or found that (`is_unwatched`).
-    pub(super) fn someone_comes(&self, now: Nanos, from: Nanos) -> bool {
+    /// Whether somebody idle gets up by himself within an interval, and so need not be woken for what a worker that is awake has in its own queues; or within one
+    /// after the `first` of the timers in its store has expired (F c). For one who has fenced after it queued or found that (`is_unwatched`).
+    pub(super) fn someone_comes(&self, now: Nanos, first: Option<Nanos>) -> bool {
         let interval = self.policy.config.sentinel_interval.0;
-        let now = Nanos(self.clock.at(now.0));
+        let now = self.clock.at(now.0);
+        let from = first.map_or(now, |first| first.0.max(now));
         // Whose time has come is about to get up, unless that was long ago.
-        let times = now.0.saturating_sub(interval)..=from.0.saturating_add(interval);
+        let times = now.saturating_sub(interval)..=from.saturating_add(interval);
         self.sleepers.someone_gets_up(&times)
     }
 }
