@@ -39,8 +39,8 @@ pub(crate) fn start(budget: u8) {
     UNITS.set(budget);
 }
 
-/// Lifts the limit: the thread polls no task for now. A worker that leaves calls it before it drops the tasks, whose
-/// destructors may block on something that would spend.
+/// Lifts the limit until the next poll starts. A worker that leaves calls it before it drops the tasks, whose
+/// destructors may block on something that would spend; a user-level thread that panics, as it can't give way.
 #[inline]
 pub(crate) fn stop() {
     UNITS.set(UNLIMITED);
@@ -69,9 +69,9 @@ pub(crate) fn poll_progress<T>(cx: &mut Context<'_>, operation: impl FnOnce(&mut
     result
 }
 
-/// Spends one unit if the budget is limited and not empty.
+/// Spends one unit if the budget is limited and not empty. For operations without a context, which look before whether one is left.
 #[inline]
-fn spend() {
+pub(crate) fn spend() {
     let units = UNITS.get();
     if units != UNLIMITED {
         UNITS.set(units.saturating_sub(1));

@@ -213,12 +213,12 @@ impl ThreadChannel for Mpmc {
 
     #[inline(always)]
     fn send<T: Send + 'static>(sender: &mpmc::Sender<T>, value: T) -> Result<(), Stop> {
-        sender.send(value).wait().sent()
+        sender.send_blocking(value).sent()
     }
 
     #[inline(always)]
     fn recv<T: Send + 'static>(receiver: &mut mpmc::Receiver<T>) -> Option<T> {
-        receiver.recv().wait().value()
+        receiver.recv_blocking().value()
     }
 }
 

@@ -28,7 +28,9 @@
 //!
 //! A thread is a task whose body has a stack of its own: same scheduler, same counters, same ids. A thread waits for any future
 //! with [`.wait()`](Wait::wait), so all that tasks can wait for, threads can: channels, locks, timers, sockets, and tasks. A task
-//! awaits a thread's [`JoinHandle`].
+//! awaits a thread's [`JoinHandle`]. Of [`mpmc`](crate::sync::mpmc) a thread best uses
+//! [`send_blocking`](crate::sync::mpmc::Sender::send_blocking) and [`recv_blocking`](crate::sync::mpmc::Receiver::recv_blocking), which
+//! suspend it as well, and copy the message less often.
 //!
 //! # Where a thread runs
 //!
@@ -119,7 +121,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use self::note::Reason;
+pub(crate) use self::note::Reason;
 use self::suspend::Frame;
 use self::wait::{refuse_on_workers, wait_on};
 use crate::runtime::Handle;
@@ -135,7 +137,7 @@ pub use self::park::{park, park_timeout};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::spawn::{Builder, spawn};
 pub use self::wait::Wait;
-pub(crate) use self::wait::suspends;
+pub(crate) use self::wait::{suspend_on, suspends};
 
 /// The calling thread: the user-level one, or the operating system's where there is none, as in a task.
 ///

@@ -13,6 +13,7 @@ use corosensei::Yielder;
 use super::handle::Thread;
 use super::local::Locals;
 use super::note::{Note, Reason};
+use crate::coop;
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
@@ -139,8 +140,10 @@ impl Frame {
         // One place for all that is answered: a large output is not copied from one to another.
         let mut polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         while polled.is_pending() {
-            self.note.waits::<F>(reason);
-            self.suspend(pause);
+            if !lifts_limit() {
+                self.note.waits::<F>(reason);
+                self.suspend(pause);
+            }
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         }
         polled
@@ -207,6 +210,16 @@ impl Drop for Frame {
             Context::with(|context| context.expect("a started thread ends on its worker").has_ended(key));
         }
     }
+}
+
+/// Whether a poll was refused for lack of budget to a thread that can't give way, as it panics; it has no limit from now on, and may ask again.
+#[inline(always)]
+fn lifts_limit() -> bool {
+    let lifts = std::thread::panicking() && !coop::has_budget_remaining();
+    if lifts {
+        coop::stop();
+    }
+    lifts
 }
 
 /// Unwinds the calling thread's stack, quietly: no panic hook runs.

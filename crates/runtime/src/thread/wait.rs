@@ -91,6 +91,20 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
 }
 
+/// Waits for `future` if the calling thread is a user-level one, and notes why; else gives it back. Inlined: see `Frame::suspend`.
+#[track_caller]
+#[inline(always)]
+pub(crate) fn suspend_on<F: Future>(future: F, reason: Reason) -> Result<F::Output, F> {
+    // SAFETY: it is used here alone.
+    match unsafe { Frame::current() } {
+        Some(frame) if !is_away() => match frame.wait(future, Pause::Waits, reason) {
+            Poll::Ready(output) => Ok(output),
+            Poll::Pending => unreachable!("it was waited for"),
+        },
+        _ => Err(future),
+    }
+}
+
 /// Waits for `future` in whichever way the calling thread does, and unwinds as `pause` says.
 #[track_caller]
 #[inline(always)]

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use quadrille::Wait as _;
+use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
 use quadrille::thread;
+use quadrille::thread::sync::mpsc;
 
 use crate::count::Count;
 use crate::shape::{Shape, for_each_shape_if};
@@ -103,4 +106,65 @@ fn a_budget_ends_for_threads_too() {
     let stops = runtime.spawn_thread(move || stop.store(true, Ordering::Relaxed));
     stops.join().unwrap();
     busy.join().unwrap();
+}
+
+/// Nor does a channel of a thread's own: one whose messages are always there.
+#[test]
+fn a_busy_channel_lets_others_run() {
+    fn lets_others_run(name: &str, mut exchange: impl FnMut() + Send + 'static) {
+        let runtime = Shape::flat(1).runtime();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let busy = runtime.spawn_thread(move || {
+            (0..1_000_000).any(|_| {
+                exchange();
+                stopped.load(Ordering::Relaxed)
+            })
+        });
+        let stops = runtime.spawn_thread(move || stop.store(true, Ordering::Relaxed));
+        stops.join().unwrap();
+        assert!(busy.join().unwrap(), "{name}: nobody else ran before the end");
+    }
+    let (sender, receiver) = mpmc::bounded(1);
+    lets_others_run("mpmc", move || {
+        sender.send_blocking(1).unwrap();
+        assert_eq!(receiver.recv_blocking(), Ok(1));
+    });
+    let (sender, receiver) = mpsc::sync_channel(1);
+    lets_others_run("mpsc", move || {
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv(), Ok(1));
+    });
+    let (sender, receiver) = mpsc::channel();
+    lets_others_run("mpsc, with a limit", move || {
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(1));
+    });
+}
+
+/// A destructor may send while its thread panics, also where the budget is spent: it can't give way then.
+#[test]
+fn a_spent_budget_does_not_keep_a_destructor_from_sending() {
+    struct Sends<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for Sends<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    fn panics_with(last_act: impl FnMut() + Send + 'static) {
+        let runtime = Shape::flat(1).runtime();
+        let thread = runtime.spawn_thread(move || {
+            let _last = Sends(last_act);
+            while quadrille::coop::has_budget_remaining() {
+                quadrille::coop::consume_budget().wait();
+            }
+            panic!("as asked");
+        });
+        assert!(thread.join().is_err());
+    }
+    let (sender, receiver) = mpmc::bounded(2);
+    let other = sender.clone();
+    panics_with(move || sender.send(1).wait().unwrap());
+    panics_with(move || other.send_blocking(2).unwrap());
+    assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Ok(2)));
 }

@@ -35,7 +35,7 @@
 //
 // `State` (state.rs) is everything that the lock protects: queue, phase, two lists of waiters. `Shared`
 // (shared.rs) is the lock around it and the steps of one operation. `Sender` and `Receiver` are handles, their futures
-// carry the waiter; permit.rs, timed.rs and weak.rs are further ways to send.
+// carry the waiter; permit.rs, timed.rs and weak.rs are further ways to send, blocking.rs is how threads do both.
 //
 // # One operation
 //
@@ -120,6 +120,7 @@
 // - *A lock-free ring with event counts* (async-channel). Two contended words instead of one for each side, and every
 //   wait allocates or locks a list anyway.
 
+mod blocking;
 mod permit;
 mod receiver;
 mod sender;

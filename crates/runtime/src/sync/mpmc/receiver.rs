@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::super::block::block_on;
+use super::blocking::Take;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
 use super::{RecvError, TryRecvError};
@@ -90,18 +90,20 @@ impl<T> Receiver<T> {
         received
     }
 
-    /// Receives the oldest message; the calling OS thread sleeps while there is none.
+    /// Receives the oldest message; while there is none a user-level thread is suspended, and an ordinary one sleeps. On a user-level
+    /// thread the same as `recv().wait()` with fewer copies of the message ([`send_blocking`](super::Sender::send_blocking)).
     ///
     /// # Errors
     /// If the channel is closed and drained.
     /// # Blocking
-    /// Holds up the whole thread. For plain threads and blocking pools, not for tasks.
+    /// In a task it holds up the worker: there use [`recv`](Self::recv).
+    #[track_caller]
+    #[inline(always)]
     pub fn recv_blocking(&self) -> Result<T, RecvError> {
-        match self.try_recv() {
-            Ok(message) => Ok(message),
-            Err(TryRecvError::Empty) => block_on(self.recv()),
-            Err(TryRecvError::Closed) => Err(RecvError),
-        }
+        let mut received = Err(RecvError);
+        // Done or closed, which `received` tells.
+        _ = self.shared.block_op(Take(&mut received));
+        received
     }
 
     /// What the ends of one channel have in common: to be shown.

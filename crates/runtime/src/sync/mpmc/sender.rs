@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::super::block::block_on;
+use super::blocking::Put;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
 use super::{SendError, TrySendError};
@@ -58,17 +58,28 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Sends a message; the calling OS thread sleeps while the channel is full.
+    /// Sends a message; while the channel is full a user-level thread is suspended, and an ordinary one sleeps. On a user-level
+    /// thread the same as `send(message).wait()` with fewer copies of the message.
     ///
     /// # Errors
     /// Gives the message back if the channel is closed, also if that happens while waiting.
     /// # Blocking
-    /// Holds up the whole thread. For plain threads and blocking pools, not for tasks.
+    /// In a task it holds up the worker: there use [`send`](Self::send).
+    ///
+    /// ```
+    /// # let runtime = quadrille::Runtime::new().unwrap();
+    /// let (sender, receiver) = quadrille::sync::mpmc::bounded(1);
+    /// let thread = runtime.spawn_thread(move || (0..3).for_each(|n| sender.send_blocking(n).unwrap()));
+    /// assert_eq!((0..3).map(|_| receiver.recv_blocking().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
+    /// thread.join().unwrap();
+    /// ```
+    #[track_caller]
+    #[inline(always)]
     pub fn send_blocking(&self, message: T) -> Result<(), SendError<T>> {
-        match self.try_send(message) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(message)) => block_on(self.send(message)),
-            Err(TrySendError::Closed(message)) => Err(SendError(message)),
+        let mut message = Some(message);
+        match self.shared.block_op(Put(&mut message)) {
+            Outcome::Closed => message.map_or(Ok(()), |message| Err(SendError(message))),
+            Outcome::Done | Outcome::NotNow => Ok(()),
         }
     }
 

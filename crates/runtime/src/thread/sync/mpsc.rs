@@ -25,6 +25,7 @@ use std::time::Duration;
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 use super::{refuse_in_tasks, rendezvous};
+use crate::coop;
 use crate::sync::mpmc;
 use crate::thread::note::Reason;
 use crate::thread::wait::{wait_on, wait_timeout_on};
@@ -116,10 +117,15 @@ impl<T> SyncSender<T> {
     #[track_caller]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         refuse_in_tasks();
-        match self.try_send(message) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
-            Err(TrySendError::Full(message)) => wait_on(self.send_async(message), Reason::channel(self.address())),
+        match &self.inner {
+            SenderInner::Buffered(inner) => inner
+                .send_blocking(message)
+                .map_err(|error| SendError(error.into_inner())),
+            SenderInner::Rendezvous(inner) => match inner.try_send(message) {
+                Ok(()) => Ok(()),
+                Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
+                Err(TrySendError::Full(message)) => wait_on(inner.send(message), Reason::channel(self.address())),
+            },
         }
     }
 
@@ -198,10 +204,13 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         refuse_in_tasks();
-        match self.try_recv() {
-            Ok(message) => Ok(message),
-            Err(TryRecvError::Disconnected) => Err(RecvError),
-            Err(TryRecvError::Empty) => wait_on(self.recv_async(), Reason::channel(self.address())),
+        match &self.inner {
+            ReceiverInner::Buffered(inner) => inner.recv_blocking().map_err(|_closed| RecvError),
+            ReceiverInner::Rendezvous(inner) => match inner.try_recv() {
+                Ok(message) => Ok(message),
+                Err(TryRecvError::Disconnected) => Err(RecvError),
+                Err(TryRecvError::Empty) => wait_on(inner.recv(), Reason::channel(self.address())),
+            },
         }
     }
 
@@ -227,8 +236,16 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
         refuse_in_tasks();
-        match self.try_recv() {
-            Ok(message) => Ok(message),
+        let tried = if coop::has_budget_remaining() {
+            self.try_recv()
+        } else {
+            Err(TryRecvError::Empty)
+        };
+        match tried {
+            Ok(message) => {
+                coop::spend();
+                Ok(message)
+            }
             Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
             Err(TryRecvError::Empty) => {
                 match wait_timeout_on(self.recv_async(), limit, Reason::channel(self.address())) {
