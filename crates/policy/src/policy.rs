@@ -36,7 +36,7 @@ pub struct Policy {
     pub(crate) smallest_llc: u32,
 }
 
-/// Which policies are on, once `auto` is decided.
+/// Which policies are on, once `auto` is decided; never one that has nothing to decide on this machine, also if it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Policy 1.
@@ -60,18 +60,19 @@ pub struct Active {
 impl Active {
     fn new(config: &Config, plan: &Plan) -> Self {
         let many = plan.workers.len() > 4;
+        let several_llcs = plan.llcs.len() > 1;
         let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1);
         Self {
             wake_groups,
             idle_filter: config.idle_filter.mode.resolve(wake_groups),
-            aggregation: config.aggregation.mode.resolve(plan.llcs.len() > 1),
+            aggregation: several_llcs && config.aggregation.mode.resolve(true),
             migration_cap: match config.migration_cap.mode {
                 CapMode::Off => false,
                 CapMode::Fixed | CapMode::Adaptive => true,
                 CapMode::Auto => wake_groups,
             },
             lazy_counters: config.lazy_counters.mode.resolve(many),
-            numa: config.numa.mode.resolve(plan.llcs.len() > 1),
+            numa: several_llcs && config.numa.mode.resolve(true),
             gates: config.steal.gates.resolve(many),
             wake_cost: config.wake_cost.mode.resolve(true),
         }
@@ -90,7 +91,7 @@ impl Policy {
         }
         let active = Active::new(&config, &plan);
         let groups_on = active.wake_groups || config.adversary != Adversary::None;
-        let aggregates = groups_on && active.aggregation && plan.llcs.len() > 1;
+        let aggregates = groups_on && active.aggregation;
         let homes_stay = config.adversary == Adversary::None && !aggregates;
         Self {
             active,

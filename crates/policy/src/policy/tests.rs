@@ -36,7 +36,9 @@ fn auto_is_on_where_it_pays() {
 fn modes_override_auto() {
     check_active("node:2 llc:2 core:8", "baseline", "--------");
     let all = "groups=on,filter=on,aggregation=on,cap=fixed,lazy=on,numa=on,gates=on,wake-cost=on";
-    check_active("pu:1", all, "++++++++");
+    check_active("node:2 llc:2 core:8", all, "++++++++");
+    // Never a policy about caches, or nodes, where there is one.
+    check_active("pu:1", all, "++-++-++");
     check_active("node:2 llc:2 core:8", "groups=off", "--+-++++");
     assert!(policy("pu:1", "adversary=zero").groups_on());
     assert!(!policy("pu:1", "default").groups_on());
