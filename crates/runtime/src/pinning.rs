@@ -10,10 +10,10 @@ use quadrille_topology::{PuSet, Topology};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// One worker a hardware thread, each pinned to its own, if wake-ups are queued in groups, whose members share a part of their LLC,
-    /// and there are exactly as many workers as hardware threads allowed and no CPU quota. Else each worker may use its LLC: without
-    /// groups (by default with at most four workers, or all in one group) nothing depends on where behind it a worker runs, and the
-    /// kernel can make room for other programs. The default.
+    /// One worker a hardware thread, each pinned to its own, if there are more than four (`pin-few`), as many as hardware threads allowed, no CPU
+    /// quota, and wake-ups are queued in groups, whose members share a part of their LLC. Else each worker may use its LLC: without
+    /// groups nothing depends on where behind it a worker runs, and the kernel can make room for other programs; of few
+    /// workers those that mostly sleep pay more for a CPU of their own than they gain. The default.
     ///
     /// A worker that is pinned to its own hardware thread, and in about a second was ready for more than a tenth of the
     /// time without running, may use its LLC from then on (`WorkerMetrics::pin_fallbacks`).
@@ -95,6 +95,7 @@ pub(crate) fn resolve(
 ) -> Result<Resolved, String> {
     let plan = &policy.plan;
     let (workers, pus) = (plan.workers.len(), topology.pus().len());
+    let few = policy.config.pin.few as usize;
     let quota = quota_millicpus.filter(|millis| *millis < pus as u64 * 1000);
     let (own, reason) = match pinning {
         Pinning::None => {
@@ -118,6 +119,7 @@ pub(crate) fn resolve(
             None if workers == pus && !policy.groups_on() => {
                 (false, "bound to LLCs: wake-ups are not queued in groups".to_owned())
             }
+            None if workers == pus && workers <= few => (false, format!("bound to LLCs: no more than {few} workers")),
             None if workers == pus => (
                 true,
                 format!("pinned one to one: {workers} workers, as many hardware threads"),
@@ -178,7 +180,7 @@ mod tests {
         masks: &[Option<&str>],
         reason: &str,
     ) {
-        let topology: Topology = "llc:2 core:2".parse().unwrap();
+        let topology: Topology = "llc:2 core:3".parse().unwrap();
         let policy = policy(&topology, workers, groups);
         let resolved = resolve(pinning, &topology, &policy, quota).unwrap();
         let texts: Vec<_> = resolved
@@ -191,56 +193,51 @@ mod tests {
         assert!(resolved.reason.contains(reason), "{}", resolved.reason);
     }
 
+    /// The LLC of each of six workers behind two, or of so many of them.
+    const LLCS: [Option<&str>; 6] = [
+        Some("0-2"),
+        Some("0-2"),
+        Some("0-2"),
+        Some("3-5"),
+        Some("3-5"),
+        Some("3-5"),
+    ];
+    const OWN: [Option<&str>; 6] = [Some("0"), Some("1"), Some("2"), Some("3"), Some("4"), Some("5")];
+
     #[test]
     fn auto_pins_only_a_machine_of_its_own() {
-        check(
-            Pinning::Auto,
-            4,
-            None,
-            &[Some("0"), Some("1"), Some("2"), Some("3")],
-            "one to one",
-        );
-        check(
-            Pinning::Auto,
-            4,
-            Some(9000),
-            &[Some("0"), Some("1"), Some("2"), Some("3")],
-            "one to one",
-        );
-        check(
-            Pinning::Auto,
-            4,
-            Some(2500),
-            &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")],
-            "quota of 2500",
-        );
-        check(
-            Pinning::Auto,
-            2,
-            None,
-            &[Some("0-1"), Some("0-1")],
-            "2 workers, 4 hardware threads",
-        );
+        check(Pinning::Auto, 6, None, &OWN, "one to one");
+        check(Pinning::Auto, 6, Some(9000), &OWN, "one to one");
+        check(Pinning::Auto, 6, Some(2500), &LLCS, "quota of 2500");
+        check(Pinning::Auto, 2, None, &LLCS[..2], "2 workers, 6 hardware threads");
     }
 
     #[test]
     fn auto_pins_for_the_sake_of_groups() {
-        let llcs = [Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")];
-        check_with(Mode::Off, Pinning::Auto, (4, None), &llcs, "not queued in groups");
-        let own = [Some("0"), Some("1"), Some("2"), Some("3")];
-        check_with(Mode::Off, Pinning::Strict, (4, None), &own, "strict");
+        check_with(Mode::Off, Pinning::Auto, (6, None), &LLCS, "not queued in groups");
+        check_with(Mode::Off, Pinning::Strict, (6, None), &OWN, "strict");
+    }
+
+    #[test]
+    fn auto_leaves_few_workers_to_the_kernel() {
+        let topology: Topology = "llc:2 core:2".parse().unwrap();
+        let resolved = resolve(Pinning::Auto, &topology, &policy(&topology, 4, Mode::On), None).unwrap();
+        assert!(
+            resolved.reason.contains("no more than 4 workers"),
+            "{}",
+            resolved.reason
+        );
+        let masks = resolved
+            .bindings
+            .iter()
+            .map(|binding| binding.mask.as_ref().map(PuSet::len));
+        assert_eq!(masks.collect::<Vec<_>>(), [Some(2); 4]);
     }
 
     #[test]
     fn the_other_settings_do_as_they_say() {
-        check(Pinning::Strict, 2, Some(500), &[Some("0"), Some("1")], "strict");
-        check(
-            Pinning::Llc,
-            4,
-            None,
-            &[Some("0-1"), Some("0-1"), Some("2-3"), Some("2-3")],
-            "llc",
-        );
+        check(Pinning::Strict, 2, Some(500), &OWN[..2], "strict");
+        check(Pinning::Llc, 6, None, &LLCS, "llc");
         check(Pinning::None, 2, None, &[None, None], "none");
     }
 

@@ -16,6 +16,7 @@ use cpus::{cpus_of, wait_for};
 fn a_worker_leaves_a_crowded_cpu() {
     let mut config = Config::default();
     config.wake_groups.mode = Mode::On;
+    config.pin.few = 0;
     let runtime = Runtime::builder().thread_name("crowd").config(config).build().unwrap();
     let pinned = runtime.handle().report().contains("pinned one to one");
     let has_neighbours = runtime.handle().worker_count() > 1;

@@ -131,6 +131,7 @@ names! {
     "bind-rescue" => bind.rescue;
     "bind-waiting" => bind.waiting;
     "bind-waiting-rescue" => bind.waiting_rescue;
+    "pin-few" => pin.few;
     "pin-look" => pin.look;
     "pin-delay-div" => pin.delay_div;
     "adversary" => adversary;
@@ -368,7 +369,7 @@ mod tests {
         let text = "look-up=1ms,observe=4,timer-looks=5,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
                     wake-cost-most=99us,wake-cost-kept=12us,wake-cost-burst=3,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
-                    bind-waiting=7,bind-waiting-rescue=9,pin-look=2s,pin-delay-div=11";
+                    bind-waiting=7,bind-waiting-rescue=9,pin-few=5,pin-look=2s,pin-delay-div=11";
         check(
             text,
             |c| {
@@ -384,7 +385,7 @@ mod tests {
                 (c.bind.slack, c.bind.share_div) = (1, 3);
                 (c.bind.patience, c.bind.pause) = (Nanos::from_millis(4), Nanos::from_millis(5));
                 (c.bind.rescue, c.bind.waiting, c.bind.waiting_rescue) = (6, 7, 9);
-                (c.pin.look, c.pin.delay_div) = (Nanos::from_millis(2_000), 11);
+                (c.pin.few, c.pin.look, c.pin.delay_div) = (5, Nanos::from_millis(2_000), 11);
             },
             text,
         );
