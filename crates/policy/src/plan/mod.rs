@@ -178,13 +178,30 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The caches of `node` whose counts stand for it when a task is spawned: all of them, or [`Numa::looks`], so that a spawn looks
-    /// at no more on a larger machine. The first is `first`, if it is one of the node's.
+    /// The caches of `node` whose counts stand for it when a task is spawned, or might follow its set there: all of them, or
+    /// [`Numa::looks`], so that nobody looks at more on a larger machine. The first is `first`, if it is one of the node's.
     pub fn stand_ins(&self, node: NodeId, first: Option<LlcId>) -> impl Iterator<Item = LlcId> {
         let node = self.nodes.get(node.index());
         let (llcs, most) = node.map_or((&[][..], 0), |node| (&node.llcs[..], node.looks));
         let start = llcs.iter().position(|llc| Some(*llc) == first).unwrap_or(0);
         llcs[start..].iter().chain(&llcs[..start]).copied().take(most)
+    }
+
+    /// About so many workers of `node` are awake, if `awake` of the `of` workers are that are behind the caches that stand for it.
+    ///
+    /// ```
+    /// use quadrille_policy::{NodeId, Plan, PlanOptions};
+    ///
+    /// let plan = Plan::compile(&"llc:8 core:4".parse()?, &PlanOptions::default())?;
+    /// assert_eq!(plan.about_awake(NodeId(0), 5, 16), 10);
+    /// assert_eq!(plan.about_awake(NodeId(0), 1, 32), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn about_awake(&self, node: NodeId, awake: u32, of: u32) -> u32 {
+        let workers = self.nodes.get(node.index()).map_or(0, |node| node.workers.len() as u64);
+        let about = (u64::from(awake) * workers).div_ceil(u64::from(of.max(1)));
+        u32::try_from(about).unwrap_or(u32::MAX)
     }
 
     /// Cores with a worker behind the smallest last-level cache.

@@ -170,17 +170,18 @@ impl Shared {
         }
     }
 
-    /// Of a cache that a task at `home` might move to. Only what is asked of it is counted: on the own node, nobody asks who
-    /// runs there.
+    /// Of a cache that a task at `home` might move to, by its count and those of a few caches that stand for its node (K): so many
+    /// lines on any machine. On the own node, nobody asks who runs there.
     fn llc_view(&self, llc: LlcId, home: GroupId) -> LlcView {
         let plan = &self.policy.plan;
         let node = plan.llcs[llc.index()].node;
         let leaves_node = plan.groups.get(home.index()).is_some_and(|home| home.node != node);
+        let (awake, idle) = self.sleepers.awake_and_idle(llc.index());
         LlcView {
             llc,
-            util: self.utilisation(llc.index()),
-            has_idle: self.sleepers.idle.any_in_llc(llc.index()),
-            node_running: if leaves_node { self.awake_on_node(node).0 } else { 0 },
+            util: u16::try_from(awake * 1024 / (awake + idle).max(1)).unwrap_or(1024),
+            has_idle: idle > 0,
+            node_running: if leaves_node { self.about_awake_on(node, llc) } else { 0 },
         }
     }
 

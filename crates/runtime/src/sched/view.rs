@@ -94,13 +94,23 @@ impl Shared {
         }
     }
 
+    /// Workers that are awake, and idle ones, behind the caches that stand for a node.
+    fn look_at_stand_ins(&self, node: NodeId, first: Option<LlcId>) -> (u32, u32) {
+        let counts = |llc: LlcId| self.sleepers.awake_and_idle(llc.index());
+        let sum = |(awake, idle), (more_awake, more_idle)| (awake + more_awake, idle + more_idle);
+        self.policy.plan.stand_ins(node, first).map(counts).fold((0, 0), sum)
+    }
+
+    /// About so many workers of a node are awake, by the caches that stand for it, `first` among them.
+    pub(super) fn about_awake_on(&self, node: NodeId, first: LlcId) -> u32 {
+        let (awake, idle) = self.look_at_stand_ins(node, Some(first));
+        self.policy.plan.about_awake(node, awake, awake + idle)
+    }
+
     /// Workers of a node that are awake behind the caches that stand for it, and all others.
     fn look_at_node(&self, node: NodeId, first: Option<LlcId>) -> (u32, u32) {
         let plan = &self.policy.plan;
-        let awake = plan
-            .stand_ins(node, first)
-            .map(|llc| self.sleepers.awake_and_idle(llc.index()).0)
-            .sum();
+        let (awake, _) = self.look_at_stand_ins(node, first);
         let workers = u32::try_from(plan.nodes[node.index()].workers.len()).unwrap_or(u32::MAX);
         (awake, workers.saturating_sub(awake))
     }

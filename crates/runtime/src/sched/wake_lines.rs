@@ -1,7 +1,7 @@
 //! A wake-up touches as many shared cache lines on 256 workers as on 4, and so does a spawn: counted in the code path (`lines`),
 //! on a scheduler whose workers are not started, so that each is what the test says it is.
 
-use quadrille_policy::{Nanos, Plan, Rng, SetId, WorkerId};
+use quadrille_policy::{Nanos, Plan, Rng, SetId, Share, TaskPolicy, WorkerId};
 
 use super::context::Context;
 use super::still::Still;
@@ -97,8 +97,17 @@ const CASES: [Case; 8] = [
 
 /// A task that has run on worker 0 and is ready again.
 fn ready(shared: &Shared) -> Runnable {
-    let mut task = shared.new_policy(Some(WorkerId(0)), SetId::NONE);
+    ready_again(shared, at_home(shared, SetId::NONE))
+}
+
+/// The policy fields of a task of a set that has run on worker 0.
+fn at_home(shared: &Shared, set: SetId) -> TaskPolicy {
+    let mut task = shared.new_policy(Some(WorkerId(0)), set);
     shared.policy.ran(&mut task, WorkerId(0));
+    task
+}
+
+fn ready_again(shared: &Shared, task: TaskPolicy) -> Runnable {
     let (runnable, handle) = allocate(shared, None, task, Options::default(), async {});
     drop(handle);
     // SAFETY: we hold the runnable (rule 1 of `task`).
@@ -242,6 +251,56 @@ fn a_wakeup_touches_no_more_lines_on_a_larger_machine() {
                     case.name
                 );
             }
+        }
+    }
+}
+
+/// Shared lines touched by a wake-up of worker 0's task by the last worker, behind whose cache the task's set prefers to be, or which has
+/// woken the task again and again.
+fn lines_of_coupled(machine: &str, prefers: bool, idle: IsIdle) -> usize {
+    let mut still = still(machine, "groups=on", idle);
+    let shared = still.shared.clone();
+    let last = u16::try_from(shared.worker_count() - 1).unwrap();
+    let llc = shared.policy.plan.workers[usize::from(last)].llc;
+    let set = SetId::declared(5);
+    let mut task = at_home(&shared, set);
+    if prefers {
+        let share = Share {
+            number: set.number(),
+            ns: 1_000,
+            polls: 1,
+        };
+        let now = Nanos::from_millis(5);
+        let (slot, _) = shared.sets.add(share, llc.index(), now).unwrap();
+        slot.end_epoch(shared.llc_groups.len(), now, now, |mut known, _| {
+            (known.policy.preferred, known.pulls) = (Some(llc), 9);
+            known
+        });
+        assert_eq!(shared.sets.look(set).policy.preferred, Some(llc));
+    } else {
+        let wakes = shared.policy.config.aggregation.pull_after;
+        let coupled = (0..=wakes)
+            .filter(|_| shared.policy.couple(&mut task, WorkerId(last)))
+            .count();
+        assert!(coupled > 0);
+    }
+    let waker = if prefers { 1 } else { last };
+    lines_by(&mut still, waker, |_| schedule(ready_again(&shared, task)))
+}
+
+/// A wake-up that might move to another cache looks at that one's count, and at those of the four that stand for its node.
+#[test]
+fn a_wakeup_that_might_move_touches_no_more_lines_on_a_larger_machine() {
+    for (name, idle) in IDLE {
+        for prefers in [true, false] {
+            // Of 16 workers, of 64 and of 256; the last has caches of two groups.
+            let machines = ["node:2 llc:4 core:2", "node:2 llc:4 core:8", "node:4 llc:8 l2:2 core:4"];
+            let lines = machines.map(|machine| lines_of_coupled(machine, prefers, idle));
+            let most = lines[0] + 1;
+            assert!(
+                lines.iter().all(|n| *n <= most),
+                "{name} idle, prefers {prefers}: {lines:?}"
+            );
         }
     }
 }

@@ -147,7 +147,7 @@ impl Shipped {
             util: self.sleepers.awake_share(&world.policy, llc.index()),
             has_idle: self.sleepers.idle_in_llc(llc.index()) > 0,
             node_running: if leaves_node {
-                self.awake_on_node(world, node).0
+                self.about_awake_on(world, node, llc)
             } else {
                 0
             },

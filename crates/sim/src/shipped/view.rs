@@ -90,11 +90,23 @@ impl Shipped {
         }
     }
 
+    /// Workers that are awake, and idle ones, behind the caches that stand for a node.
+    fn look_at_stand_ins(&self, world: &World, node: NodeId, first: Option<LlcId>) -> (u32, u32) {
+        let counts = |llc: LlcId| self.awake_in_llc(world, llc);
+        let sum = |(awake, idle), (more_awake, more_idle)| (awake + more_awake, idle + more_idle);
+        world.policy.plan.stand_ins(node, first).map(counts).fold((0, 0), sum)
+    }
+
+    /// About so many workers of a node are awake, by the caches that stand for it, `first` among them.
+    pub(super) fn about_awake_on(&self, world: &World, node: NodeId, first: LlcId) -> u32 {
+        let (awake, idle) = self.look_at_stand_ins(world, node, Some(first));
+        world.policy.plan.about_awake(node, awake, awake + idle)
+    }
+
     /// Workers of a node that are awake behind the caches that stand for it, and all others.
     fn look_at_node(&self, world: &World, node: NodeId, first: Option<LlcId>) -> (u32, u32) {
         let plan = &world.policy.plan;
-        let stand_ins = plan.stand_ins(node, first);
-        let awake = stand_ins.map(|llc| self.awake_in_llc(world, llc).0).sum();
+        let (awake, _) = self.look_at_stand_ins(world, node, first);
         (awake, len(plan.nodes[node.index()].workers.len()).saturating_sub(awake))
     }
 

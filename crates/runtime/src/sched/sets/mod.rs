@@ -21,6 +21,7 @@ use crossbeam_utils::CachePadded;
 use quadrille_policy::{LlcId, Nanos, SetId, SetPolicy, Share};
 
 pub(crate) use self::tally::Tally;
+use crate::lines;
 use crate::primitives::{AtomicU64, Ordering};
 
 /// Sets that are remembered at most. This and the next are sizes of a table and no constants of the policy: a set that finds no slot
@@ -94,6 +95,7 @@ pub(crate) struct Epoch {
 impl Slot<'_> {
     #[inline]
     fn head(&self) -> Head {
+        lines::touch(self.head);
         // Ordering: Relaxed; the word is all there is to know, nothing else is read on its strength.
         Head(self.head.load(Ordering::Relaxed))
     }
