@@ -5,7 +5,7 @@
 //!
 //! | question | asked when | answered by |
 //! |---|---|---|
-//! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_handover`], [`Policy::place_spawn`] |
+//! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_spawn`] |
 //! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |

@@ -8,7 +8,7 @@
 //!    this epoch (policy 3): an idle worker there is claimed. The task moves house.
 //! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO slot; what is
 //!    in there goes to the waker's deque. Queues, and a worker woken for each message, cost such tasks more than they gain.
-//! 4. The waker is the home worker, or it hands over and shares a last-level cache with home: its LIFO slot, if empty.
+//! 4. The waker is the home worker: its LIFO slot, if empty.
 //! 5. The home worker is idle: it is claimed.
 //! 6. Another member of home is idle: claimed, one with an idle core first.
 //! 7. The waker is the home worker: its LIFO slot; what is in there goes to its deque.
@@ -149,20 +149,6 @@ impl Policy {
     #[must_use]
     pub fn spawns_stay(&self) -> bool {
         self.spawns_stay
-    }
-
-    /// As [`Policy::place_wake`], for a waker that is about to wait for the task: it says so, or the two have been seen to
-    /// alternate. The task may then take the waker's place although its home is another group of the same cache.
-    #[inline]
-    pub fn place_handover(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
-        let takes_the_place = match view.waker {
-            Some(waker) => view.slot_empty && !view.yielded && self.shares_llc(waker, task),
-            None => false,
-        };
-        if takes_the_place && self.config.adversary == Adversary::None {
-            return Placement::Slot;
-        }
-        self.place_wake(view, task, rng)
     }
 
     /// Whether every new task from outside goes to the only cache's injector, so that [`Policy::place_spawn`] need not be asked: because
@@ -366,12 +352,6 @@ impl Policy {
     fn overflows(&self, view: &WakeView, home: &GroupPlan) -> bool {
         let most = home.members.len() as u64 * u64::from(self.config.wake_groups.overflow_factor);
         u64::from(view.home_queued) > most
-    }
-
-    #[inline]
-    fn shares_llc(&self, waker: WorkerId, task: &TaskPolicy) -> bool {
-        let llc = self.home_llc(task);
-        self.worker(waker).is_some_and(|plan| plan.llc == llc)
     }
 
     #[inline]

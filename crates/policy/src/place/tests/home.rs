@@ -127,39 +127,6 @@ fn an_idle_core_goes_before_an_idle_sibling() {
 }
 
 #[test]
-fn a_handover_takes_the_wakers_place_in_the_same_cache() {
-    let policy = policy(NODES, "default");
-    let ask = |home_worker, view: WakeView| {
-        let mut task = task(&policy, home_worker);
-        drawn(policy.place_handover(&view, &mut task, &mut Rng::new(1)))
-    };
-    assert_eq!(ask(13, VIEW), "slot");
-    assert_eq!(
-        ask(
-            13,
-            WakeView {
-                home_idle: GroupMask(0b10),
-                ..VIEW
-            }
-        ),
-        "slot"
-    );
-    assert_eq!(
-        ask(
-            13,
-            WakeView {
-                slot_empty: false,
-                ..VIEW
-            }
-        ),
-        "group 3"
-    );
-    assert_eq!(ask(13, WakeView { yielded: true, ..VIEW }), "deque");
-    assert_eq!(ask(13, WakeView { waker: None, ..VIEW }), "group 3");
-    assert_eq!(ask(0, VIEW), "group 0"); // another cache
-}
-
-#[test]
 fn a_machine_with_holes() {
     let machine: quadrille_topology::Topology = NODES.parse().unwrap();
     let part = machine.restrict(&"1-2,12-15,30".parse().unwrap());
