@@ -86,10 +86,15 @@ fn worker() -> usize {
 
 #[test]
 fn a_client_and_a_server_from_two_roots_end_up_behind_one_cache() {
-    // Caches of four workers each; the pair begins behind different ones. The control leaves them there.
-    for (config, together) in [("default", true), ("aggregation=off", false)] {
+    // Caches of eight workers each, of 16, 64 and 256; the pair begins behind different ones. The control leaves them there.
+    let machines = ["node:1 llc:2 core:8", "node:2 llc:4 core:8", "node:4 llc:8 core:8"];
+    let configs = [("default", true), ("aggregation=off", false)];
+    for (machine, (config, together)) in machines
+        .into_iter()
+        .flat_map(|machine| configs.map(|config| (machine, config)))
+    {
         watched(config, move || {
-            let runtime = runtime("node:1 llc:2 core:8", &format!("{config},{PATIENT}"));
+            let runtime = runtime(machine, &format!("{config},{PATIENT}"));
             let sides = begin_apart(&runtime);
             let places: Vec<usize> = sides.into_iter().map(|side| runtime.block_on(side).unwrap()).collect();
             let caches: Vec<usize> = places.iter().map(|worker| worker / 8).collect();
@@ -111,17 +116,18 @@ fn pulls(total: &WorkerMetrics) -> u64 {
 }
 
 /// Two tasks that begin behind different caches of eight, then play; each gives the worker that ran it last. They are those
-/// of sixteen that happen to hold up the first worker behind each.
+/// that happen to hold up the first worker behind each of the first two.
 fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
+    let workers = runtime.handle().worker_count();
     let table = Arc::new(Table::default());
     let (begun, gate) = (Count::default(), Gate::default());
-    let tasks: Vec<_> = (0..16)
+    let tasks: Vec<_> = (0..workers)
         .map(|_| {
             let (table, begun, gate) = (table.clone(), begun.clone(), gate.clone());
             runtime.spawn(async move {
                 begun.add();
                 gate.block();
-                if worker().is_multiple_of(8) {
+                if [0, 8].contains(&worker()) {
                     let turn = Turn {
                         table,
                         side: worker() / 8,
@@ -133,7 +139,7 @@ fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
             })
         })
         .collect();
-    eventually("every worker is held up", || begun.get() == 16);
+    eventually("every worker is held up", || begun.get() == workers);
     gate.open();
     tasks
 }
@@ -299,13 +305,19 @@ fn spread_members_begin_behind_a_cache_each() {
 #[test]
 fn four_tasks_of_a_group_stay_on_one_node() {
     watched("four", || {
-        // An eighth of a node of 16 is 2: without the group four would be split.
-        let runtime = runtime("node:4 llc:1 core:16", PATIENT);
-        for _ in 0..20 {
-            let places = packed_places(&runtime, 4);
-            let nodes: Vec<usize> = places.iter().map(|worker| worker / 16).collect();
-            assert!(nodes.iter().all(|node| *node == nodes[0]), "{nodes:?}");
-        }
+        // An eighth of a node of 16 is 2: without the group four may be split.
+        let nodes_of_four = |config: &str| {
+            let runtime = runtime("node:4 llc:1 core:16", &format!("{config},{PATIENT}"));
+            move || {
+                let places = packed_places(&runtime, 4);
+                places.iter().map(|worker| worker / 16).collect::<Vec<usize>>()
+            }
+        };
+        let is_split = |nodes: &Vec<usize>| nodes.iter().any(|node| *node != nodes[0]);
+        let grouped = nodes_of_four("default");
+        assert_eq!((0..20).map(|_| grouped()).find(is_split), None);
+        let loose = nodes_of_four("numa-set=0");
+        assert!((0..200).map(|_| loose()).any(|nodes| is_split(&nodes)), "the control");
     });
 }
 
