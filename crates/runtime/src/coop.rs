@@ -39,8 +39,8 @@ pub(crate) fn start(budget: u8) {
     UNITS.set(budget);
 }
 
-/// Lifts the limit until the next poll starts. A worker that leaves calls it before it drops the tasks, whose
-/// destructors may block on something that would spend; a user-level thread that panics, as it can't give way.
+/// Lifts the limit: the thread polls no task for now. A worker that leaves calls it before it drops the tasks, whose
+/// destructors may block on something that would spend.
 #[inline]
 pub(crate) fn stop() {
     UNITS.set(UNLIMITED);

@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::coop;
 use crate::primitives::{Thread, current, park};
+use crate::runtime::block_on_here;
+use crate::sched::context::may_block;
 use crate::thread::{self, Wait as _};
 
 /// Wakes the thread that waits. A late wake-up only makes a later `park` of that thread return early, as it may.
@@ -22,10 +24,14 @@ impl Wake for Unpark {
 }
 
 /// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may be,
-/// say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself.
+/// say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself. Who may block lets a clock
+/// that stands go on meanwhile.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     if thread::suspends() {
         return future.wait();
+    }
+    if may_block() {
+        return block_on_here(coop::unconstrained(future));
     }
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(current())));

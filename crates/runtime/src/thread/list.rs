@@ -61,7 +61,8 @@ pub enum WaitsFor {
     Condvar(usize),
     /// The [`Barrier`](super::sync::Barrier) at this address.
     Barrier(usize),
-    /// A message, or room for one, in a channel of [`mpsc`](super::sync::mpsc); the same address for all of its ends.
+    /// A message, or room for one, in a channel of [`mpsc`](super::sync::mpsc), or of [`mpmc`](crate::sync::mpmc) by its blocking
+    /// methods; the same address for all of its ends.
     Channel(usize),
     /// The end of this thread.
     Thread(ThreadId),

@@ -139,11 +139,12 @@ impl Frame {
         let mut future = pin!(future);
         // One place for all that is answered: a large output is not copied from one to another.
         let mut polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
+        if polled.is_pending() && is_refused() {
+            polled = coop::without_limit(|| future.as_mut().poll(&mut TaskContext::from_waker(self.waker())));
+        }
         while polled.is_pending() {
-            if !lifts_limit() {
-                self.note.waits::<F>(reason);
-                self.suspend(pause);
-            }
+            self.note.waits::<F>(reason);
+            self.suspend(pause);
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         }
         polled
@@ -212,14 +213,10 @@ impl Drop for Frame {
     }
 }
 
-/// Whether a poll was refused for lack of budget to a thread that can't give way, as it panics; it has no limit from now on, and may ask again.
+/// Whether a poll may have been refused for lack of budget to a thread that can't give way, as it panics.
 #[inline(always)]
-fn lifts_limit() -> bool {
-    let lifts = std::thread::panicking() && !coop::has_budget_remaining();
-    if lifts {
-        coop::stop();
-    }
-    lifts
+fn is_refused() -> bool {
+    std::thread::panicking() && !coop::has_budget_remaining()
 }
 
 /// Unwinds the calling thread's stack, quietly: no panic hook runs.

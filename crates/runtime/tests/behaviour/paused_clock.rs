@@ -181,6 +181,26 @@ async fn user_level_threads_sleep_by_the_clock() {
     );
 }
 
+/// Who waits for a thread's message in blocking style lets it have its turn.
+#[quadrille::test(start_paused = true)]
+async fn messages_of_threads_come_while_the_body_blocks() {
+    let (tx, rx) = thread::sync::mpsc::channel();
+    let thread = thread::spawn(move || tx.send(1).unwrap());
+    assert_eq!(rx.recv(), Ok(1));
+    thread.join().unwrap();
+    let (tx, rx) = quadrille::sync::mpmc::bounded(1);
+    let thread = thread::spawn(move || (0..3).for_each(|number| tx.send_blocking(number).unwrap()));
+    assert_eq!(
+        (0..3).map(|_| rx.recv_blocking()).collect::<Vec<_>>(),
+        [Ok(0), Ok(1), Ok(2)]
+    );
+    thread.join().unwrap();
+    let (tx, rx) = quadrille::sync::oneshot::channel();
+    let thread = thread::spawn(move || tx.send(1).unwrap());
+    assert_eq!(rx.recv_blocking(), Ok(1));
+    thread.join().unwrap();
+}
+
 /// The body of the test and the tasks take turns, so that the course is the same each time.
 #[test]
 fn the_course_is_the_same_each_time() {

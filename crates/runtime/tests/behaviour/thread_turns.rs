@@ -142,6 +142,32 @@ fn a_busy_channel_lets_others_run() {
     });
 }
 
+/// Nor does a thread that has panicked with its budget spent, and was not let go.
+#[test]
+fn a_caught_panic_leaves_the_budget_spent() {
+    struct Sends(mpmc::Sender<u8>);
+    impl Drop for Sends {
+        fn drop(&mut self) {
+            self.0.send_blocking(1).unwrap();
+        }
+    }
+    let runtime = Shape::flat(1).runtime();
+    let (sender, receiver) = mpmc::bounded(1);
+    let left = runtime.spawn_thread(move || {
+        let panics = || {
+            let _last = Sends(sender);
+            while quadrille::coop::has_budget_remaining() {
+                quadrille::coop::consume_budget().wait();
+            }
+            panic!("as asked");
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        quadrille::coop::has_budget_remaining()
+    });
+    assert!(!left.join().unwrap());
+    assert_eq!(receiver.try_recv(), Ok(1));
+}
+
 /// A destructor may send while its thread panics, also where the budget is spent: it can't give way then.
 #[test]
 fn a_spent_budget_does_not_keep_a_destructor_from_sending() {

@@ -55,7 +55,8 @@
 // | `rendezvous` | the one that holds nothing |
 //
 // Nothing of ours is held while user code runs, so no thread is suspended inside of one of our critical sections: a user's wakers are cloned
-// before a section, all are called or dropped after it, and a thread suspends only in `wait_for`, between two polls.
+// before a section, all are called or dropped after it, and a thread suspends only in `wait_for` and
+// `suspend_on`, between two polls.
 
 mod barrier;
 mod condvar;

@@ -121,11 +121,21 @@ impl<T> SyncSender<T> {
             SenderInner::Buffered(inner) => inner
                 .send_blocking(message)
                 .map_err(|error| SendError(error.into_inner())),
-            SenderInner::Rendezvous(inner) => match inner.try_send(message) {
-                Ok(()) => Ok(()),
-                Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
-                Err(TrySendError::Full(message)) => wait_on(inner.send(message), Reason::channel(self.address())),
-            },
+            SenderInner::Rendezvous(inner) => {
+                let tried = if coop::has_budget_remaining() {
+                    inner.try_send(message)
+                } else {
+                    Err(TrySendError::Full(message))
+                };
+                match tried {
+                    Ok(()) => {
+                        coop::spend();
+                        Ok(())
+                    }
+                    Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
+                    Err(TrySendError::Full(message)) => wait_on(inner.send(message), Reason::channel(self.address())),
+                }
+            }
         }
     }
 
@@ -206,12 +216,24 @@ impl<T> Receiver<T> {
         refuse_in_tasks();
         match &self.inner {
             ReceiverInner::Buffered(inner) => inner.recv_blocking().map_err(|_closed| RecvError),
-            ReceiverInner::Rendezvous(inner) => match inner.try_recv() {
+            ReceiverInner::Rendezvous(inner) => match self.try_recv_in_turn() {
                 Ok(message) => Ok(message),
                 Err(TryRecvError::Disconnected) => Err(RecvError),
                 Err(TryRecvError::Empty) => wait_on(inner.recv(), Reason::channel(self.address())),
             },
         }
+    }
+
+    /// Receives a message that is there, for a unit of the budget. Without one left nothing is: the wait that follows gives way first.
+    fn try_recv_in_turn(&self) -> Result<T, TryRecvError> {
+        if !coop::has_budget_remaining() {
+            return Err(TryRecvError::Empty);
+        }
+        let received = self.try_recv();
+        if received.is_ok() {
+            coop::spend();
+        }
+        received
     }
 
     /// Receives the oldest message; waits while there is none, without blocking anybody.
@@ -236,16 +258,8 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn recv_timeout(&self, limit: Duration) -> Result<T, RecvTimeoutError> {
         refuse_in_tasks();
-        let tried = if coop::has_budget_remaining() {
-            self.try_recv()
-        } else {
-            Err(TryRecvError::Empty)
-        };
-        match tried {
-            Ok(message) => {
-                coop::spend();
-                Ok(message)
-            }
+        match self.try_recv_in_turn() {
+            Ok(message) => Ok(message),
             Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
             Err(TryRecvError::Empty) => {
                 match wait_timeout_on(self.recv_async(), limit, Reason::channel(self.address())) {
