@@ -36,7 +36,8 @@ pub struct Policy {
     pub(crate) smallest_llc: u32,
 }
 
-/// Which policies are on, once `auto` is decided; never one that has nothing to decide on this machine, also if it was asked for.
+/// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they are off, also if asked
+/// for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Policy 1.

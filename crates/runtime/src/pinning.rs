@@ -227,11 +227,15 @@ mod tests {
             "{}",
             resolved.reason
         );
-        let masks = resolved
-            .bindings
-            .iter()
-            .map(|binding| binding.mask.as_ref().map(PuSet::len));
-        assert_eq!(masks.collect::<Vec<_>>(), [Some(2); 4]);
+        let masks = |resolved: Resolved| -> Vec<_> {
+            let bindings = resolved.bindings.into_iter();
+            bindings.map(|binding| binding.mask.as_ref().map(PuSet::len)).collect()
+        };
+        assert_eq!(masks(resolved), [Some(2); 4]);
+        let mut fewer = policy(&topology, 4, Mode::On);
+        fewer.config.pin.few = 3;
+        let pinned = resolve(Pinning::Auto, &topology, &fewer, None).unwrap();
+        assert_eq!(masks(pinned), [Some(1); 4]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct LlcView {
     pub util: u16,
     /// Whether it has an idle worker at all.
     pub has_idle: bool,
-    /// Workers awake on its node.
+    /// Workers awake on its node, about: by the caches that stand for it ([`Plan::about_awake`](crate::Plan::about_awake)).
     pub node_running: u32,
 }
 

@@ -322,8 +322,8 @@ pub struct Numa {
     pub llc_tolerance: u16,
     /// So many tasks queued a worker are no small imbalance, whatever the tolerance. Default 2, 1 to 1,000,000. Ours, assumed.
     pub queues_up: u32,
-    /// Caches of a node at which a worker looks that spawns a task: of its own node's, and of one other's. Default 4, 1 to 65535, so
-    /// that a spawn costs no more on a larger machine. Ours, assumed.
+    /// Caches of a node at which a worker looks that spawns a task, of its own node's and of one other's; or that wakes one which might
+    /// follow its set, or its waker, to another node. Default 4, 1 to 65535, so that neither costs more on a larger machine. Ours, assumed.
     pub looks: u16,
     /// Differences in idle workers up to this are none. Default 2 (Linux), 0 or more.
     pub min_imbalance: u32,

@@ -97,7 +97,7 @@ pub struct NodePlan {
     /// Running tasks up to which an imbalance between nodes is tolerated. By the defaults of [`Numa`];
     /// [`Policy::new`](crate::Policy::new) enters what its configuration says.
     pub tolerance: u32,
-    /// Its caches that a spawner looks at, at most; entered like the tolerance ([`Numa::looks`]).
+    /// Its caches that stand for it, at most; entered like the tolerance ([`Numa::looks`]).
     pub looks: usize,
 }
 
@@ -178,7 +178,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The caches of `node` whose counts stand for it when a task is spawned, or might follow its set there: all of them, or
+    /// The caches of `node` whose counts stand for it when a task is spawned, or might follow its set or its waker there: all of them, or
     /// [`Numa::looks`], so that nobody looks at more on a larger machine. The first is `first`, if it is one of the node's.
     pub fn stand_ins(&self, node: NodeId, first: Option<LlcId>) -> impl Iterator<Item = LlcId> {
         let node = self.nodes.get(node.index());

@@ -270,3 +270,28 @@ impl Shared {
         home != Some(self.policy.plan.workers[worker.index()].llc)
     }
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+    use crate::sched::still::Still;
+
+    /// Nodes of eight caches of four workers, four of which stand for a node.
+    #[test]
+    fn a_cache_that_a_task_might_move_to_is_seen_by_its_counts() {
+        let still = Still::new("node:2 llc:8 core:4", "groups=on");
+        // Behind the first cache of the second node three are idle, behind the next three caches one, behind all others all.
+        let idle = (32..35).chain([36, 40, 44]).chain(48..64);
+        idle.for_each(|worker| still.announce(worker));
+        let plan = &still.shared.policy.plan;
+        let home = plan.workers[0].group;
+        let view = still.shared.llc_view(LlcId(8), home);
+        assert_eq!((view.llc, view.util, view.has_idle), (LlcId(8), 256, true));
+        assert_eq!(view.node_running, 20, "10 of 16 are awake behind the four");
+        // From a cache of the same node nobody asks.
+        let near = still.shared.llc_view(LlcId(8), plan.workers[63].group);
+        assert_eq!(near.node_running, 0);
+        let full = still.shared.llc_view(LlcId(0), home);
+        assert_eq!((full.util, full.has_idle), (1024, false));
+    }
+}

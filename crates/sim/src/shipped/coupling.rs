@@ -115,15 +115,28 @@ impl Shipped {
         }
         let mut view = self.set_view(world, &state);
         if let Some(preferred) = view.preferred {
-            t.0 += self.sleepers.read_llc(world, preferred.llc.index(), by).0;
+            self.reads_counts(world, preferred.llc, state.home, by, t);
         }
         let waker = world.running(by).map_or(0, kin::name);
         let me = &mut self.workers[by.index()];
         view.wakees = me.coupled.wakees.note(waker, kin::name(task), me.clock);
         if world.policy.couple(&mut world.tasks[task.index()].policy, by) {
-            view.waker = Some(self.llc_view(world, world.space.llc(by), state.home));
+            let llc = world.space.llc(by);
+            self.reads_counts(world, llc, state.home, by, t);
+            view.waker = Some(self.llc_view(world, llc, state.home));
         }
         view
+    }
+
+    /// What it takes to see the counts of a cache that a task at `home` might move to: `llc_view`.
+    fn reads_counts(&mut self, world: &World, llc: LlcId, home: GroupId, by: WorkerId, t: &mut Nanos) {
+        let plan = &world.policy.plan;
+        let node = plan.llcs[llc.index()].node;
+        let leaves_node = plan.groups.get(home.index()).is_some_and(|home| home.node != node);
+        let most = if leaves_node { usize::MAX } else { 1 };
+        for seen in plan.stand_ins(node, Some(llc)).take(most) {
+            t.0 += self.sleepers.read_count(world, seen, by).0;
+        }
     }
 
     fn set_view(&self, world: &World, task: &TaskPolicy) -> CouplingView {

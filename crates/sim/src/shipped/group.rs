@@ -98,9 +98,9 @@ impl Group {
         self.fifo.is_empty() && self.mailbox.is_empty()
     }
 
-    /// Length of the FIFO; the mailbox is not counted, as in the runtime.
+    /// Number of tasks in FIFO and mailbox, as in the runtime.
     pub(super) fn len(&self) -> usize {
-        self.fifo.len()
+        self.fifo.len() + self.mailbox.len()
     }
 
     /// For how long something has waited without a drain; zero if nothing waits.

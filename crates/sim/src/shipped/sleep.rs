@@ -144,6 +144,11 @@ impl Sleepers {
         self.llcs[llc].summary.read(by, &world.space, &world.cost)
     }
 
+    /// Reads how many workers are idle behind a cache.
+    pub(super) fn read_count(&mut self, world: &World, llc: LlcId, by: WorkerId) -> Nanos {
+        self.llcs[llc.index()].idle_line.read(by, &world.space, &world.cost)
+    }
+
     /// Whether searches go from worker to worker.
     pub(super) fn are_scanned(&self) -> bool {
         self.states.is_some()
