@@ -130,6 +130,8 @@ macro_rules! counters {
                 searches,
                 /// Searches that found nothing.
                 searches_failed,
+                /// Other workers' deques and other groups' queues at which searches have looked.
+                search_steps,
                 /// Times it went to sleep in the kernel or spun on its park word.
                 parks,
                 /// Looks at all queues as sentinel.

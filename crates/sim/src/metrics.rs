@@ -9,7 +9,7 @@ macro_rules! simulated {
     ) => {
         /// The counters of one worker, or the sum over all. Those of `quadrille::metrics::WorkerMetrics` come first, under the
         /// same names and with the same meaning. In the model of the kernel a deque is a CPU's run queue and a mailbox its wake
-        /// list. What is not simulated, such as pinning, stays 0.
+        /// list, and searches look at CPUs. What is not simulated, such as pinning, stays 0.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters {
@@ -21,8 +21,6 @@ macro_rules! simulated {
             pub lock_wait_ns: u64,
             /// Time without a task but awake: searching, going to sleep, waking up, ns.
             pub overhead_ns: u64,
-            /// Queues and CPUs looked at by searches.
-            pub search_steps: u64,
         }
 
         impl Counters {
@@ -39,7 +37,6 @@ macro_rules! simulated {
                     ("busy_ns", &mut self.busy_ns),
                     ("lock_wait_ns", &mut self.lock_wait_ns),
                     ("overhead_ns", &mut self.overhead_ns),
-                    ("search_steps", &mut self.search_steps),
                 ]
             }
 
@@ -52,7 +49,7 @@ macro_rules! simulated {
         }
 
         /// How many there are.
-        const COUNTERS: usize = [$(stringify!($field),)+ $(stringify!($move),)+].len() + 4;
+        const COUNTERS: usize = [$(stringify!($field),)+ $(stringify!($move),)+].len() + 3;
     };
 }
 

@@ -177,6 +177,7 @@ impl Worker {
             if victim == context.id {
                 continue;
             }
+            context.me().counters.search_steps.add(1);
             let robbed = &*context.shared.workers[victim.index()];
             if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
                 continue;
@@ -225,8 +226,11 @@ impl Worker {
         // Nearly always all are empty.
         let now = LazyCell::new(|| Nanos(clock::nanos()));
         let groups = shared.policy.plan.llcs[llc.index()].groups.iter();
+        let steps = &self.context.me().counters.search_steps;
         groups
-            .filter(move |group| **group != own && !shared.groups[group.index()].is_empty())
+            .filter(move |group| **group != own)
+            .inspect(|_| steps.add(1))
+            .filter(|group| !shared.groups[group.index()].is_empty())
             .map(move |group| (*group, *now))
     }
 

@@ -265,3 +265,31 @@ fn who_would_poll_does_not_linger() {
     still.announce(1);
     assert!(does_not_linger(&worker), "nobody else polls");
 }
+
+/// A search that finds nothing looks at every deque, and at a closed gate at those behind its own cache alone.
+#[test]
+fn a_closed_gate_shortens_searches() {
+    const SEARCHES: u64 = 32;
+    const OPEN: &str = "groups=on,aggregation=off,numa=off,gates=off";
+    // Of 16 workers, of 64 and of 256; eight behind each cache.
+    for machine in ["node:2 llc:1 core:8", "node:2 llc:4 core:8", "node:4 llc:8 core:8"] {
+        let steps = |config: &str| {
+            let mut still = Still::new(machine, config);
+            let mut worker = thief(&mut still);
+            (0..SEARCHES).for_each(|_| assert!(worker.search(Scope::Normal).is_none()));
+            let plan = &still.shared.policy.plan;
+            let of_all = plan.workers.len() + plan.groups.len() - 2;
+            let near = plan.llcs[0].workers.len() + plan.llcs[0].groups.len() - 2;
+            let steps = worker.context.me().counters.search_steps.get();
+            (steps, SEARCHES * of_all as u64, SEARCHES * near as u64)
+        };
+        let (open, all, _) = steps(OPEN);
+        assert_eq!(open, all, "{machine}");
+        let (closed, all, near) = steps(&format!("{OPEN},gates=on,gate-start=0"));
+        // One search in 1,024 looks all the same.
+        assert!(
+            (near..(near + all) / 2).contains(&closed),
+            "{machine}: {closed} of {all}"
+        );
+    }
+}
