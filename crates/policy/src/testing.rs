@@ -40,7 +40,7 @@ pub(crate) const VIEW: WakeView = WakeView {
         preferred: None,
         pulls: false,
         waker: None,
-        wakees: 0,
+        wakees: None,
     },
 };
 
@@ -112,6 +112,6 @@ fn random_coupling(rng: &mut Rng) -> CouplingView {
         preferred: llc(),
         waker: llc(),
         pulls: rng.below(2) == 0,
-        wakees: rng.below(10),
+        wakees: (rng.below(4) > 0).then(|| rng.below(10)),
     }
 }

@@ -3,36 +3,50 @@
 use super::LlcView;
 use crate::{Nanos, Policy, TaskPolicy, WorkerId, config::Aggregation};
 
-/// Wakers that a worker remembers. A power of two. The size of a table and no constant of the policy: who is forgotten is taken for
-/// one that wakes few, as everybody is who begins.
-const WAKERS: usize = 16;
+/// Wakers that a worker remembers. A power of two. The size of a table and no constant of the policy: of who is forgotten nothing is
+/// known, as of everybody who begins.
+const WAKERS: usize = 64;
+
+/// What a waker did in one [`Aggregation::wakees_for`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Period {
+    /// A bit for each wakee, by its id.
+    wakees: u64,
+    /// Its wakes; no more of them count than make it known.
+    wakes: u16,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Waker {
     task: u64,
-    /// A bit for each wakee, by its id: of the current [`Aggregation::wakees_for`] and of the one before.
-    current: u64,
-    before: u64,
+    current: Period,
+    before: Period,
     since: Nanos,
 }
 
 /// How many different tasks each of the last tasks of a worker has woken: a sender of messages to many is *wide*, and is
 /// no reason for any of them to move.
 ///
-/// Approximate on purpose: 16 wakers a worker, 64 wakees a waker by the low bits of their ids.
+/// Of less than [`Aggregation::known_after`] wakes on a worker nothing is concluded: a sender to many that has just begun, or that
+/// another worker has just taken over, looks like one to few.
+///
+/// Approximate on purpose: 64 wakers a worker, 64 wakees a waker by the low bits of their ids.
 ///
 /// ```
-/// use quadrille_policy::{Nanos, Wakees};
+/// use quadrille_policy::{Config, Nanos, Wakees};
 ///
-/// let mut wakees = Wakees::default();
-/// assert_eq!(wakees.note(1, 2, Nanos(0)), 1);
-/// assert_eq!(wakees.note(1, 2, Nanos(9)), 1);
-/// assert_eq!(wakees.note(1, 3, Nanos(9)), 2);
+/// let mut config = Config::default().aggregation;
+/// config.known_after = 2;
+/// let mut wakees = Wakees::new(&config);
+/// assert_eq!(wakees.note(1, 2, Nanos(0)), None);
+/// assert_eq!(wakees.note(1, 2, Nanos(9)), Some(1));
+/// assert_eq!(wakees.note(1, 3, Nanos(9)), Some(2));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Wakees {
     wakers: [Waker; WAKERS],
     memory: Nanos,
+    known_after: u16,
 }
 
 impl Default for Wakees {
@@ -48,13 +62,14 @@ impl Wakees {
         Self {
             wakers: [Waker::default(); WAKERS],
             memory: config.wakees_for,
+            known_after: config.known_after,
         }
     }
 
     /// Notes that the task `waker` wakes the task `wakee`. Returns how many different ones it has woken of late, that one
-    /// included.
+    /// included; `None` while too little of it is known.
     #[inline]
-    pub fn note(&mut self, waker: u64, wakee: u64, now: Nanos) -> u32 {
+    pub fn note(&mut self, waker: u64, wakee: u64, now: Nanos) -> Option<u32> {
         #[expect(clippy::cast_possible_truncation, reason = "an index by the low bits")]
         let entry = &mut self.wakers[waker as usize % WAKERS];
         if entry.task != waker {
@@ -66,16 +81,16 @@ impl Wakees {
         }
         let passed = now.since(entry.since);
         if passed >= self.memory {
-            entry.before = if passed.0 < self.memory.0.saturating_mul(2) {
-                entry.current
-            } else {
-                0
-            };
-            entry.current = 0;
+            let is_next = passed.0 < self.memory.0.saturating_mul(2);
+            entry.before = if is_next { entry.current } else { Period::default() };
+            entry.current = Period::default();
             entry.since = now;
         }
-        entry.current |= 1 << (wakee & 63);
-        (entry.current | entry.before).count_ones()
+        let Waker { current, before, .. } = entry;
+        current.wakees |= 1 << (wakee & 63);
+        current.wakes = self.known_after.min(current.wakes + 1);
+        let is_known = current.wakes + before.wakes >= self.known_after;
+        is_known.then(|| (current.wakees | before.wakees).count_ones())
     }
 }
 
@@ -102,38 +117,89 @@ impl Policy {
         task.streak >= self.config.aggregation.pull_after
     }
 
-    /// Whether the one that wakes the task may have it: the waker is not wide, its cache is hardly busy, and policy 6 does
+    /// Whether the one that wakes the task may have it: the waker is known and not wide, its cache is hardly busy, and policy 6 does
     /// not object.
     #[inline]
-    pub(crate) fn waker_pulls(&self, task: &TaskPolicy, waker: &LlcView, wakees: u32) -> bool {
-        wakees <= self.config.aggregation.wide && self.has_room(task, waker)
+    pub(crate) fn waker_pulls(&self, task: &TaskPolicy, waker: &LlcView, wakees: Option<u32>) -> bool {
+        wakees.is_some_and(|wakees| wakees <= self.config.aggregation.wide) && self.has_room(task, waker)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
+    use crate::LlcId;
     use crate::testing::{NODES, policy, task};
 
     #[test]
     fn wakees_are_counted_once_and_forgotten() {
-        let mut wakees = Wakees::default();
+        let mut wakees = policy(NODES, "sets-known-after=1").new_wakees();
         let at = Nanos::from_millis;
         for wakee in 0..20 {
-            assert_eq!(u64::from(wakees.note(1, wakee, at(wakee))), wakee + 1);
+            assert_eq!(wakees.note(1, wakee, at(wakee)).map(u64::from), Some(wakee + 1));
         }
         // Another waker has its own; one with the same place takes it over.
-        assert_eq!(wakees.note(2, 0, at(20)), 1);
-        assert_eq!(wakees.note(17, 0, at(20)), 1);
-        assert_eq!(wakees.note(1, 0, at(20)), 1);
+        assert_eq!(wakees.note(2, 0, at(20)), Some(1));
+        assert_eq!(wakees.note(65, 0, at(20)), Some(1));
+        assert_eq!(wakees.note(1, 0, at(20)), Some(1));
         for (ms, wakee, count) in [(1019, 5, 2), (1020, 5, 2), (1500, 7, 3), (2020, 5, 2), (3020, 5, 1)] {
-            assert_eq!(wakees.note(1, wakee, at(ms)), count, "{ms} ms");
+            assert_eq!(wakees.note(1, wakee, at(ms)), Some(count), "{ms} ms");
         }
-        assert_eq!(wakees.note(1, 5, at(9000)), 1);
+        assert_eq!(wakees.note(1, 5, at(9000)), Some(1));
         // As long as configured.
-        let mut brief = policy(NODES, "sets-wakees=1ms").new_wakees();
+        let mut brief = policy(NODES, "sets-wakees=1ms,sets-known-after=1").new_wakees();
         let counts = [(0, 1), (1, 2), (2, 3), (3, 4)].map(|(ms, wakee)| brief.note(1, wakee, at(ms)));
-        assert_eq!(counts, [1, 2, 2, 2]);
+        assert_eq!(counts, [1, 2, 2, 2].map(Some));
+    }
+
+    /// Known by as many wakes of the current and the last second as configured, however many were before.
+    #[test]
+    fn of_few_wakes_nothing_is_concluded() {
+        let mut wakees = Wakees::default();
+        let at = Nanos::from_millis;
+        let mut pair = |ms, times| (0..times).map(|_| wakees.note(1, 2, at(ms))).collect::<Vec<_>>();
+        let known = |unknown, known| [vec![None; unknown], vec![Some(1); known]].concat();
+        assert_eq!(pair(0, 20), known(15, 5));
+        assert_eq!(pair(1_000, 3), known(0, 3), "by those of the second before");
+        assert_eq!(pair(2_000, 14), known(12, 2));
+        assert_eq!(pair(4_000, 16), known(15, 1), "nothing is left");
+        // Another in its place; and it itself again.
+        assert_eq!(wakees.note(65, 2, at(4_000)), None);
+        assert_eq!(wakees.note(1, 2, at(4_000)), None);
+    }
+
+    /// Twenty senders that begin one after the other, or are taken over by one worker after the other, each to the same twenty
+    /// receivers: each of those has been woken from that cache often enough, and none is pulled at any time.
+    #[test]
+    fn messages_to_many_pull_none_from_the_first_on() {
+        let policy = policy(NODES, "default");
+        let there = LlcView {
+            llc: LlcId(0),
+            util: 0,
+            has_idle: true,
+            node_running: 0,
+        };
+        let pulled = |receivers: u16| {
+            let mut tasks: Vec<_> = (0..receivers).map(|_| task(&policy, 9)).collect();
+            let mut workers: Vec<_> = (0..8).map(|_| policy.new_wakees()).collect();
+            let mut pulled = 0;
+            for message in 0..200_u16 {
+                for (sender, at) in (0..20).map(|sender| (sender, (sender + message / 10) % 8)) {
+                    let receiver = (sender + message) % receivers;
+                    let wakees = &mut workers[usize::from(at)];
+                    let count = wakees.note(100 + u64::from(sender), 200 + u64::from(receiver), Nanos(0));
+                    let task = &mut tasks[usize::from(receiver)];
+                    let couples = policy.couple(task, WorkerId(at));
+                    pulled += u32::from(couples && policy.waker_pulls(task, &there, count));
+                }
+            }
+            pulled
+        };
+        assert_eq!(pulled(20), 0);
+        assert!(pulled(4) > 1000, "four are few");
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub struct CouplingView {
     pub pulls: bool,
     /// The waker's cache, if [`Policy::couple`] said that the task could move there.
     pub waker: Option<LlcView>,
-    /// Different tasks that the waker has woken of late.
-    pub wakees: u32,
+    /// Different tasks that the waker has woken of late, once it is known.
+    pub wakees: Option<u32>,
 }
 
 /// What is known when a worker has more queued than it runs next, and could put a task up for other caches.

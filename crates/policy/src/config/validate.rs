@@ -102,6 +102,7 @@ impl Config {
             sets.wakees_for,
             span(1_000_000, 1000 * SECOND),
         )?;
+        within("aggregation.known_after", sets.known_after, 1..=1000)?;
         within("aggregation.export_batch", sets.export_batch, 1..=4096)?;
         within("aggregation.force_steal_after", sets.force_steal_after, span(0, SECOND))?;
         within("aggregation.spread_slice", sets.spread_slice, span(0, SECOND))?;

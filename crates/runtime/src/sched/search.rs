@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::time::Duration;
 
-use quadrille_policy::{Cause, GroupId, Level, LlcId, Nanos, Spins};
+use quadrille_policy::{Cause, GroupId, Level, LlcId, Nanos, Spins, WorkerId};
 
 use super::Shared;
 use super::alarms::Alarm;
@@ -166,33 +166,37 @@ impl Worker {
         yes
     }
 
-    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some from a random one on.
+    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some: mates are looked at first.
     pub(super) fn steal_in(&mut self, llc: LlcId, scope: Scope, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let plan = &context.shared.policy.plan;
-        let victims = &plan.llcs[llc.index()].workers;
-        let start = context.random_below(victims.len());
-        for i in 0..victims.len() {
-            let victim = victims[(start + i) % victims.len()];
-            if victim == context.id {
-                continue;
-            }
-            context.me().counters.search_steps.add(1);
-            let robbed = &*context.shared.workers[victim.index()];
-            if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
-                continue;
-            }
-            let limit = context.take_from(victim, scope, limit);
-            if limit > 0
-                && let Some(runnable) = context.local.steal(&robbed.stealer, limit)
-            {
-                context.me().counters.count_steal(plan.level(victim, context.id));
-                context.note_threads(victim, &runnable);
-                self.note_theft(victim);
-                return Some(runnable);
-            }
+        let start = context.random_below(plan.llcs[llc.index()].workers.len());
+        let (victim, runnable) = context
+            .shared
+            .policy
+            .victims(context.id, llc, start)
+            .find_map(|victim| Some((victim, self.rob(victim, scope, limit)?)))?;
+        self.note_theft(victim);
+        Some(runnable)
+    }
+
+    /// Steals at most `limit` tasks from one worker.
+    fn rob(&self, victim: WorkerId, scope: Scope, limit: usize) -> Option<Runnable> {
+        let context = &self.context;
+        let counters = &context.me().counters;
+        counters.search_steps.add(1);
+        let robbed = &*context.shared.workers[victim.index()];
+        if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
+            return None;
         }
-        None
+        let limit = context.take_from(victim, scope, limit);
+        if limit == 0 {
+            return None;
+        }
+        let runnable = context.local.steal(&robbed.stealer, limit)?;
+        counters.count_steal(context.shared.policy.plan.level(victim, context.id));
+        context.note_threads(victim, &runnable);
+        Some(runnable)
     }
 
     /// What has waited in the group queues of a LLC for longer than its members should take.

@@ -258,7 +258,8 @@ fn a_wakeup_touches_no_more_lines_on_a_larger_machine() {
 /// Shared lines touched by a wake-up of worker 0's task by the last worker, behind whose cache the task's set prefers to be, or which has
 /// woken the task again and again.
 fn lines_of_coupled(machine: &str, prefers: bool, idle: IsIdle) -> usize {
-    let mut still = still(machine, "groups=on", idle);
+    // Whoever wakes for the first time is known here.
+    let mut still = still(machine, "groups=on,sets-known-after=1", idle);
     let shared = still.shared.clone();
     let last = u16::try_from(shared.worker_count() - 1).unwrap();
     let llc = shared.policy.plan.workers[usize::from(last)].llc;

@@ -120,8 +120,7 @@ impl Shipped {
         None
     }
 
-    /// Steals from the workers of one cache, from a random one on: half of what the first one has that has something, at
-    /// most `most`.
+    /// Steals from the workers of one cache, mates first: half of what the first one has that has something, at most `most`.
     pub(super) fn steal_in(
         &mut self,
         world: &mut World,
@@ -138,31 +137,29 @@ impl Shipped {
         let bound = u32::try_from(count).unwrap_or(u32::MAX);
         let start = self.workers[thief.index()].rng.below(bound) as usize;
         let clock = self.workers[thief.index()].clock;
-        for i in 0..count {
-            let victim = world.policy.plan.llcs[llc.index()].workers[(start + i) % count];
-            if victim == thief {
-                continue;
-            }
-            world.counters(thief).search_steps += 1;
+        let mut steps = 0;
+        let victim = world.policy.victims(thief, llc, start).find(|victim| {
+            steps += 1;
             let (space, cost) = (&world.space, &world.cost);
             let other = &mut self.workers[victim.index()];
             t.0 += cost.search_step + other.line.read(thief, space, cost).0;
-            if other.deque.is_empty() || (!rescue && !other.is_worth(clock)) {
-                continue;
-            }
-            let share = other.deque.len().div_ceil(2).min(most);
-            t.0 += other.line.write(world.when(*t), thief, space, cost).0 + cost.local_queue * share as u64;
-            let mut taken: Vec<TaskId> = other.deque.drain(..share).collect();
-            let first = taken.remove(0);
-            let level = world.policy.plan.level(victim, thief);
-            world.counters(thief).count_steal(level);
-            let cause = cause(rescue);
-            taken.iter().chain([&first]).for_each(|task| world.came(*task, cause));
-            self.workers[thief.index()].deque.extend(taken);
-            self.note_theft(world, thief, victim, *t);
-            return Some(first);
-        }
-        None
+            !other.deque.is_empty() && (rescue || other.is_worth(clock))
+        });
+        world.counters(thief).search_steps += steps;
+        let victim = victim?;
+        let (space, cost) = (&world.space, &world.cost);
+        let other = &mut self.workers[victim.index()];
+        let share = other.deque.len().div_ceil(2).min(most);
+        t.0 += other.line.write(world.when(*t), thief, space, cost).0 + cost.local_queue * share as u64;
+        let mut taken: Vec<TaskId> = other.deque.drain(..share).collect();
+        let first = taken.remove(0);
+        let level = world.policy.plan.level(victim, thief);
+        world.counters(thief).count_steal(level);
+        let cause = cause(rescue);
+        taken.iter().chain([&first]).for_each(|task| world.came(*task, cause));
+        self.workers[thief.index()].deque.extend(taken);
+        self.note_theft(world, thief, victim, *t);
+        Some(first)
     }
 
     /// What has waited in the group queues of a cache for longer than its members should take.

@@ -110,9 +110,9 @@ fn a_waker_of_few_pulls_and_one_of_many_does_not() {
         })
     };
     for wakees in 0..=4 {
-        check(NODES, "default", 9, view(wakees), "idle in llc 0 or group 2");
+        check(NODES, "default", 9, view(Some(wakees)), "idle in llc 0 or group 2");
     }
-    for wakees in [5, 20, 64] {
+    for wakees in [Some(5), Some(20), Some(64), None] {
         check(NODES, "default", 9, view(wakees), "group 2 (worker 9)");
     }
 }
@@ -123,6 +123,7 @@ fn pulls_count_for_the_cap() {
     let mut task = task(&policy, 9);
     let view = coupled(CouplingView {
         waker: Some(roomy(0)),
+        wakees: Some(1),
         ..CouplingView::default()
     });
     let mut rng = Rng::new(1);
@@ -131,6 +132,7 @@ fn pulls_count_for_the_cap() {
     policy.moved(&mut task, WorkerId(0), view.now);
     let back = coupled(CouplingView {
         waker: Some(roomy(1)),
+        wakees: Some(1),
         ..CouplingView::default()
     });
     assert_eq!(drawn(policy.place_wake(&back, &mut task, &mut rng)), "group 0");

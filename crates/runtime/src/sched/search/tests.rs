@@ -293,3 +293,24 @@ fn a_closed_gate_shortens_searches() {
         );
     }
 }
+
+/// A mate's deque before those of the rest of the cache, wherever the draw begins; without groups, whichever comes first.
+#[test]
+fn mates_are_robbed_first() {
+    let of_mates = |config: &str| {
+        let mut still = Still::new("core:8", config);
+        let (mate, other) = (still.local(3), still.local(6));
+        let mut worker = thief(&mut still);
+        let mut from_mate = 0;
+        for _ in 0..32 {
+            [&mate, &other].map(|victim| victim.push(still.task(0, SetId::NONE)));
+            assert!(worker.search(Scope::Normal).is_some());
+            from_mate += u32::from(mate.len() == 0);
+            while worker.context.local.pop().is_some() || mate.pop().is_some() || other.pop().is_some() {}
+        }
+        from_mate
+    };
+    assert_eq!(of_mates("groups=on,group=4"), 32);
+    let at_random = of_mates("groups=off");
+    assert!((4..28).contains(&at_random), "{at_random} of 32 by the draw alone");
+}
