@@ -18,6 +18,23 @@ use crate::primitives::Modelled as Exclusion;
 #[cfg(not(quadrille_loom))]
 use Word as Exclusion;
 
+#[cfg(debug_assertions)]
+thread_local! {
+    /// How many sections the OS thread is in.
+    static DEPTH: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether the calling OS thread is in a section, where nothing may be suspended. Known in builds with debug assertions alone: sections
+/// call no user code, so that there it is a mistake of ours.
+#[inline(always)]
+pub(crate) fn is_in_section() -> bool {
+    #[cfg(debug_assertions)]
+    let is_inside = DEPTH.get() > 0;
+    #[cfg(not(debug_assertions))]
+    let is_inside = false;
+    is_inside
+}
+
 /// Lets one thread at a time through.
 #[derive(Debug)]
 pub(crate) struct Word {
@@ -31,6 +48,8 @@ struct Leave<'a>(&'a AtomicBool);
 impl Drop for Leave<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        DEPTH.set(DEPTH.get() - 1);
         // Ordering: Release (L); the next section's exchange sees everything that this one wrote.
         self.0.store(false, Ordering::Release);
     }
@@ -51,6 +70,8 @@ impl Word {
         if !self.try_enter() {
             self.enter_contended();
         }
+        #[cfg(debug_assertions)]
+        DEPTH.set(DEPTH.get() + 1);
         let _leave = Leave(&self.held);
         section()
     }

@@ -12,6 +12,8 @@ use crate::primitives::{AtomicBool, MutexGuard, Ordering};
 use crate::stress::Mutex;
 
 /// What `unpark` and `park` of a user-level thread agree on.
+///
+/// A park ends if the token is posted before or during it, and sees what was done before that; a wait that is given up leaves it.
 #[derive(Debug)]
 pub(super) struct Token {
     posted: AtomicBool,
@@ -124,5 +126,58 @@ pub fn park_timeout(limit: Duration) {
             refuse_on_workers();
             std::thread::park_timeout(limit);
         }
+    }
+}
+
+#[cfg(all(test, quadrille_loom))]
+mod loom {
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::primitives::UnsafeCell;
+    use crate::thread::sync::loom::block_on;
+
+    /// Posts after having written what the one who parks reads.
+    fn unpark(token: &Arc<(Token, UnsafeCell<u32>)>) -> ::loom::thread::JoinHandle<()> {
+        let token = Arc::clone(token);
+        ::loom::thread::spawn(move || {
+            // SAFETY: nobody reads it before the token was posted, which is what the models are about.
+            token.1.with_mut(|written| unsafe { *written = 1 });
+            token.0.post();
+        })
+    }
+
+    fn park(token: &(Token, UnsafeCell<u32>)) {
+        block_on(Parked(&token.0));
+        // SAFETY: who wrote has posted, and writes no more.
+        assert_eq!(token.1.with(|written| unsafe { *written }), 1);
+    }
+
+    #[test]
+    fn token_ends_the_park() {
+        ::loom::model(|| {
+            let token = Arc::new((Token::default(), UnsafeCell::new(0)));
+            let unparks = unpark(&token);
+            park(&token);
+            unparks.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn token_outlives_a_wait_that_is_given_up() {
+        ::loom::model(|| {
+            let token = Arc::new((Token::default(), UnsafeCell::new(0)));
+            let unparks = unpark(&token);
+            let mut used_up = false;
+            block_on(std::future::poll_fn(|cx| {
+                used_up = pin!(Parked(&token.0)).poll(cx).is_ready();
+                Poll::Ready(())
+            }));
+            if !used_up {
+                park(&token);
+            }
+            unparks.join().unwrap();
+        });
     }
 }

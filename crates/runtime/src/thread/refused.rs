@@ -1,4 +1,5 @@
 //! What the compiler refuses; compiled by `cargo test --doc` alone. Each refusal differs in little from something that compiles.
+//! Where it is the order of lifetimes that is wrong, the compiler's error has no number.
 //!
 //! Closures and results cross over to another OS thread; what is made inside need not.
 //!
@@ -67,7 +68,7 @@
 //!
 //! Nor a thread that is spawned by somebody who has kept the scope:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0521
 //! let mut kept = None;
 //! quadrille::thread::scope(|s| kept = Some(s));
 //! kept.unwrap().spawn(|| 1);

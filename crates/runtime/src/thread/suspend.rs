@@ -15,6 +15,7 @@ use super::local::Locals;
 use super::note::{Note, Reason};
 use crate::coop;
 use crate::sched::context::Context;
+use crate::sync::lock;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
 
@@ -171,6 +172,10 @@ impl Frame {
             !std::thread::panicking(),
             "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
         );
+        assert!(
+            !lock::is_in_section(),
+            "a user-level thread can't be suspended inside of a critical section of the runtime: others would wait for it"
+        );
         if self.key.get().is_none() {
             self.enter_list();
         }
@@ -243,5 +248,35 @@ impl Resumption {
 impl Drop for Resumption {
     fn drop(&mut self) {
         CURRENT.set(self.0);
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::super::yield_now;
+    use super::*;
+    use crate::Runtime;
+    use crate::sync::lock::Lock;
+
+    /// In builds that look: the section ends, its thread goes on, and so does who waits for the lock.
+    #[test]
+    fn a_suspension_inside_of_a_section_is_refused() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let ended = runtime.spawn_thread(|| {
+            let lock = Lock::new(1);
+            let refused = catch_unwind(AssertUnwindSafe(|| lock.with(|_| yield_now())));
+            yield_now();
+            (refused, lock.with(|n| *n))
+        });
+        let (refused, inside) = ended.join().unwrap();
+        assert_eq!(inside, 1);
+        if cfg!(debug_assertions) {
+            let payload = refused.unwrap_err();
+            let message = payload.downcast_ref::<&str>().unwrap();
+            assert!(
+                message.contains("inside of a critical section of the runtime"),
+                "{message}"
+            );
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! User-level threads that go wrong: too deep, without a stack, waiting where they must not; and what is said about it.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 
 use quadrille::thread::{self, Builder};
 use quadrille::{Runtime, TaskGroup};
+use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::child::{assert_passed, child, is_child, run_child, stderr};
@@ -69,6 +70,75 @@ fn to_wait_while_panicking_is_refused_with_a_reason() {
         said.contains("a user-level thread can't be suspended while it panics"),
         "{said}"
     );
+}
+
+/// Opens a scope when it is dropped.
+struct ScopeInDrop;
+
+impl Drop for ScopeInDrop {
+    fn drop(&mut self) {
+        thread::scope(|scope| drop(scope.spawn(|| ())));
+    }
+}
+
+#[test]
+fn a_scope_while_panicking_is_refused_with_a_reason() {
+    const NAME: &str = "a_scope_while_panicking_is_refused_with_a_reason";
+    if is_child() {
+        let runtime = Runtime::new().unwrap();
+        let thread = runtime.spawn_thread(|| {
+            let _opens = ScopeInDrop;
+            panic!("on purpose");
+        });
+        drop(thread.join());
+        unreachable!("a panic while panicking aborts");
+    }
+    let output = run_child(module_path!(), NAME);
+    let said = stderr(&output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
+    let expected = "a user-level thread can't wait for a scope while it panics";
+    assert!(said.contains(expected), "{said}");
+}
+
+/// In locked memory there are no marks, on any kernel: threads run on stacks with guards of the old kind, as many as there are mappings
+/// for, and then spawning fails with a reason.
+#[test]
+fn where_guards_take_mappings_their_limit_is_an_error_of_spawn() {
+    const NAME: &str = "where_guards_take_mappings_their_limit_is_an_error_of_spawn";
+    const COUNT: usize = 1000;
+    if is_child() {
+        let locked = rustix::mm::mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+        if let Err(error) = locked {
+            writeln!(io::stderr(), "not tested: memory may not be locked: {error}").unwrap();
+            return;
+        }
+        let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        let before = mappings();
+        let spawn = || Builder::new().spawn_on(thread::park, runtime.handle());
+        let mut parked: Vec<_> = (0..COUNT).map(|_| spawn().unwrap()).collect();
+        assert!(mappings() - before >= 2 * COUNT, "{} and {before}", mappings());
+        let error = loop {
+            match spawn() {
+                Ok(thread) => parked.push(thread),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        let said = error.to_string();
+        assert!(
+            said.contains("vm.max_map_count = ") && said.contains("sysctl -w"),
+            "{said}"
+        );
+        // Who is there goes on, and makes room.
+        parked.iter().for_each(|thread| thread.thread().unpark());
+        parked.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(runtime.spawn_thread(|| 6 * 7).join().unwrap(), 42);
+        return;
+    }
+    if cfg!(target_os = "linux") {
+        assert_passed(&run_child(module_path!(), NAME));
+    }
 }
 
 #[inline(never)]

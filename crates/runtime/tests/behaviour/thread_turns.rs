@@ -1,7 +1,9 @@
 //! Threads and tasks side by side: neither keeps the other from its turn.
 
+use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use quadrille::Wait as _;
@@ -140,6 +142,51 @@ fn a_busy_channel_lets_others_run() {
         sender.send(1).unwrap();
         assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(1));
     });
+}
+
+/// Nor a channel that holds nothing, where those on the other side wait already.
+#[test]
+fn a_busy_rendezvous_lets_others_run() {
+    const MESSAGES: usize = 1000;
+    fn lets_others_run(exchange: impl FnOnce() + Send) -> bool {
+        let ran = Arc::new(AtomicBool::new(false));
+        let runs = ran.clone();
+        let other = thread::spawn(move || runs.store(true, Ordering::Relaxed));
+        exchange();
+        let ran = ran.load(Ordering::Relaxed);
+        other.join().unwrap();
+        ran
+    }
+    let runtime = Shape::flat(1).runtime();
+    let sends = runtime.spawn_thread(|| {
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let mut seats: Vec<_> = (0..MESSAGES).map(|_| Box::pin(receiver.recv_async())).collect();
+        for some in seats.chunks_mut(10) {
+            let mut cx = Context::from_waker(Waker::noop());
+            some.iter_mut()
+                .for_each(|seat| assert!(seat.as_mut().poll(&mut cx).is_pending()));
+            thread::yield_now();
+        }
+        lets_others_run(|| (0..MESSAGES).for_each(|message| sender.send(message).unwrap()))
+    });
+    assert!(sends.join().unwrap(), "nobody else ran while it sent");
+    let receives = runtime.spawn_thread(|| {
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let senders: Vec<_> = (0..MESSAGES)
+            .map(|message| {
+                thread::spawn({
+                    let sender = sender.clone();
+                    move || sender.send(message)
+                })
+            })
+            .collect();
+        // Each has its turn, and waits.
+        (0..10).for_each(|_| thread::yield_now());
+        let lets = lets_others_run(|| assert_eq!(receiver.iter().take(MESSAGES).count(), MESSAGES));
+        senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
+        lets
+    });
+    assert!(receives.join().unwrap(), "nobody else ran while it received");
 }
 
 /// Nor does a thread that has panicked with its budget spent, and was not let go.

@@ -303,7 +303,9 @@ fn mates_are_robbed_first() {
         let mut worker = thief(&mut still);
         let mut from_mate = 0;
         for _ in 0..32 {
-            [&mate, &other].map(|victim| victim.push(still.task(0, SetId::NONE)));
+            for victim in [&mate, &other] {
+                victim.push(still.task(0, SetId::NONE));
+            }
             assert!(worker.search(Scope::Normal).is_some());
             from_mate += u32::from(mate.len() == 0);
             while worker.context.local.pop().is_some() || mate.pop().is_some() || other.pop().is_some() {}

@@ -139,6 +139,16 @@ impl fmt::Display for MappingsExhausted {
 
 impl std::error::Error for MappingsExhausted {}
 
+/// What is said besides if the system has no memory for us: that there are hardly more mappings than `wanted` left, which it calls the
+/// same. Others may have taken them, which the budget does not see.
+fn mappings_hint(error: &io::Error, wanted: usize) -> String {
+    let (used, max) = (memory::mappings(), memory::mappings_max().unwrap_or(usize::MAX));
+    if error.kind() != io::ErrorKind::OutOfMemory || used.saturating_add(wanted) < max {
+        return String::new();
+    }
+    format!(" (the process has {used} of the mappings that vm.max_map_count = {max} allows for)")
+}
+
 /// Stacks of one class in one mapping. Unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Slab {
@@ -162,7 +172,11 @@ impl Slab {
     pub(super) fn map(class: Class, stacks: usize, first: usize, guarding: Guarding) -> io::Result<Self> {
         let bytes = stacks * class.stride();
         let describe = |error: io::Error| {
-            let message = format!("cannot map {bytes} bytes for stacks of {} bytes: {error}", class.size());
+            let hint = mappings_hint(&error, 2 * stacks + 1);
+            let message = format!(
+                "cannot map {bytes} bytes for stacks of {} bytes: {error}{hint}",
+                class.size()
+            );
             io::Error::new(error.kind(), message)
         };
         let mut slab = Self {

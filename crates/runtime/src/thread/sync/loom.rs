@@ -35,7 +35,7 @@ impl Wake for Parker {
     }
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(in crate::thread) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let parker = Arc::new(Parker {
         told: Word::new(false),

@@ -61,7 +61,7 @@
 mod barrier;
 mod condvar;
 #[cfg(all(test, quadrille_loom))]
-mod loom;
+pub(super) mod loom;
 pub mod mpsc;
 mod mutex;
 mod poison;

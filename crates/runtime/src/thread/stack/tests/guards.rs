@@ -97,6 +97,45 @@ fn out_of_address_space_is_an_error() {
     }
 }
 
+/// Those that others took are no memory to the system: the error says which limit it is.
+#[test]
+fn out_of_mappings_names_their_limit() {
+    const NAME: &str = "out_of_mappings_names_their_limit";
+    if is_child() {
+        // Neighbours of different protection stay two mappings.
+        let map = |protection| {
+            // SAFETY: the system chooses a place that nothing uses, and nobody touches it.
+            unsafe { libc::mmap(std::ptr::null_mut(), page_size(), protection, MAP, -1, 0) }
+        };
+        const MAP: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let mut protections = [libc::PROT_NONE, libc::PROT_READ].into_iter().cycle();
+        // One is left.
+        let mut last = libc::MAP_FAILED;
+        loop {
+            let next = map(protections.next().unwrap());
+            if next == libc::MAP_FAILED {
+                break;
+            }
+            last = next;
+        }
+        // SAFETY: ours, and unused.
+        assert_eq!(unsafe { libc::munmap(last, page_size()) }, 0);
+        let stacks = protected(1);
+        let error = stacks.reserve(0, 0).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        let max = memory::mappings_max().unwrap();
+        assert!(
+            error.to_string().contains(&format!("vm.max_map_count = {max}")),
+            "{error}"
+        );
+        return;
+    }
+    // A sanitizer's allocator does not live without mappings.
+    if cfg!(target_os = "linux") && !cfg!(feature = "sanitizer") {
+        assert_passed(&run_child(module_path!(), NAME));
+    }
+}
+
 /// Bytes of this process in memory.
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
