@@ -66,6 +66,24 @@ pub enum Decision {
         /// The answer.
         answer: bool,
     },
+    /// [`Policy::gives_back`].
+    GiveBack {
+        /// The task's fields.
+        task: TaskPolicy,
+        /// Who has taken it, or would.
+        thief: WorkerId,
+        /// The answer.
+        answer: bool,
+    },
+    /// [`Policy::couple`].
+    Couple {
+        /// The task's fields before the answer.
+        task: TaskPolicy,
+        /// Who wakes it.
+        waker: WorkerId,
+        /// The answer, and the fields after it.
+        answer: (bool, TaskPolicy),
+    },
     /// [`SetPolicy::update`]: which cache a set prefers.
     Prefer {
         /// The set before the answer.
@@ -225,6 +243,31 @@ pub(crate) fn steal_remote(policy: &Policy, view: &RemoteStealView) -> u32 {
 pub(crate) fn exports(policy: &Policy, view: &ExportView) -> bool {
     let answer = policy.exports(view);
     log::note(|| Decision::Export { view: *view, answer });
+    answer
+}
+
+/// Asks whether a thief gives a task back.
+#[inline]
+pub(crate) fn gives_back(policy: &Policy, task: &TaskPolicy, thief: WorkerId) -> bool {
+    let answer = policy.gives_back(task, thief);
+    log::note(|| Decision::GiveBack {
+        task: *task,
+        thief,
+        answer,
+    });
+    answer
+}
+
+/// Asks whether a wake completes a row of those from one other cache.
+#[inline]
+pub(crate) fn couple(policy: &Policy, task: &mut TaskPolicy, waker: WorkerId) -> bool {
+    let before = *task;
+    let answer = policy.couple(task, waker);
+    log::note(|| Decision::Couple {
+        task: before,
+        waker,
+        answer: (answer, *task),
+    });
     answer
 }
 

@@ -117,7 +117,10 @@ impl Worker {
             };
             // Once is enough (W5): the next time it would go behind newer ones again.
             let stayed = last.get().was_exported();
-            if stayed || !decisions::exports(&shared.policy, &view) || shared.policy.gives_back(&task, thief) {
+            if stayed
+                || !decisions::exports(&shared.policy, &view)
+                || decisions::gives_back(&shared.policy, &task, thief)
+            {
                 stays = Some(runnable);
                 break;
             }
@@ -147,7 +150,7 @@ impl Context {
         let shared = &*self.shared;
         let mut view = shared.set_view(task);
         view.wakees = self.wakees.borrow_mut().note(self.task.get(), wakee, self.now.get());
-        if shared.policy.couple(task, self.id) {
+        if decisions::couple(&shared.policy, task, self.id) {
             let llc = shared.policy.plan.workers[self.id.index()].llc;
             view.waker = Some(shared.llc_view(llc, task.home));
         }
@@ -252,7 +255,7 @@ impl Shared {
         for runnable in found.into_iter().chain(more) {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let task = unsafe { runnable.meta().policy() }.get();
-            if self.policy.gives_back(&task, thief.id) {
+            if decisions::gives_back(&self.policy, &task, thief.id) {
                 thief.me().counters.steals_given_back.add(1);
                 self.publish_home(runnable, task.home, thief);
             } else if kept.is_none() {

@@ -130,6 +130,15 @@ fn replay(policy: &Policy, decision: &Decision) -> (&'static str, bool) {
         }
         Decision::Steal { view, answer } => ("steal", policy.steal_remote(&view) == answer),
         Decision::Export { view, answer } => ("export", policy.exports(&view) == answer),
+        Decision::GiveBack { task, thief, answer } => ("give back", policy.gives_back(&task, thief) == answer),
+        Decision::Couple {
+            mut task,
+            waker,
+            answer,
+        } => {
+            let couples = policy.couple(&mut task, waker);
+            ("couple", (couples, task) == answer)
+        }
         Decision::Bind {
             own,
             other,
@@ -193,6 +202,7 @@ fn altered(decision: &Decision) -> Decision {
         Decision::Wake { answer, .. } | Decision::Spawn { answer, .. } => answer.0 = other(answer.0),
         Decision::Unpark { answer, .. }
         | Decision::Export { answer, .. }
+        | Decision::GiveBack { answer, .. }
         | Decision::Bind { answer, .. }
         | Decision::Leave { answer, .. } => *answer = !*answer,
         Decision::Search { answer, .. } => {
@@ -210,6 +220,7 @@ fn altered(decision: &Decision) -> Decision {
         }
         Decision::Pull { answer, .. } => *answer ^= 1,
         Decision::Gate { answer, .. } => answer.0 = !answer.0,
+        Decision::Couple { answer, .. } => answer.0 = !answer.0,
         _ => panic!("a kind of decision that is not replayed: {decision:?}"),
     }
     decision
@@ -260,7 +271,7 @@ fn is_the_same(machine: &str, config: &str, other: &str, work: Work) -> bool {
 /// One test, because the log is the process's.
 #[test]
 fn the_runtimes_decisions_are_the_simulators() {
-    let kinds = ["wake", "spawn", "unpark"];
+    let kinds = ["wake", "spawn", "unpark", "couple"];
     for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4", "node:2 llc:1 l2:4 pu:2"] {
         check(machine, "default", hackbench, &kinds);
         check(machine, "group=2,cap=fixed:1:2ms,filter-margin=400", hackbench, &kinds);
@@ -272,7 +283,12 @@ fn the_runtimes_decisions_are_the_simulators() {
     let gated = "gate-start=0,epoch=1ms,ttl=5ms,short-runs=0,filter-sample=100us";
     for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4"] {
         check(machine, far, hackbench, &["wake", "spawn", "unpark", "search", "steal"]);
-        check(machine, gated, bursts, &["gate", "prefer", "pull", "export"]);
+        check(
+            machine,
+            gated,
+            bursts,
+            &["gate", "prefer", "pull", "export", "give back"],
+        );
         check(machine, "default", threads, &["bind", "leave"]);
         check(machine, "bind-slack=0,bind-div=1000", threads, &["bind", "leave"]);
         // One run, on a busy machine, may have asked nothing that the two answer in different ways.

@@ -60,7 +60,7 @@ pub(super) fn m(lab: &Lab) -> Result<Simulated, LabError> {
     let runs = |sets: &'static str| {
         let bench = move |groups: u32| match groups {
             1 => lone,
-            2..=3 => light,
+            2..=7 => light,
             _ => heavy,
         };
         let text = move |groups: u32| format!("g={groups},f=20,c=64,sets={sets}");
@@ -77,8 +77,8 @@ pub(super) fn m(lab: &Lab) -> Result<Simulated, LabError> {
         ],
         vec![
             lone.condition("hackbench:f=20,c=64 of 1 group", configs),
-            light.condition("of 3 groups", "the same"),
-            heavy.condition("of 5 groups and more", "the same"),
+            light.condition("of 3 to 7 groups", "the same"),
+            heavy.condition("of 12 groups and more", "the same"),
         ],
         "with one group the gain is that of the runs in which all of it comes together, and small in the others",
     ))
@@ -93,7 +93,7 @@ pub(super) fn n(lab: &Lab) -> Result<Simulated, LabError> {
         seeds: 5,
     };
     // With few workers a run is one of several kinds, by where its first tasks begin.
-    let light = Bench { seeds: 40, ..bench };
+    let light = Bench { seeds: 160, ..bench };
     let mut curves = [Vec::new(), Vec::new()];
     for workers in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         let workload: OldSchbench = workload(&format!("t={workers}"))?;

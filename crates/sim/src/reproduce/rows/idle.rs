@@ -10,7 +10,7 @@ use crate::{Change, Model, Workload};
 const PROPORTIONAL: Model = Model::KernelChanged(Change::Proportion);
 
 /// What `ours` does beside `base`, each under its model and configuration.
-fn pair<W: Workload + Clone>(
+fn pair<W: Workload + Clone + Sync>(
     bench: Bench<'_>,
     workload: &W,
     base: (Model, &str),

@@ -1,7 +1,9 @@
 //! Runs for the rows: one machine, one workload, several configurations.
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::str::FromStr;
+use std::thread;
 
 use quadrille_policy::Config;
 
@@ -91,7 +93,10 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// If machine or configuration cannot be read, or do not go together.
-    pub(super) fn run<W: Workload + Clone>(&self, workload: &W, config: &str) -> Result<Steady, LabError> {
+    pub(super) fn run<W>(&self, workload: &W, config: &str) -> Result<Steady, LabError>
+    where
+        W: Workload + Clone + Sync,
+    {
         let seeds = match self.lab.effort {
             Effort::Full => self.seeds,
             Effort::Quick => 1,
@@ -100,9 +105,8 @@ impl Bench<'_> {
             finished: true,
             ..Steady::default()
         };
-        for seed in 1..=seeds {
-            let one = self.run_once(workload, config, u64::from(seed))?;
-            let share = 1.0 / f64::from(seeds);
+        for one in self.run_seeds(workload, config, seeds) {
+            let (one, share) = (one?, 1.0 / f64::from(seeds));
             mean.rate += one.rate * share;
             mean.group_changes_per_unit += one.group_changes_per_unit * share;
             mean.moves_per_unit += one.moves_per_unit * share;
@@ -113,6 +117,28 @@ impl Bench<'_> {
             mean.counters.add(&one.counters);
         }
         Ok(mean)
+    }
+
+    /// A run for each seed, in their order whoever ends first: on all CPUs, since no run knows of another.
+    fn run_seeds<W>(&self, workload: &W, config: &str, seeds: u32) -> Vec<Result<Steady, LabError>>
+    where
+        W: Workload + Clone + Sync,
+    {
+        let cpus = thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX));
+        let runners = cpus.min(seeds);
+        let share = |first: u32| (first..=seeds).step_by(runners as usize);
+        let run = |seed: u32| (seed, self.run_once(workload, config, u64::from(seed)));
+        let mut runs: Vec<_> = thread::scope(|scope| {
+            let runners: Vec<_> = (1..=runners)
+                .map(|first| scope.spawn(move || share(first).map(run).collect::<Vec<_>>()))
+                .collect();
+            let joined = runners.into_iter().map(|runner| runner.join());
+            joined
+                .flat_map(|runs| runs.unwrap_or_else(|payload| resume_unwind(payload)))
+                .collect()
+        });
+        runs.sort_by_key(|(seed, _)| *seed);
+        runs.into_iter().map(|(_, run)| run).collect()
     }
 
     /// The same run is simulated twice, to the end of its first quarter and to its end; the same seed makes the shorter one

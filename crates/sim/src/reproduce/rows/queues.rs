@@ -109,7 +109,7 @@ fn sapphire_rapids(lab: &Lab) -> Bench<'_> {
         machine: "spr-2s",
         model: KERNEL,
         millis: 40,
-        seeds: 4,
+        seeds: 16,
     }
 }
 
