@@ -12,7 +12,7 @@ const WAKERS: usize = 64;
 struct Period {
     /// A bit for each wakee, by its id.
     wakees: u64,
-    /// Its wakes; no more of them count than make it known.
+    /// Its wakes, up to the most that can be counted.
     wakes: u16,
 }
 
@@ -27,8 +27,8 @@ struct Waker {
 /// How many different tasks each of the last tasks of a worker has woken: a sender of messages to many is *wide*, and is
 /// no reason for any of them to move.
 ///
-/// Of less than [`Aggregation::known_after`] wakes on a worker nothing is concluded: a sender to many that has just begun, or that
-/// another worker has just taken over, looks like one to few.
+/// Nothing is concluded until it has made [`Aggregation::known_after`] wakes on a worker for each task that it has woken there: a sender
+/// to many that has just begun, or that another worker has just taken over, looks like one to few, but wakes another one each time.
 ///
 /// Approximate on purpose: 64 wakers a worker, 64 wakees a waker by the low bits of their ids.
 ///
@@ -40,7 +40,8 @@ struct Waker {
 /// let mut wakees = Wakees::new(&config);
 /// assert_eq!(wakees.note(1, 2, Nanos(0)), None);
 /// assert_eq!(wakees.note(1, 2, Nanos(9)), Some(1));
-/// assert_eq!(wakees.note(1, 3, Nanos(9)), Some(2));
+/// assert_eq!(wakees.note(1, 3, Nanos(9)), None);
+/// assert_eq!(wakees.note(1, 2, Nanos(9)), Some(2));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Wakees {
@@ -88,9 +89,10 @@ impl Wakees {
         }
         let Waker { current, before, .. } = entry;
         current.wakees |= 1 << (wakee & 63);
-        current.wakes = self.known_after.min(current.wakes + 1);
-        let is_known = current.wakes + before.wakes >= self.known_after;
-        is_known.then(|| (current.wakees | before.wakees).count_ones())
+        current.wakes = current.wakes.saturating_add(1);
+        let different = (current.wakees | before.wakees).count_ones();
+        let wakes = u32::from(current.wakes) + u32::from(before.wakes);
+        (wakes >= different * u32::from(self.known_after)).then_some(different)
     }
 }
 
@@ -155,17 +157,20 @@ mod tests {
         assert_eq!(counts, [1, 2, 2, 2].map(Some));
     }
 
-    /// Known by as many wakes of the current and the last second as configured, however many were before.
+    /// Four wakes for each, of the current and the last second.
     #[test]
     fn of_few_wakes_nothing_is_concluded() {
         let mut wakees = Wakees::default();
         let at = Nanos::from_millis;
-        let mut pair = |ms, times| (0..times).map(|_| wakees.note(1, 2, at(ms))).collect::<Vec<_>>();
+        let mut one = |ms, times| (0..times).map(|_| wakees.note(1, 2, at(ms))).collect::<Vec<_>>();
         let known = |unknown, known| [vec![None; unknown], vec![Some(1); known]].concat();
-        assert_eq!(pair(0, 20), known(15, 5));
-        assert_eq!(pair(1_000, 3), known(0, 3), "by those of the second before");
-        assert_eq!(pair(2_000, 14), known(12, 2));
-        assert_eq!(pair(4_000, 16), known(15, 1), "nothing is left");
+        assert_eq!(one(0, 6), known(3, 3));
+        assert_eq!(one(1_000, 2), known(0, 2), "by those of the second before");
+        assert_eq!(one(2_000, 3), known(1, 2), "two of the second before count");
+        assert_eq!(one(4_000, 5), known(3, 2), "nothing is left");
+        // Two take eight, and of the third again nothing is known.
+        let two: Vec<_> = (0..7).map(|n| wakees.note(1, 3 + n % 2, at(4_000))).collect();
+        assert_eq!(two, [None, None, None, None, None, None, Some(3)]);
         // Another in its place; and it itself again.
         assert_eq!(wakees.note(65, 2, at(4_000)), None);
         assert_eq!(wakees.note(1, 2, at(4_000)), None);
