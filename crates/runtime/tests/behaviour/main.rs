@@ -46,6 +46,7 @@ mod task_scope;
 mod theft;
 mod thieves;
 mod thread_faults;
+mod thread_gdb;
 mod thread_hooks;
 mod thread_hygiene;
 mod thread_life;

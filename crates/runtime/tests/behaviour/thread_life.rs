@@ -62,6 +62,8 @@ enum Owner {
     Joins,
     /// The same on a user-level thread of another runtime.
     JoinsOnAnother,
+    /// The same on one of the same runtime, which may end before it is told.
+    JoinsBeside,
     /// Awaits it in a task of another runtime, from before the event on.
     Awaits,
     /// The same, and is aborted before the event.
@@ -72,9 +74,10 @@ enum Owner {
     Detaches,
 }
 
-const OWNERS: [Owner; 6] = [
+const OWNERS: [Owner; 7] = [
     Owner::Joins,
     Owner::JoinsOnAnother,
+    Owner::JoinsBeside,
     Owner::Awaits,
     Owner::AwaitsAndIsAborted,
     Owner::Holds,
@@ -115,6 +118,17 @@ impl Event {
         )
     }
 
+    /// Whether the runtime ends with the thread.
+    fn ends_all(self) -> bool {
+        matches!(
+            self,
+            RuntimeDroppedBeforeItStarts
+                | RuntimeDroppedWhileItWaits
+                | RuntimeDroppedWhileItRuns
+                | RuntimeDroppedWhileItEnds
+        )
+    }
+
     /// Whether it happens before the thread starts.
     fn comes_first(self) -> bool {
         matches!(self, AbortedBeforeItStarts | RuntimeDroppedBeforeItStarts)
@@ -128,6 +142,8 @@ struct Witness {
     on_stack: Count,
     results: Count,
     started: Count,
+    /// Joiners on the same runtime that were told.
+    told: Count,
     /// The OS threads on which the thread began, and on which what was on its stack was dropped.
     places: Arc<Mutex<Vec<ThreadId>>>,
 }
@@ -179,6 +195,7 @@ fn happen(
     gate: &Gate,
     holds: &Gate,
     (handle, abort, occupied): (Option<&JoinHandle<Token>>, &AbortHandle, Option<impl Sized>),
+    beside: usize,
 ) {
     match event {
         EndsAtOnce | PanicsAtOnce => {}
@@ -214,7 +231,8 @@ fn happen(
         }
     }
     eventually("it has ended", || {
-        handle.is_none_or(JoinHandle::is_finished) && witness.captured.get() == 1
+        let ended = handle.is_none_or(JoinHandle::is_finished) && witness.captured.get() == 1;
+        ended && witness.told.get() == beside
     });
     drop(runtime);
 }
@@ -223,7 +241,12 @@ fn happen(
 type Joiner = Box<dyn FnOnce() -> std::thread::Result<Token>>;
 
 /// Lets the owner do what it does before the event. The handle is taken unless the owner holds it.
-fn begin(owner: Owner, handle: &mut Option<JoinHandle<Token>>, elsewhere: &Runtime) -> Option<Joiner> {
+fn begin(
+    owner: Owner,
+    handle: &mut Option<JoinHandle<Token>>,
+    [here, elsewhere]: [&Runtime; 2],
+    told: &Count,
+) -> Option<Joiner> {
     let mut take = || handle.take().expect("it is taken once");
     match owner {
         Owner::Joins => {
@@ -236,10 +259,20 @@ fn begin(owner: Owner, handle: &mut Option<JoinHandle<Token>>, elsewhere: &Runti
             let joins = elsewhere.spawn_thread(move || handle.join());
             Some(Box::new(move || joins.join().unwrap()))
         }
+        Owner::JoinsBeside => {
+            let handle = take();
+            let was_told = told.clone();
+            let joins = here.spawn_thread(move || {
+                let ending = handle.join();
+                was_told.add();
+                ending
+            });
+            Some(Box::new(move || joins.join().unwrap_or_else(Err)))
+        }
         Owner::Awaits => {
             let awaits = elsewhere.spawn(take());
-            let told = |error: JoinError| error.try_into_panic().unwrap_or_else(|error| Box::new(error));
-            Some(Box::new(move || awaits.wait().unwrap().map_err(told)))
+            let as_panic = |error: JoinError| error.try_into_panic().unwrap_or_else(|error| Box::new(error));
+            Some(Box::new(move || awaits.wait().unwrap().map_err(as_panic)))
         }
         Owner::AwaitsAndIsAborted => {
             let awaits = elsewhere.spawn(take());
@@ -262,7 +295,7 @@ fn check(shape: &Shape, event: Event, owner: Owner) {
     let occupied = event.comes_first().then(|| occupy(&runtime));
     let mut handle = Some(runtime.spawn_thread(witness.body(event, gate.clone(), holds.clone())));
     let abort = handle.as_ref().unwrap().abort_handle();
-    let joiner = begin(owner, &mut handle, &elsewhere);
+    let joiner = begin(owner, &mut handle, [&runtime, &elsewhere], &witness.told);
     happen(
         event,
         runtime,
@@ -270,10 +303,14 @@ fn check(shape: &Shape, event: Event, owner: Owner) {
         &gate,
         &holds,
         (handle.as_ref(), &abort, occupied),
+        usize::from(owner == Owner::JoinsBeside),
     );
     eventually("all is dropped", || witness.captured.get() == 1);
     if let Some(joiner) = joiner {
-        check_ending(joiner(), event.ending());
+        let told = joiner();
+        // A joiner that ends with the runtime may be told of its own end alone.
+        let is_its_own = owner == Owner::JoinsBeside && event.ends_all() && told.is_err();
+        check_ending(told, if is_its_own { Ending::Cancelled } else { event.ending() });
     }
     if let Some(handle) = handle {
         eventually("it has ended", || handle.is_finished());

@@ -46,6 +46,7 @@
 //! - valgrind knows each stack (`VALGRIND_STACK_REGISTER`), for as long as it is mapped.
 //! - AddressSanitizer is told of every switch with the feature `sanitizer` (corosensei's hooks). Its own handler of faults
 //!   stays behind ours, and an overflow is reported by ours.
+//! - gdb's backtraces go from a thread's stack to the worker that runs it (corosensei's unwind tables).
 //! - Miri can't switch stacks; what it can run of this module is `class` and `shelf`.
 //!
 //! **Boundary:** no module beside this one maps, guards or unmaps stacks.
