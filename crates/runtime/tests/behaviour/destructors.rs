@@ -6,7 +6,7 @@ use quadrille::{Runtime, spawn};
 
 use crate::count::{Count, OnDrop, Token};
 use crate::gate::Gate;
-use crate::shape::{for_each_shape, occupy};
+use crate::shape::{for_each_shape, for_each_shape_if, occupy};
 use crate::wait::eventually;
 
 /// Panics when dropped, if it is armed.
@@ -144,6 +144,67 @@ fn a_payload_whose_destructor_panics_in_a_detached_task() {
         eventually("the payloads are dropped", || drops.get() == shape.workers * 2);
         assert_all_workers_alive(&runtime);
     });
+}
+
+/// Of what a thread's closure has, at each end that does not unwind its stack; one that does aborts at a second panic, as std's.
+#[test]
+fn what_threads_have_panics_when_it_is_dropped() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (drops, count) = (Count::default(), shape.workers * 2);
+            for _ in 0..count {
+                let bomb = Bomb::armed(&drops);
+                let ends = runtime.spawn_thread(move || {
+                    let _bomb = &bomb;
+                    quadrille::thread::yield_now();
+                });
+                assert!(ends.join().is_err());
+            }
+            assert_eq!(drops.get(), count);
+            for _ in 0..count {
+                let [result, payload] = [(); 2].map(|()| Bomb::armed(&drops));
+                drop(runtime.spawn_thread(|| result));
+                drop(runtime.spawn_thread(|| std::panic::panic_any(payload)));
+            }
+            eventually("results and payloads are dropped", || drops.get() == 3 * count);
+            let occupied = occupy(&runtime);
+            let unstarted: Vec<_> = (0..count)
+                .map(|_| {
+                    let bomb = Bomb::armed(&drops);
+                    runtime.spawn_thread(move || drop(bomb))
+                })
+                .collect();
+            unstarted.iter().for_each(quadrille::thread::JoinHandle::abort);
+            drop(occupied);
+            assert!(unstarted.into_iter().all(|thread| thread.join().is_err()));
+            assert_eq!(drops.get(), 4 * count);
+            assert_all_workers_alive(&runtime);
+        },
+    );
+}
+
+/// Those that have not started when the runtime goes.
+#[test]
+fn what_unstarted_threads_have_panics_at_shutdown() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let drops = Count::default();
+    let occupied = occupy(&runtime);
+    let threads: Vec<_> = (0..100)
+        .map(|i| {
+            let bomb = Bomb::new(i % 2 == 0, &drops);
+            runtime.spawn_thread(move || drop(bomb))
+        })
+        .collect();
+    runtime.shutdown_background();
+    drop(occupied);
+    eventually("all are dropped", || drops.get() == 100);
+    // Who has begun before the worker saw that it shall leave has panicked, or ended.
+    for (i, thread) in threads.into_iter().enumerate() {
+        let ended = thread.join();
+        assert!(ended.is_err() || i % 2 == 1, "{i}");
+    }
 }
 
 #[test]
