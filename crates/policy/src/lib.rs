@@ -8,8 +8,8 @@
 //! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_spawn`] |
 //! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
+//! | whose deques are looked at, in what order? | a worker has nothing to do | [`Policy::victims`] |
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
-//! | whose deques are looked at, in what order? | the same | [`Policy::victims`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
 //! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`] |
 //! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |

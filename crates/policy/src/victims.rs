@@ -3,11 +3,11 @@
 use crate::{LlcId, Policy, WorkerId};
 
 impl Policy {
-    /// The workers behind `llc` in the order in which `thief` looks at their deques: first the mates of its own group, with which it shares
-    /// an L2, then all others; of each the `start`-th first, so that thieves who draw it do not all begin at the same. Without groups
-    /// nobody has mates.
+    /// The workers behind `llc` in the order in which `thief` looks at their deques: the mates of its own group, which share an L2
+    /// by default, from the `start`-th on, then all others, in the same way, so that thieves who draw it do not all begin at one. Without groups
+    /// nobody has mates. Who `rescues` comes for whoever is stuck, and looks at mates as at others: they may never be without tasks (W5).
     ///
-    /// A number is better drawn below the number of workers there; any will do.
+    /// `start` is best drawn below the number of workers there; any will do.
     ///
     /// ```
     /// # use quadrille_policy::{Config, LlcId, Plan, Policy, WorkerId};
@@ -15,27 +15,30 @@ impl Policy {
     /// let config: Config = "groups=on,group=4".parse()?;
     /// let plan = Plan::compile(&"core:8".parse::<quadrille_topology::Topology>()?, &config.plan_options(None))?;
     /// let policy = Policy::new(config, plan);
-    /// let victims = policy.victims(WorkerId(1), LlcId(0), 6).map(|worker| worker.0);
-    /// assert!(victims.eq([0, 2, 3, 6, 7, 4, 5]));
+    /// let victims = policy.victims(WorkerId(1), LlcId(0), 5, false).map(|worker| worker.0);
+    /// assert!(victims.eq([3, 0, 2, 5, 6, 7, 4]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn victims(&self, thief: WorkerId, llc: LlcId, start: usize) -> impl Iterator<Item = WorkerId> {
+    pub fn victims(&self, thief: WorkerId, llc: LlcId, start: usize, rescues: bool) -> impl Iterator<Item = WorkerId> {
         let plan = &self.plan;
-        let group = |worker: WorkerId| plan.workers.get(worker.index()).map(|plan| plan.group);
-        let own = group(thief).filter(|_| self.groups_on());
-        let workers = plan.llcs.get(llc.index()).map_or(&[][..], |llc| &llc.workers);
-        let (before, after) = workers.split_at(start.checked_rem(workers.len()).unwrap_or(0));
-        let all = after
-            .iter()
-            .chain(before)
-            .copied()
-            .filter(move |worker| *worker != thief);
-        let is_mate = move |worker: &WorkerId| own.is_some() && group(*worker) == own;
-        all.clone()
-            .filter(is_mate)
-            .chain(all.filter(move |worker| !is_mate(worker)))
+        let own = self.worker(thief).map(|plan| plan.group);
+        let own = own.filter(|_| self.groups_on() && !rescues);
+        let is_mate = move |worker: WorkerId| own.is_some_and(|own| plan.workers[worker.index()].group == own);
+        let members = own.map_or(&[][..], |own| &plan.groups[own.index()].members);
+        let mates = members.iter().copied();
+        let mates = mates.filter(move |worker| *worker != thief && plan.workers[worker.index()].llc == llc);
+        let behind = plan.llcs.get(llc.index()).map_or(&[][..], |llc| &llc.workers);
+        let others = behind.iter().copied();
+        let others = others.filter(move |worker| *worker != thief && !is_mate(*worker));
+        from(mates, start).chain(from(others, start))
     }
+}
+
+/// All of `items`, from the `start`-th on.
+fn from<T>(items: impl Iterator<Item = T> + Clone, start: usize) -> impl Iterator<Item = T> {
+    let first = start.checked_rem(items.clone().count()).unwrap_or(0);
+    items.clone().skip(first).chain(items.take(first))
 }
 
 #[cfg(test)]
@@ -45,38 +48,59 @@ mod tests {
     use super::*;
     use crate::testing::{NODES, policy};
 
-    fn victims(machine: &str, config: &str, thief: u16, llc: u16, start: usize) -> Vec<u16> {
+    fn victims(machine: &str, config: &str, (thief, llc): (u16, u16), start: usize) -> Vec<u16> {
         let policy = policy(machine, config);
-        policy
-            .victims(WorkerId(thief), LlcId(llc), start)
-            .map(|worker| worker.0)
-            .collect()
+        let victims = policy.victims(WorkerId(thief), LlcId(llc), start, false);
+        victims.map(|worker| worker.0).collect()
     }
 
     #[test]
     fn mates_come_first_then_the_rest_of_the_cache_each_from_where_the_draw_says() {
         // Two groups of four behind each cache.
-        assert_eq!(victims(NODES, "default", 9, 1, 0), [8, 10, 11, 12, 13, 14, 15]);
-        assert_eq!(victims(NODES, "default", 9, 1, 2), [10, 11, 8, 12, 13, 14, 15]);
-        assert_eq!(victims(NODES, "default", 9, 1, 5), [8, 10, 11, 13, 14, 15, 12]);
-        assert_eq!(victims(NODES, "default", 9, 1, 13), [8, 10, 11, 13, 14, 15, 12]);
+        assert_eq!(victims(NODES, "default", (9, 1), 0), [8, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(victims(NODES, "default", (9, 1), 2), [11, 8, 10, 14, 15, 12, 13]);
+        assert_eq!(victims(NODES, "default", (9, 1), 7), [10, 11, 8, 15, 12, 13, 14]);
         // Behind another cache it has none.
-        assert_eq!(victims(NODES, "default", 9, 0, 3), [3, 4, 5, 6, 7, 0, 1, 2]);
-        assert_eq!(victims(NODES, "groups=off", 9, 1, 2), [10, 11, 12, 13, 14, 15, 8]);
+        assert_eq!(victims(NODES, "default", (9, 0), 3), [3, 4, 5, 6, 7, 0, 1, 2]);
+        assert_eq!(victims(NODES, "groups=off", (9, 1), 2), [11, 12, 13, 14, 15, 8, 10]);
+    }
+
+    #[test]
+    fn a_rescuer_has_no_mates() {
+        let policy = policy(NODES, "default");
+        let victims = policy.victims(WorkerId(9), LlcId(1), 4, true);
+        assert!(victims.map(|worker| worker.0).eq([13, 14, 15, 8, 10, 11, 12]));
+    }
+
+    /// Over all draws, each mate is the first nearly as often as any, and each of the others exactly so often among those.
+    #[test]
+    fn thieves_do_not_meet_at_one_deque() {
+        let policy = policy("core:16", "groups=on,group=4");
+        let first_after = |skipped: usize| {
+            let mut first = [0; 16];
+            for start in 0..12 {
+                let mut victims = policy.victims(WorkerId(5), LlcId(0), start, false).skip(skipped);
+                first[victims.next().unwrap().index()] += 1;
+            }
+            first
+        };
+        assert_eq!(first_after(0)[4..8], [4, 0, 4, 4]);
+        let others = first_after(3);
+        assert_eq!((&others[..4], &others[8..]), (&[1; 4][..], &[1; 8][..]));
     }
 
     /// Mates that a map put behind another cache are looked at there.
     #[test]
     fn scattered_mates_are_robbed_behind_their_own_cache() {
         let (machine, map) = ("llc:2 core:3", "groups=on,group-map=0+3/1+4/2+5");
-        assert_eq!(victims(machine, map, 0, 0, 1), [1, 2]);
-        assert_eq!(victims(machine, map, 0, 1, 1), [3, 4, 5]);
+        assert_eq!(victims(machine, map, (0, 0), 1), [2, 1]);
+        assert_eq!(victims(machine, map, (0, 1), 1), [3, 5, 4]);
     }
 
     #[test]
     fn any_number_is_safe() {
-        assert_eq!(victims(NODES, "default", 9, 999, 7), []);
-        assert_eq!(victims("core:1", "default", 0, 0, 3), []);
-        assert_eq!(victims("core:2", "groups=on", 9, 0, 1), [1, 0]);
+        assert_eq!(victims(NODES, "default", (9, 999), 7), []);
+        assert_eq!(victims("core:1", "default", (0, 0), 3), []);
+        assert_eq!(victims("core:2", "groups=on", (9, 0), 1), [1, 0]);
     }
 }

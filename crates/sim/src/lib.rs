@@ -25,7 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Architecture Invariant:** no threads, wall clock, hash tables, or randomness but that of the seed.
+//! **Architecture Invariant:** no threads inside of a run, no wall clock, hash tables, or randomness but that of the seed. Only
+//! [`reproduce`] runs whole simulations side by side, and adds them up in the order of their seeds.
 
 #![forbid(unsafe_code)]
 

@@ -174,7 +174,7 @@ impl Worker {
         let (victim, runnable) = context
             .shared
             .policy
-            .victims(context.id, llc, start)
+            .victims(context.id, llc, start, scope == Scope::Rescue)
             .find_map(|victim| Some((victim, self.rob(victim, scope, limit)?)))?;
         self.note_theft(victim);
         Some(runnable)

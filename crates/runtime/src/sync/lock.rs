@@ -5,7 +5,8 @@
 //! bounded time (see [`relax`]). A nap ends by itself, so leaving needs to know nothing, and a holder that was preempted
 //! costs a waiter neither a time slice of spinning nor a priority inversion.
 //!
-//! What it does not do: it is not fair, and a section may neither call user code nor block. A value that a section
+//! What it does not do: it is not fair, and a section may neither call user code nor block, nor suspend a user-level thread (which builds
+//! with debug assertions refuse: `thread/suspend`). A value that a section
 //! panics out of is unlocked, not poisoned.
 //!
 //! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways in
@@ -17,23 +18,6 @@ use crate::primitives::{AtomicBool, Ordering, UnsafeCell, const_fn, relax, seems
 use crate::primitives::Modelled as Exclusion;
 #[cfg(not(quadrille_loom))]
 use Word as Exclusion;
-
-#[cfg(debug_assertions)]
-thread_local! {
-    /// How many sections the OS thread is in.
-    static DEPTH: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Whether the calling OS thread is in a section, where nothing may be suspended. Known in builds with debug assertions alone: sections
-/// call no user code, so that there it is a mistake of ours.
-#[inline(always)]
-pub(crate) fn is_in_section() -> bool {
-    #[cfg(debug_assertions)]
-    let is_inside = DEPTH.get() > 0;
-    #[cfg(not(debug_assertions))]
-    let is_inside = false;
-    is_inside
-}
 
 /// Lets one thread at a time through.
 #[derive(Debug)]
@@ -48,8 +32,7 @@ struct Leave<'a>(&'a AtomicBool);
 impl Drop for Leave<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        #[cfg(debug_assertions)]
-        DEPTH.set(DEPTH.get() - 1);
+        depth::leave();
         // Ordering: Release (L); the next section's exchange sees everything that this one wrote.
         self.0.store(false, Ordering::Release);
     }
@@ -70,8 +53,7 @@ impl Word {
         if !self.try_enter() {
             self.enter_contended();
         }
-        #[cfg(debug_assertions)]
-        DEPTH.set(DEPTH.get() + 1);
+        depth::enter();
         let _leave = Leave(&self.held);
         section()
     }
@@ -133,6 +115,46 @@ impl<S> Lock<S> {
                 section(state)
             })
         })
+    }
+}
+
+pub(crate) use depth::is_in_section;
+
+/// How many sections an OS thread is in.
+#[cfg(debug_assertions)]
+mod depth {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DEPTH: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn enter() {
+        DEPTH.set(DEPTH.get() + 1);
+    }
+
+    pub(super) fn leave() {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+
+    /// Whether the calling OS thread is in a section, where nothing may be suspended.
+    pub(crate) fn is_in_section() -> bool {
+        DEPTH.get() > 0
+    }
+}
+
+/// Nobody counts: sections call no user code, so that to be in one where something is suspended is a mistake of ours.
+#[cfg(not(debug_assertions))]
+mod depth {
+    #[inline(always)]
+    pub(super) fn enter() {}
+
+    #[inline(always)]
+    pub(super) fn leave() {}
+
+    #[inline(always)]
+    pub(crate) fn is_in_section() -> bool {
+        false
     }
 }
 

@@ -76,7 +76,7 @@
 //! run; they may not wait themselves (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and waits again is unwound
 //! again; one that does so for ever keeps its runtime from ending. Joiners get an error with
 //! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't unwind: it ends there.
-//! So does a destructor that panics meanwhile, as in a thread of std's that panics.
+//! A destructor that panics meanwhile ends the program, too, as in a thread of std's that panics.
 //!
 //! # Which there are
 //!

@@ -258,7 +258,7 @@ mod tests {
     use crate::Runtime;
     use crate::sync::lock::Lock;
 
-    /// In builds that look: the section ends, its thread goes on, and so does who waits for the lock.
+    /// In builds that look: the section ends, and its thread goes on, and into the lock again.
     #[test]
     fn a_suspension_inside_of_a_section_is_refused() {
         let runtime = Runtime::builder().worker_threads(1).build().unwrap();

@@ -1,11 +1,10 @@
 //! User-level threads that go wrong: too deep, without a stack, waiting where they must not; and what is said about it.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 
 use quadrille::thread::{self, Builder};
 use quadrille::{Runtime, TaskGroup};
-use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::child::{assert_passed, child, is_child, run_child, stderr};
@@ -72,6 +71,37 @@ fn to_wait_while_panicking_is_refused_with_a_reason() {
     );
 }
 
+/// Panics when it is dropped.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("while it is unwound");
+    }
+}
+
+#[test]
+fn a_destructor_that_panics_while_its_thread_is_unwound_ends_the_program() {
+    const NAME: &str = "a_destructor_that_panics_while_its_thread_is_unwound_ends_the_program";
+    if is_child() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let (begins, begun) = quadrille::sync::oneshot::channel();
+        let thread = runtime.spawn_thread(move || {
+            let _panics = PanicsInDrop;
+            begins.send(()).unwrap();
+            thread::park();
+        });
+        begun.recv_blocking().unwrap();
+        thread.abort();
+        drop(thread.join());
+        unreachable!("a panic while it is unwound aborts");
+    }
+    let output = run_child(module_path!(), NAME);
+    let said = stderr(&output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
+    assert!(said.contains("while it is unwound"), "{said}");
+}
+
 /// Opens a scope when it is dropped.
 struct ScopeInDrop;
 
@@ -100,17 +130,39 @@ fn a_scope_while_panicking_is_refused_with_a_reason() {
     assert!(said.contains(expected), "{said}");
 }
 
+/// Locks what the process maps from now on, once it is touched. False if it may not lock as much as this test does.
+#[cfg(target_os = "linux")]
+fn locks_memory() -> bool {
+    use rustix::mm::{MapFlags, MlockAllFlags, ProtFlags, mlockall, mmap_anonymous, munmap};
+    const MUCH: usize = 64 << 30;
+    if mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_err() {
+        return false;
+    }
+    let (none, flags) = (std::ptr::null_mut(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: the system chooses a place that nothing uses.
+    let probe = unsafe { mmap_anonymous(none, MUCH, ProtFlags::READ, flags) };
+    // SAFETY: that is ours, and nobody has touched it.
+    probe.is_ok_and(|start| unsafe { munmap(start, MUCH) }.is_ok())
+}
+
 /// In locked memory there are no marks, on any kernel: threads run on stacks with guards of the old kind, as many as there are mappings
 /// for, and then spawning fails with a reason.
+#[cfg(target_os = "linux")]
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
 fn where_guards_take_mappings_their_limit_is_an_error_of_spawn() {
     const NAME: &str = "where_guards_take_mappings_their_limit_is_an_error_of_spawn";
+    const SKIPPED: &str = "skipped: this process may not lock memory";
     const COUNT: usize = 1000;
+    let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    // SAFETY: a question without pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    if max.trim().parse::<u64>().unwrap() > 1 << 17 || page > 4096 {
+        return eprintln!("skipped: so many mappings, or so large pages, take too much memory");
+    }
     if is_child() {
-        let locked = rustix::mm::mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
-        if let Err(error) = locked {
-            writeln!(io::stderr(), "not tested: memory may not be locked: {error}").unwrap();
-            return;
+        if !locks_memory() {
+            return eprintln!("{SKIPPED}");
         }
         let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
         let runtime = Runtime::builder().worker_threads(2).build().unwrap();
@@ -136,8 +188,10 @@ fn where_guards_take_mappings_their_limit_is_an_error_of_spawn() {
         assert_eq!(runtime.spawn_thread(|| 6 * 7).join().unwrap(), 42);
         return;
     }
-    if cfg!(target_os = "linux") {
-        assert_passed(&run_child(module_path!(), NAME));
+    let output = run_child(module_path!(), NAME);
+    assert_passed(&output);
+    if stderr(&output).contains(SKIPPED) {
+        eprintln!("{SKIPPED}");
     }
 }
 

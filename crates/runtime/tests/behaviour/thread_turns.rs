@@ -172,16 +172,20 @@ fn a_busy_rendezvous_lets_others_run() {
     assert!(sends.join().unwrap(), "nobody else ran while it sent");
     let receives = runtime.spawn_thread(|| {
         let (sender, receiver) = mpsc::sync_channel(0);
+        let begun = Count::default();
         let senders: Vec<_> = (0..MESSAGES)
             .map(|message| {
-                thread::spawn({
-                    let sender = sender.clone();
-                    move || sender.send(message)
+                let (sender, begins) = (sender.clone(), begun.clone());
+                thread::spawn(move || {
+                    begins.add();
+                    sender.send(message)
                 })
             })
             .collect();
-        // Each has its turn, and waits.
-        (0..10).for_each(|_| thread::yield_now());
+        // Who has counted has its turn to the end, and waits.
+        while begun.get() < MESSAGES {
+            thread::yield_now();
+        }
         let lets = lets_others_run(|| assert_eq!(receiver.iter().take(MESSAGES).count(), MESSAGES));
         senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
         lets

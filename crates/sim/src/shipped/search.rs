@@ -138,7 +138,7 @@ impl Shipped {
         let start = self.workers[thief.index()].rng.below(bound) as usize;
         let clock = self.workers[thief.index()].clock;
         let mut steps = 0;
-        let victim = world.policy.victims(thief, llc, start).find(|victim| {
+        let victim = world.policy.victims(thief, llc, start, rescue).find(|victim| {
             steps += 1;
             let (space, cost) = (&world.space, &world.cost);
             let other = &mut self.workers[victim.index()];

@@ -75,6 +75,20 @@ fn bursts(runtime: &Runtime) {
     runtime.block_on(runtime.spawn(work)).unwrap();
 }
 
+/// The same of many small sets that are declared, which policy 6 keeps on a node.
+fn small_sets(runtime: &Runtime) {
+    let work = async {
+        let task =
+            |n: u64| async move { black_box((0..20_000).fold(0_u64, |sum, i| black_box(sum.wrapping_add(i * n)))) };
+        let groups: Vec<_> = (0..50).map(|_| quadrille::TaskGroup::new()).collect();
+        let tasks: Vec<_> = (0..150).map(|n| groups[n % 50].spawn(task(n as u64))).collect();
+        for done in tasks {
+            black_box(done.await.unwrap());
+        }
+    };
+    runtime.block_on(runtime.spawn(work)).unwrap();
+}
+
 /// One thread spawns many without a pause.
 fn threads(runtime: &Runtime) {
     let work = async {
@@ -130,7 +144,10 @@ fn replay(policy: &Policy, decision: &Decision) -> (&'static str, bool) {
         }
         Decision::Steal { view, answer } => ("steal", policy.steal_remote(&view) == answer),
         Decision::Export { view, answer } => ("export", policy.exports(&view) == answer),
-        Decision::GiveBack { task, thief, answer } => ("give back", policy.gives_back(&task, thief) == answer),
+        Decision::GiveBack { task, thief, answer } => {
+            let kind = if answer { "give back" } else { "keep" };
+            (kind, policy.gives_back(&task, thief) == answer)
+        }
         Decision::Couple {
             mut task,
             waker,
@@ -283,12 +300,7 @@ fn the_runtimes_decisions_are_the_simulators() {
     let gated = "gate-start=0,epoch=1ms,ttl=5ms,short-runs=0,filter-sample=100us";
     for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4"] {
         check(machine, far, hackbench, &["wake", "spawn", "unpark", "search", "steal"]);
-        check(
-            machine,
-            gated,
-            bursts,
-            &["gate", "prefer", "pull", "export", "give back"],
-        );
+        check(machine, gated, bursts, &["gate", "prefer", "pull", "export", "keep"]);
         check(machine, "default", threads, &["bind", "leave"]);
         check(machine, "bind-slack=0,bind-div=1000", threads, &["bind", "leave"]);
         // One run, on a busy machine, may have asked nothing that the two answer in different ways.
@@ -297,6 +309,8 @@ fn the_runtimes_decisions_are_the_simulators() {
             "another configuration is not noticed"
         );
     }
+    let far = format!("{gated},numa-steal-after=0ns,groups=on");
+    check("node:2 llc:1 l2:2 core:2", &far, small_sets, &["give back", "keep"]);
 }
 
 #[test]

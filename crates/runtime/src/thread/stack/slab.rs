@@ -139,11 +139,12 @@ impl fmt::Display for MappingsExhausted {
 
 impl std::error::Error for MappingsExhausted {}
 
-/// What is said besides if the system has no memory for us: that there are hardly more mappings than `wanted` left, which it calls the
-/// same. Others may have taken them, which the budget does not see.
-fn mappings_hint(error: &io::Error, wanted: usize) -> String {
+/// What is said besides if the system has no memory for a single stack: that there are no more mappings than it takes, which the system
+/// calls the same. Others may have taken them, which the budget does not see. Reads all of a long file: not for attempts with more
+/// stacks, of which nobody hears.
+fn mappings_hint() -> String {
     let (used, max) = (memory::mappings(), memory::mappings_max().unwrap_or(usize::MAX));
-    if error.kind() != io::ErrorKind::OutOfMemory || used.saturating_add(wanted) < max {
+    if used.saturating_add(3) < max {
         return String::new();
     }
     format!(" (the process has {used} of the mappings that vm.max_map_count = {max} allows for)")
@@ -172,7 +173,8 @@ impl Slab {
     pub(super) fn map(class: Class, stacks: usize, first: usize, guarding: Guarding) -> io::Result<Self> {
         let bytes = stacks * class.stride();
         let describe = |error: io::Error| {
-            let hint = mappings_hint(&error, 2 * stacks + 1);
+            let is_last = stacks == 1 && error.kind() == io::ErrorKind::OutOfMemory;
+            let hint = if is_last { mappings_hint() } else { String::new() };
             let message = format!(
                 "cannot map {bytes} bytes for stacks of {} bytes: {error}{hint}",
                 class.size()

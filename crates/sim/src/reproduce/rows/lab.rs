@@ -1,4 +1,4 @@
-//! Runs for the rows: one machine, one workload, several configurations.
+//! Runs for the rows: one machine, one workload, several configurations; those of one configuration side by side on all CPUs, a seed each.
 
 use std::fmt;
 use std::panic::resume_unwind;
