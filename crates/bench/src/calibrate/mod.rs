@@ -15,11 +15,13 @@
 //! | [`wakes`] | waking parked and spinning threads, the futex call |
 //! | [`kernel`] | pipes and context switches |
 //! | [`memory`] | latency and bandwidth of memory |
+//! | [`runtime`] | what the runtime takes for each task and message |
 
 pub mod kernel;
 pub mod lines;
 pub mod memory;
 pub mod places;
+pub mod runtime;
 pub mod wakes;
 
 use std::fmt;
@@ -104,6 +106,7 @@ pub fn measure(machine: &Topology, effort: Effort) -> Vec<Measured> {
     all.push(lines::lock_waiter(&places, effort));
     all.extend(wakes::measure(&places, effort));
     all.extend(kernel::measure(&places, effort));
+    all.extend(runtime::measure(effort));
     all
 }
 
@@ -262,6 +265,8 @@ mod tests {
             "parked_latency",
             "pipe_write",
             "kernel_switch",
+            "poll",
+            "channel_op",
         ] {
             assert!(names.contains(&name), "{name}");
         }

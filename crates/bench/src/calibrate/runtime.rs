@@ -1,0 +1,76 @@
+//! The runtime's own steps: from one task to the next, and a channel's operations.
+
+use quadrille::sync::mpmc;
+use quadrille::task::yield_now;
+use quadrille::{BuildError, Runtime};
+use quadrille_sim::Cost;
+
+use super::{Effort, Measured, least};
+
+/// Tasks that yield in turn: a few, so that all they touch stays in the cache.
+const TASKS: u32 = 16;
+
+/// Messages that a channel holds: sent, then received, by one task that never waits.
+const MESSAGES: u32 = 16;
+
+/// What a worker does for each task, and a channel for each message.
+pub fn measure(effort: Effort) -> Vec<Measured> {
+    let built = || {
+        let built = Runtime::builder().worker_threads(1).build();
+        built.map_err(|error: BuildError| error.to_string())
+    };
+    let queue = Cost::default().local_queue;
+    let poll = built().map(|runtime| a_yield(&runtime, effort).saturating_sub(2 * queue));
+    vec![
+        Measured::cost(
+            "poll",
+            poll,
+            format!(
+                "a yield of one of {TASKS} tasks, less {queue} ns each for putting it into the deque and taking it out"
+            ),
+        ),
+        Measured::cost(
+            "channel_op",
+            built().map(|runtime| an_operation(&runtime, effort)),
+            "sending or receiving a message without waiting, ns",
+        ),
+    ]
+}
+
+fn a_yield(runtime: &Runtime, effort: Effort) -> u64 {
+    let each = effort.operations.div_ceil(TASKS);
+    let yields = move || async move {
+        for _ in 0..each {
+            yield_now().await;
+        }
+    };
+    let batch = || {
+        let round = async move {
+            let tasks: Vec<_> = (0..TASKS).map(|_| quadrille::spawn(yields())).collect();
+            for task in tasks {
+                task.await.expect("nothing panics here");
+            }
+        };
+        runtime.block_on(runtime.spawn(round)).expect("nor here");
+    };
+    least(effort, each * TASKS, batch)
+}
+
+fn an_operation(runtime: &Runtime, effort: Effort) -> u64 {
+    let rounds = effort.operations.div_ceil(2 * MESSAGES);
+    let batch = || {
+        let round = async move {
+            let (sender, receiver) = mpmc::bounded(MESSAGES as usize);
+            for _ in 0..rounds {
+                for message in 0..MESSAGES {
+                    sender.send(message).await.expect("there is a receiver");
+                }
+                for _ in 0..MESSAGES {
+                    receiver.recv().await.expect("there is a message");
+                }
+            }
+        };
+        runtime.block_on(runtime.spawn(round)).expect("nothing panics here");
+    };
+    least(effort, rounds * 2 * MESSAGES, batch)
+}
