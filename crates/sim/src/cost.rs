@@ -95,8 +95,8 @@ costs! {
     /// first: they all read the word, or their own node of a queue, and are served by the same cache. Assumed.
     lock_waiter = 12;
 
-    /// Switching from one task of the runtime to another: state word, bookkeeping, return. Measured, in workloads of many tasks, of which each
-    /// has to come out of the L2; `calibrate` has 16 to 20 where all stays in the L1.
+    /// Switching from one task of the runtime to another: state word, bookkeeping, return. Assumed, with what a small poll takes besides;
+    /// `calibrate` has a bare yield.
     poll = 40;
     /// Pushing to or taking from the own slot or deque. Assumed: one locked operation, or some loads and stores.
     local_queue = 8;
@@ -104,7 +104,8 @@ costs! {
     group_hold = 20;
     /// Looking at one queue of somebody else, beside the transfer of its line. Assumed.
     search_step = 3;
-    /// The lock-free steps of a channel operation between tasks of the runtime, beside the transfer of lines. Measured.
+    /// The lock-free steps of a channel operation between tasks of the runtime, beside the transfer of lines. Assumed, with the entry of a
+    /// waiter; `calibrate` has one where nobody waits.
     channel_op = 40;
     /// The system call of who wakes a parked worker. Assumed (futex wake with a thread to wake; 1 to 2 us).
     unpark_call = 1_500;
