@@ -4,7 +4,7 @@
 //! same things here, so that a simulation can be told about another machine. What cannot be measured here (there is one
 //! CPU, or no second node) says so, and the simulator keeps its default.
 //!
-//! How: each measurement has threads of its own, pinned to the hardware threads it is about, and is repeated in batches;
+//! How: each measurement but those of the runtime has threads of its own, pinned to the hardware threads it is about, and is repeated in batches;
 //! the least batch counts where nothing but disturbance can make it longer (lines, calls), the median where the spread
 //! belongs to the thing (being woken). Take figures on an idle machine.
 //!
@@ -265,8 +265,8 @@ mod tests {
             "parked_latency",
             "pipe_write",
             "kernel_switch",
-            "poll",
-            "channel_op",
+            "yield",
+            "channel_free",
         ] {
             assert!(names.contains(&name), "{name}");
         }

@@ -36,7 +36,7 @@ pub(crate) fn schedule(runnable: Runnable) {
     });
 }
 
-/// By a thread that is no worker of the task's scheduler, or to where tasks may block. Out of line: a worker that wakes a task needs no
+/// Queues a task that no worker of its scheduler wakes, or that may block. Out of line: a worker that wakes a task needs no
 /// room for what this does, which took 10 of 34 instructions.
 #[inline(never)]
 fn schedule_from_outside(runnable: Runnable) {

@@ -29,6 +29,16 @@ pub(super) enum Scope {
     Rescue,
 }
 
+impl Scope {
+    /// Why a task moves that such a search finds.
+    fn cause(self) -> Cause {
+        match self {
+            Self::Normal => Cause::Steal,
+            Self::Rescue => Cause::Rescue,
+        }
+    }
+}
+
 impl Worker {
     /// The queues that this worker shares with others: its group's, and its LLC's injector. At most `limit` tasks.
     pub(super) fn take_shared(&mut self, limit: usize) -> Option<Runnable> {
@@ -61,11 +71,7 @@ impl Worker {
 
     /// Notes that the task which runs next was taken from others, and what came with it into the deque.
     pub(super) fn taken(&self, scope: Scope) {
-        let cause = if scope == Scope::Rescue {
-            Cause::Rescue
-        } else {
-            Cause::Steal
-        };
+        let cause = scope.cause();
         let context = &self.context;
         self.arrivals.came(&context.me().counters, cause);
         self.arrivals.batch(&context.me().counters, context.local.len(), cause);
@@ -166,7 +172,7 @@ impl Worker {
         yes
     }
 
-    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some: mates are looked at first.
+    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some: mates are looked at first, but by a rescuer.
     pub(super) fn steal_in(&mut self, llc: LlcId, scope: Scope, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let plan = &context.shared.policy.plan;
@@ -174,7 +180,7 @@ impl Worker {
         let (victim, runnable) = context
             .shared
             .policy
-            .victims(context.id, llc, start, scope == Scope::Rescue)
+            .victims(context.id, llc, start, scope.cause())
             .find_map(|victim| Some((victim, self.rob(victim, scope, limit)?)))?;
         self.note_theft(victim);
         Some(runnable)

@@ -133,8 +133,8 @@ fn a_scope_while_panicking_is_refused_with_a_reason() {
 /// Locks what the process maps from now on, once it is touched. False if it may not lock as much as this test does.
 #[cfg(target_os = "linux")]
 fn locks_memory() -> bool {
-    use rustix::mm::{MapFlags, MlockAllFlags, ProtFlags, mlockall, mmap_anonymous, munmap};
-    const MUCH: usize = 64 << 30;
+    use rustix::mm::{MapFlags, MlockAllFlags, ProtFlags, mlockall, mmap_anonymous, munlockall, munmap};
+    const MUCH: usize = 16 << 30;
     if mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_err() {
         return false;
     }
@@ -142,7 +142,11 @@ fn locks_memory() -> bool {
     // SAFETY: the system chooses a place that nothing uses.
     let probe = unsafe { mmap_anonymous(none, MUCH, ProtFlags::READ, flags) };
     // SAFETY: that is ours, and nobody has touched it.
-    probe.is_ok_and(|start| unsafe { munmap(start, MUCH) }.is_ok())
+    let may = probe.is_ok_and(|start| unsafe { munmap(start, MUCH) }.is_ok());
+    if !may {
+        munlockall().unwrap();
+    }
+    may
 }
 
 /// In locked memory there are no marks, on any kernel: threads run on stacks with guards of the old kind, as many as there are mappings

@@ -24,6 +24,7 @@ fn innermost(depth: u32) -> u32 {
 fn under_gdb(child: &Command) -> Option<Output> {
     let mut command = Command::new("gdb");
     command.args(["--batch", "--nx", "-iex", "set debuginfod enabled off"]);
+    // Whatever the shell of this user is. How the trace ends, beyond the worker, is the C library's affair.
     command.args(["-iex", "set startup-with-shell off"]);
     command.args(["-ex", "run", "-ex", "backtrace", "-ex", "kill", "--args"]);
     command.arg(child.get_program()).args(child.get_args());
@@ -57,5 +58,4 @@ fn a_backtrace_in_gdb_goes_from_the_thread_to_its_worker() {
     let first = |name: &str| frames.iter().position(|frame| frame.contains(name));
     let (thread, worker) = (first("thread_gdb::innermost"), first("worker::Worker::run"));
     assert!(thread < worker, "{said}");
-    assert!(worker.is_some(), "{said}");
 }

@@ -120,7 +120,7 @@ impl Shipped {
         None
     }
 
-    /// Steals from the workers of one cache, mates first: half of what the first one has that has something, at most `most`.
+    /// Steals from the workers of one cache, mates first, but for a rescuer: half of what the first one has that has something, at most `most`.
     pub(super) fn steal_in(
         &mut self,
         world: &mut World,
@@ -138,7 +138,7 @@ impl Shipped {
         let start = self.workers[thief.index()].rng.below(bound) as usize;
         let clock = self.workers[thief.index()].clock;
         let mut steps = 0;
-        let victim = world.policy.victims(thief, llc, start, rescue).find(|victim| {
+        let victim = world.policy.victims(thief, llc, start, cause(rescue)).find(|victim| {
             steps += 1;
             let (space, cost) = (&world.space, &world.cost);
             let other = &mut self.workers[victim.index()];

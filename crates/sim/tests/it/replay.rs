@@ -309,8 +309,9 @@ fn the_runtimes_decisions_are_the_simulators() {
             "another configuration is not noticed"
         );
     }
-    let far = format!("{gated},numa-steal-after=0ns,groups=on");
-    check("node:2 llc:1 l2:2 core:2", &far, small_sets, &["give back", "keep"]);
+    // Small sets that would leave their node.
+    let eager = format!("{gated},numa-steal-after=0ns,groups=on");
+    check("node:2 llc:1 l2:2 core:2", &eager, small_sets, &["give back", "keep"]);
 }
 
 #[test]

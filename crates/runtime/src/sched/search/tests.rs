@@ -294,10 +294,10 @@ fn a_closed_gate_shortens_searches() {
     }
 }
 
-/// A mate's deque before those of the rest of the cache, wherever the draw begins; without groups, whichever comes first.
+/// A mate's deque before those of the rest of the cache, wherever the draw begins; without groups, or by a rescuer, whichever comes first.
 #[test]
 fn mates_are_robbed_first() {
-    let of_mates = |config: &str| {
+    let of_mates = |config: &str, scope| {
         let mut still = Still::new("core:8", config);
         let (mate, other) = (still.local(3), still.local(6));
         let mut worker = thief(&mut still);
@@ -306,13 +306,18 @@ fn mates_are_robbed_first() {
             for victim in [&mate, &other] {
                 victim.push(still.task(0, SetId::NONE));
             }
-            assert!(worker.search(Scope::Normal).is_some());
+            assert!(worker.search(scope).is_some());
             from_mate += u32::from(mate.len() == 0);
             while worker.context.local.pop().is_some() || mate.pop().is_some() || other.pop().is_some() {}
         }
         from_mate
     };
-    assert_eq!(of_mates("groups=on,group=4"), 32);
-    let at_random = of_mates("groups=off");
-    assert!((4..28).contains(&at_random), "{at_random} of 32 by the draw alone");
+    assert_eq!(of_mates("groups=on,group=4", Scope::Normal), 32);
+    for (config, scope) in [("groups=off", Scope::Normal), ("groups=on,group=4", Scope::Rescue)] {
+        let at_random = of_mates(config, scope);
+        assert!(
+            (4..28).contains(&at_random),
+            "{config}: {at_random} of 32 by the draw alone"
+        );
+    }
 }

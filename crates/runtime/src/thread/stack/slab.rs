@@ -144,6 +144,7 @@ impl std::error::Error for MappingsExhausted {}
 /// stacks, of which nobody hears.
 fn mappings_hint() -> String {
     let (used, max) = (memory::mappings(), memory::mappings_max().unwrap_or(usize::MAX));
+    // A slab, and two more for its guard.
     if used.saturating_add(3) < max {
         return String::new();
     }
