@@ -15,19 +15,20 @@ const MESSAGES: u32 = 16;
 /// What a worker does for each task, and a channel for each message. Not what the simulator charges for `poll` and `channel_op`, in which
 /// more is; for information. By one worker, which is not pinned.
 pub fn measure(effort: Effort) -> Vec<Measured> {
-    let built = || {
-        let built = Runtime::builder().worker_threads(1).build();
-        built.map_err(|error: BuildError| error.to_string())
+    let built = Runtime::builder().worker_threads(1).build();
+    let measured = |measure: fn(&Runtime, Effort) -> u64| {
+        let runtime = built.as_ref().map_err(BuildError::to_string)?;
+        Ok(measure(runtime, effort))
     };
     vec![
         Measured::note(
             "yield",
-            built().map(|runtime| a_yield(&runtime, effort)),
+            measured(a_yield),
             format!("a yield of one of {TASKS} tasks, with its way through the deque, ns"),
         ),
         Measured::note(
             "channel_free",
-            built().map(|runtime| an_operation(&runtime, effort)),
+            measured(an_operation),
             "sending or receiving a message without waiting, ns",
         ),
     ]

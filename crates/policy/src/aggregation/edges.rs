@@ -133,8 +133,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::LlcId;
     use crate::testing::{NODES, policy, task};
+    use crate::{LlcId, Rng};
 
     #[test]
     fn wakees_are_counted_once_and_forgotten() {
@@ -205,6 +205,29 @@ mod tests {
         };
         assert_eq!(pulled(20), 0);
         assert!(pulled(4) > 1000, "four are few");
+    }
+
+    /// In so many of 20,000 runs a sender to so many receivers, drawn for each message, is known as one to up to four before it has
+    /// woken a fifth.
+    #[test]
+    fn a_sender_to_many_at_random_seldom_passes_for_one_to_few() {
+        let mut rng = Rng::new(1);
+        for (receivers, most) in [(8, 100), (20, 10)] {
+            let mut passes = || {
+                let mut wakees = Wakees::default();
+                let mut woken = 0_u64;
+                while woken.count_ones() <= 4 {
+                    let receiver = u64::from(rng.below(receivers));
+                    woken |= 1 << receiver;
+                    if wakees.note(1, receiver, Nanos(0)).is_some_and(|wakees| wakees <= 4) {
+                        return true;
+                    }
+                }
+                false
+            };
+            let few = (0..20_000).filter(|_| passes()).count();
+            assert!((1..most).contains(&few), "{few} of 20,000 to {receivers}");
+        }
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) fn schedule(runnable: Runnable) {
     });
 }
 
-/// Queues a task that no worker of its scheduler wakes, or that may block. Out of line: a worker that wakes a task needs no
-/// room for what this does, which took 10 of 34 instructions.
+/// Queues a task that no worker of its scheduler wakes, or that may block. Out of line: a worker that wakes a task needs no room for
+/// what this does.
 #[inline(never)]
 fn schedule_from_outside(runnable: Runnable) {
     // SAFETY: the task has a runnable, so its body was not dropped, so the scheduler is alive (rule 4 of `task`).
