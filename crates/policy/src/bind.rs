@@ -37,27 +37,44 @@ impl Policy {
         more > bind.slack && more - bind.slack > own / bind.share_div.max(1)
     }
 
-    /// Whether a thief with `own` started threads leaves those that have not begun to their spawner, which has `there`, those among
-    /// them, and has been in the middle of the same task for as long as the thief has `waited`.
+    /// How many threads that have not begun a thief with `own` started threads steals at most from their spawner, which has `there`, those
+    /// among them, and has been in the middle of the same task for as long as the thief has `waited`; zero: they are left to it.
+    ///
+    /// So many that both have as many then, and none if that is less than an eighth ([`Bind::share_div`](crate::Bind::share_div)) of what
+    /// the thief has: threads that were spawned together shall be parted once, not one by one. Who has hardly any
+    /// ([`Bind::slack`](crate::Bind::slack)), or has waited for [`Bind::patience`](crate::Bind::patience), takes what there is.
     ///
     /// ```
     /// # use quadrille_policy::{Config, Nanos, Plan, PlanOptions, Policy};
     /// # let machine = "llc:1 core:8".parse::<quadrille_topology::Topology>().unwrap();
     /// # let plan = Plan::compile(&machine, &PlanOptions::default()).unwrap();
     /// let policy = Policy::new(Config::default(), plan);
-    /// assert!(policy.leaves_to_spawner(1000, 500, Nanos::from_millis(9)));
-    /// assert!(!policy.leaves_to_spawner(1000, 500, Nanos::from_millis(10)));
-    /// assert!(!policy.leaves_to_spawner(500, 500, Nanos(0)));
+    /// assert_eq!(policy.threads_to_steal(100, 300, Nanos(0)), 100);
+    /// assert_eq!(policy.threads_to_steal(100, 120, Nanos::from_millis(9)), 0);
+    /// assert_eq!(policy.threads_to_steal(100, 120, Nanos::from_millis(10)), u32::MAX);
+    /// assert_eq!(policy.threads_to_steal(8, 1, Nanos(0)), u32::MAX);
     /// ```
     #[inline]
     #[must_use]
-    pub fn leaves_to_spawner(&self, own: u32, there: u32, waited: Nanos) -> bool {
-        waited < self.config.bind.patience && self.binds_elsewhere(own, there, false)
+    pub fn threads_to_steal(&self, own: u32, there: u32, waited: Nanos) -> u32 {
+        let bind = &self.config.bind;
+        if waited >= bind.patience {
+            return u32::MAX;
+        }
+        if self.config.adversary != Adversary::None {
+            return 0;
+        }
+        if own <= bind.slack {
+            return u32::MAX;
+        }
+        let half = there.saturating_sub(own) / 2;
+        if half > own / bind.share_div.max(1) { half } else { 0 }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::Nanos;
     use crate::testing::{PAIR, policy};
 
     #[test]
@@ -84,6 +101,32 @@ mod tests {
                 let answer = policy_of(config).binds_elsewhere(own, other, went);
                 assert_eq!(answer, elsewhere, "{config}: {own}, {other}, {went}");
             }
+        }
+    }
+
+    #[test]
+    fn a_thief_takes_half_of_what_the_spawner_has_more() {
+        for (config, own, there, waited_ms, most) in [
+            ("default", 0, 1, 0, u32::MAX),
+            ("default", 8, 0, 0, u32::MAX),
+            ("default", 9, 0, 0, 0),
+            ("default", 9, 12, 0, 0),
+            ("default", 9, 13, 0, 2),
+            ("default", 100, 125, 0, 0),
+            ("default", 100, 126, 0, 13),
+            ("default", 100, 1_000, 9, 450),
+            ("default", 100, 0, 10, u32::MAX),
+            ("default", u32::MAX, u32::MAX, 0, 0),
+            ("bind-div=2", 100, 201, 0, 0),
+            ("bind-div=2", 100, 202, 0, 51),
+            ("bind-slack=0", 1, 2, 0, 0),
+            ("bind-slack=1000000", 1_000_000, 0, 0, u32::MAX),
+            ("bind-patience=0ns", 100, 0, 0, u32::MAX),
+            ("adversary=random", 0, 1_000, 0, 0),
+            ("adversary=random", 0, 1_000, 10, u32::MAX),
+        ] {
+            let answer = policy(PAIR, config).threads_to_steal(own, there, Nanos::from_millis(waited_ms));
+            assert_eq!(answer, most, "{config}: {own}, {there}, {waited_ms} ms");
         }
     }
 }

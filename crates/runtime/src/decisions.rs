@@ -126,8 +126,8 @@ pub enum Decision {
         /// The answer.
         answer: bool,
     },
-    /// [`Policy::leaves_to_spawner`].
-    Leave {
+    /// [`Policy::threads_to_steal`].
+    StealThreads {
         /// Started threads of the thief.
         own: u32,
         /// Those of the spawner, and what it has queued.
@@ -135,7 +135,7 @@ pub enum Decision {
         /// How long the spawner has been in the same task.
         waited: Nanos,
         /// The answer.
-        answer: bool,
+        answer: u32,
     },
 }
 
@@ -327,11 +327,11 @@ pub(crate) fn binds_elsewhere(policy: &Policy, own: u32, other: u32, went: bool)
     answer
 }
 
-/// Asks whether threads that have not begun are left to their spawner.
+/// Asks how many threads that have not begun are stolen from their spawner.
 #[inline]
-pub(crate) fn leaves_to_spawner(policy: &Policy, own: u32, there: u32, waited: Nanos) -> bool {
-    let answer = policy.leaves_to_spawner(own, there, waited);
-    log::note(|| Decision::Leave {
+pub(crate) fn threads_to_steal(policy: &Policy, own: u32, there: u32, waited: Nanos) -> u32 {
+    let answer = policy.threads_to_steal(own, there, waited);
+    log::note(|| Decision::StealThreads {
         own,
         there,
         waited,

@@ -139,20 +139,21 @@ impl Context {
         let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
         let starts = self.shared.starts_on(victim).saturating_add(queued);
         let waited = now.since(robbed.since);
-        let leaves = decisions::leaves_to_spawner(&self.shared.policy, own, starts, waited);
-        if leaves && scope == Scope::Normal {
+        let most = decisions::threads_to_steal(&self.shared.policy, own, starts, waited) as usize;
+        let leaves = most == 0 && scope == Scope::Normal;
+        if leaves {
             robbed.until = Nanos(now.0.saturating_add(bind.pause.0));
         }
         self.robbed.set(Some(robbed));
-        match scope {
-            _ if !leaves => return limit,
-            Scope::Rescue => return limit.min(bind.rescue as usize),
-            Scope::Normal if self.shared.worker_count() == 2 => {
-                // Nor need it call for us: nobody else is there to hear it.
-                // Ordering: Relaxed; a hint.
-                there.told.spared_until.store(robbed.until.0, Ordering::Relaxed);
-            }
-            Scope::Normal => self.hand_over_to_fewer(victim, own),
+        if !leaves {
+            return limit.min(if most == 0 { bind.rescue as usize } else { most });
+        }
+        if self.shared.worker_count() == 2 {
+            // Nor need it call for us: nobody else is there to hear it.
+            // Ordering: Relaxed; a hint.
+            there.told.spared_until.store(robbed.until.0, Ordering::Relaxed);
+        } else {
+            self.hand_over_to_fewer(victim, own);
         }
         0
     }

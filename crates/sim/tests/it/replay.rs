@@ -162,12 +162,12 @@ fn replay(policy: &Policy, decision: &Decision) -> (&'static str, bool) {
             went,
             answer,
         } => ("bind", policy.binds_elsewhere(own, other, went) == answer),
-        Decision::Leave {
+        Decision::StealThreads {
             own,
             there,
             waited,
             answer,
-        } => ("leave", policy.leaves_to_spawner(own, there, waited) == answer),
+        } => ("steal threads", policy.threads_to_steal(own, there, waited) == answer),
         _ => replay_epoch(policy, decision),
     }
 }
@@ -220,15 +220,14 @@ fn altered(decision: &Decision) -> Decision {
         Decision::Unpark { answer, .. }
         | Decision::Export { answer, .. }
         | Decision::GiveBack { answer, .. }
-        | Decision::Bind { answer, .. }
-        | Decision::Leave { answer, .. } => *answer = !*answer,
+        | Decision::Bind { answer, .. } => *answer = !*answer,
         Decision::Search { answer, .. } => {
             answer.0 = match answer.0 {
                 Search::Probe => Search::Mask,
                 _ => Search::Probe,
             }
         }
-        Decision::Steal { answer, .. } => *answer ^= 1,
+        Decision::Steal { answer, .. } | Decision::StealThreads { answer, .. } => *answer ^= 1,
         Decision::Prefer { answer, .. } => {
             *answer = SetPolicy {
                 spread: !answer.spread,
@@ -301,8 +300,13 @@ fn the_runtimes_decisions_are_the_simulators() {
     for machine in ["llc:2 l2:4", "node:2 llc:2 l2:2 core:4"] {
         check(machine, far, hackbench, &["wake", "spawn", "unpark", "search", "steal"]);
         check(machine, gated, bursts, &["gate", "prefer", "pull", "export", "keep"]);
-        check(machine, "default", threads, &["bind", "leave"]);
-        check(machine, "bind-slack=0,bind-div=1000", threads, &["bind", "leave"]);
+        check(machine, "default", threads, &["bind", "steal threads"]);
+        check(
+            machine,
+            "bind-slack=0,bind-div=1000",
+            threads,
+            &["bind", "steal threads"],
+        );
         // One run, on a busy machine, may have asked nothing that the two answer in different ways.
         assert!(
             (0..RUNS_MAX).any(|_| !is_the_same(machine, "default", "baseline", hackbench)),

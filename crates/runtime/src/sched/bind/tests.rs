@@ -35,12 +35,21 @@ fn run_shared(worker: &mut Worker) {
 /// A thief that has 40 threads, and a spawner in the middle of a task that has spawned 24: four of them have been stolen, so it is known
 /// what they are. Neither may be moved afterwards: started threads know where their worker is.
 fn fill(handle: &Handle, thief: &mut Worker, spawner: &mut Worker) -> Vec<thread::JoinHandle<()>> {
+    fill_with(handle, (thief, 40), (spawner, 24))
+}
+
+/// The same with so many threads each.
+fn fill_with(
+    handle: &Handle,
+    (thief, own): (&mut Worker, usize),
+    (spawner, spawned): (&mut Worker, usize),
+) -> Vec<thread::JoinHandle<()>> {
     let mut threads = as_one(thief, |thief| {
-        let threads = spawn_parked(handle, 40);
+        let threads = spawn_parked(handle, own);
         run_all(thief);
         threads
     });
-    threads.extend(as_one(spawner, |_| spawn_parked(handle, 24)));
+    threads.extend(as_one(spawner, |_| spawn_parked(handle, spawned)));
     as_one(thief, |thief| {
         let first = thief.steal_in(LlcId(0), Scope::Normal, 4).unwrap();
         thief.execute(first);
@@ -124,6 +133,30 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
         });
         end_all(&threads, &mut [&mut thief, &mut spawner]);
     }
+}
+
+/// A thief that already has threads takes so many that both have as many: threads of one spawner are parted once, and evenly.
+#[test]
+fn a_thief_takes_threads_until_both_have_as_many() {
+    let mut still = Still::new("core:2", "bind-patience=1s");
+    let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
+    // 14 and 60 after the four that `fill_with` moves.
+    let threads = fill_with(&still.handle(), (&mut thief, 10), (&mut spawner, 64));
+    as_one(&mut thief, |thief| {
+        let found = thief.steal_in(LlcId(0), Scope::Normal, 128).unwrap();
+        thief.execute(found);
+        run_all(thief);
+        assert_eq!(
+            thief.context.living.len.get(),
+            14 + 23,
+            "half of what the spawner has more"
+        );
+        assert!(
+            thief.steal_in(LlcId(0), Scope::Normal, 128).is_none(),
+            "as many as there: they are not parted one by one"
+        );
+    });
+    end_all(&threads, &mut [&mut thief, &mut spawner]);
 }
 
 /// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it begins.
