@@ -18,12 +18,18 @@ use crate::task::meta::LastWorker;
 /// Tasks from the back of the deque for each look at the clock.
 const NEWEST_A_LOOK: u32 = 8;
 
+/// Out of line: whoever begins a streak needs no room for what reading the clock does.
+#[inline(never)]
+fn begins_now(since: &Cell<Nanos>) {
+    since.set(Nanos(clock::nanos()));
+}
+
 impl Context {
     /// The queue behind one of the two places has had its turn: a streak begins, at the time that is written to `since`.
     #[inline]
     pub(super) fn begin_streak(&self, since: &Cell<Nanos>) {
         if self.measures_streaks.get() {
-            since.set(Nanos(clock::nanos()));
+            begins_now(since);
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) fn quietly(f: impl FnOnce()) {
 pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Context<'_>) -> Option<Outcome<F::Output>> {
     let mut result = Err(None);
     // A thread obeys by unwinding, which takes polls.
-    if !is_aborted(meta) || meta.has(THREAD) {
+    if meta.has(THREAD) || !is_aborted(meta) {
         // SAFETY: it is there, and ours, by our contract.
         let future = unsafe { &mut *future };
         // SAFETY: by our contract it is never moved until it is dropped in place.

@@ -13,7 +13,7 @@ mod spare;
 
 use std::alloc::Layout;
 use std::future::Future;
-use std::mem::{ManuallyDrop, offset_of};
+use std::mem::{ManuallyDrop, offset_of, size_of};
 use std::ptr::NonNull;
 use std::task::Context;
 
@@ -293,17 +293,21 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
     unsafe { place.read() }
 }
 
-/// Asks for the memory that a task needs first when it is run: header, future, and, if it is a user-level thread, the end of its stack.
+/// Asks for the memory elsewhere that a task needs first when it is run: if it is a user-level thread, the end of its stack.
 ///
 /// # Safety
 /// The caller holds the task, whose future is there, and, if the task has the flag `THREAD`, begins with an address.
 #[inline]
 pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
-    prefetch::bytes::<256>(header.as_ptr().cast());
     // SAFETY: held.
     let this = unsafe { header.as_ref() };
     if this.meta.has(THREAD) {
-        let future = header.as_ptr().wrapping_byte_add(this.table.outcome);
+        // Where it always is, but for what is aligned to more than the header, which goes without: so the read need not wait for the table.
+        const NEXT: usize = size_of::<Header>();
+        if this.table.outcome != NEXT {
+            return;
+        }
+        let future = header.as_ptr().wrapping_byte_add(NEXT);
         // SAFETY: the future of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the task.
         let stack = unsafe { future.cast::<*const u8>().read() };
         prefetch::bytes::<320>(stack);

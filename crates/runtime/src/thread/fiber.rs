@@ -77,7 +77,19 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         }
     }
 
-    /// The first poll, by the worker that becomes the owner.
+    /// The first poll, by the worker that becomes the owner: it starts the thread, or ends it if it is to unwind.
+    #[cold]
+    fn begin(&mut self, context: &Context) {
+        match self.state {
+            State::Fresh { .. } if context.unwinding.get() || is_aborted(self.enrolled.meta()) => {
+                self.state = State::Ended
+            }
+            State::Fresh { .. } => self.start(context),
+            State::Started(_) => {}
+            State::Ended => unreachable!("a task is not polled after its end"),
+        }
+    }
+
     fn start(&mut self, context: &Context) {
         let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Ended) else {
             unreachable!("a thread starts once");
@@ -106,30 +118,27 @@ impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let unwinds = Context::with(|context| {
+        // One look a poll at whether it shall unwind: who aborts the thread later has woken it for the next.
+        let (is_owned, unwinds) = Context::with(|context| {
             let context = context.unwrap_or_else(|| misplaced());
-            // The one look of this poll: who aborts the thread after it has woken it for the next.
-            let unwinds = context.unwinding.get() || is_aborted(this.enrolled.meta());
-            match &this.state {
-                State::Started(started) if !started.is_owned_by(context) => misplaced(),
-                State::Fresh { .. } if !unwinds => this.start(context),
-                _ => {}
-            }
-            unwinds
+            let State::Started(started) = &this.state else {
+                this.begin(context);
+                return (true, false);
+            };
+            let unwinds = context.unwinding.get() || is_aborted(started.meta());
+            (started.is_owned_by(context), unwinds)
         });
-        let started = match &mut this.state {
-            State::Started(started) => started,
-            State::Fresh { .. } => {
-                // Bound, and not begun (B c), or aborted.
-                this.state = State::Ended;
-                return Poll::Ready(Err(Box::new(Cancelled)));
-            }
-            State::Ended => unreachable!("a task is not polled after its end"),
+        let State::Started(started) = &mut this.state else {
+            // Bound, and not begun (B c), or aborted.
+            return Poll::Ready(Err(Box::new(Cancelled)));
         };
+        if !is_owned {
+            misplaced();
+        }
         match started.resume((!unwinds).then(|| NonNull::from(cx.waker()))) {
             CoroutineResult::Yield(suspension) => {
-                this.stack_pointer = suspension.stack_pointer;
-                if unwinds && suspension.pause == Pause::Waits && is_aborted(this.enrolled.meta()) {
+                this.stack_pointer = suspension.stack_pointer();
+                if unwinds && suspension.pause() == Pause::Waits && is_aborted(this.enrolled.meta()) {
                     // It has caught what unwound it, and waits for something else: nobody would wake it to be told again.
                     cx.waker().wake_by_ref();
                 }
@@ -217,16 +226,17 @@ unsafe fn begin<F: FnOnce() -> T, T>(stack: &Stack, meta: NonNull<Meta>, closure
     unsafe { Coroutine::with_stack_unchecked(stack, body) }
 }
 
-/// A thread with a stack.
+/// A thread with a stack. What each turn needs comes first, so that it lies in few cache lines.
+#[repr(C)]
 struct Started<T> {
     /// Dropped before `_ground`, which lends it its stack: fields go in their order.
     coroutine: Switched<T>,
-    occupant: Occupant,
+    meta: NonNull<Meta>,
     /// The worker that alone may use what is here. Never dereferenced.
     owner: *const Context,
     /// The runtimes that it has entered and not left, while it is suspended.
     entered: Vec<Handle>,
-    meta: NonNull<Meta>,
+    occupant: Occupant,
     _ground: Ground,
 }
 
@@ -283,7 +293,7 @@ impl<T> Started<T> {
         }
         loop {
             match self.resume(None) {
-                CoroutineResult::Yield(suspension) => match suspension.pause {
+                CoroutineResult::Yield(suspension) => match suspension.pause() {
                     // It has caught what unwinds it, and waits again.
                     Pause::Waits => {}
                     Pause::Outlasts => abort("a user-level thread was dropped while others borrow from its stack"),

@@ -32,12 +32,38 @@ pub(super) enum Pause {
     Outlasts,
 }
 
-/// What a coroutine says when it is suspended.
+/// What a coroutine says when it is suspended: down to where its stack is used, about, and why.
+///
+/// One word: a byte beside it would be copied together with what is around it, and such a read of what has just been written in smaller
+/// pieces waits until that is in the cache, which took 8 ns of a switch's 22.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Suspension {
-    pub(super) pause: Pause,
-    /// Down to where its stack is used, about.
-    pub(super) stack_pointer: *const u8,
+pub(super) struct Suspension(*const u8);
+
+impl Suspension {
+    /// Set in the word of [`Pause::Outlasts`].
+    const OUTLASTS: usize = 1;
+
+    /// Of a stack that is used down to about `stack_pointer`.
+    #[inline(always)]
+    fn new(stack_pointer: *const u64, pause: Pause) -> Self {
+        let flag = if pause == Pause::Outlasts { Self::OUTLASTS } else { 0 };
+        Self(stack_pointer.cast::<u8>().wrapping_add(flag))
+    }
+
+    #[inline]
+    pub(super) fn pause(self) -> Pause {
+        if self.0.addr() & Self::OUTLASTS == 0 {
+            Pause::Waits
+        } else {
+            Pause::Outlasts
+        }
+    }
+
+    /// For who fetches the stack ahead: near enough.
+    #[inline]
+    pub(super) fn stack_pointer(self) -> *const u8 {
+        self.0
+    }
 }
 
 /// A thread that has started, as seen from its own stack, where this lives.
@@ -181,8 +207,8 @@ impl Frame {
         }
         // SAFETY: `new`'s contract: the yielder of this coroutine, which is running.
         let yielder = unsafe { self.yielder.as_ref() };
-        let stack_pointer = (&raw const pause).cast();
-        let input = yielder.suspend(Suspension { pause, stack_pointer });
+        let here = 0;
+        let input = yielder.suspend(Suspension::new(&raw const here, pause));
         CURRENT.set(self);
         self.note.goes_on();
         match (input, pause) {

@@ -78,26 +78,44 @@ impl<T: Linked> BoundFifo<T> {
     }
 
     /// Takes from the front; when there is nothing, empties `mailbox` first, and then takes what [`push_next`](Self::push_next) has put before
-    /// the list. What comes after it is fetched into the cache meanwhile.
+    /// the list. What comes after it is fetched into the cache meanwhile, in two steps.
     #[inline]
     pub(crate) fn pop(&self, mailbox: &Mailbox<T>) -> Option<T> {
-        if self.first.get().is_null() {
-            if mailbox.is_empty() {
-                return self.pop_next();
-            }
-            self.collect(mailbox);
+        let raw = match NonNull::new(self.first.get()) {
+            Some(raw) => raw,
+            None => return self.pop_collected(mailbox),
+        };
+        Some(self.take_first(raw))
+    }
+
+    /// [`pop`](Self::pop) with an empty list. Out of line, as the list seldom is.
+    #[inline(never)]
+    fn pop_collected(&self, mailbox: &Mailbox<T>) -> Option<T> {
+        self.collect(mailbox);
+        match NonNull::new(self.first.get()) {
+            Some(raw) => Some(self.take_first(raw)),
+            None => self.pop_next(),
         }
-        let raw = NonNull::new(self.first.get())?;
+    }
+
+    /// Takes the first of the list, which is `raw`.
+    #[inline]
+    fn take_first(&self, raw: NonNull<()>) -> T {
         // SAFETY: it is in the list, hence ours.
         let next = unsafe { T::link(raw) }.load(Ordering::Relaxed);
         self.first.set(next);
         self.len.set(self.len.get() - 1);
         if let Some(next) = NonNull::new(next) {
+            // Two turns before it runs a thread is fetched, so that it is there when one turn later its word for its stack is read.
+            // SAFETY: as above.
+            if let Some(after) = NonNull::new(unsafe { T::link(next) }.load(Ordering::Relaxed)) {
+                T::fetch(after);
+            }
             // SAFETY: as above.
             unsafe { T::prefetch(next) };
         }
         // SAFETY: pushed as a word, and taken out once.
-        Some(unsafe { T::from_raw(raw) })
+        unsafe { T::from_raw(raw) }
     }
 
     /// Moves what is in the mailbox to the back, oldest first.
