@@ -141,10 +141,9 @@ pub(super) fn allocate<F: Future>(
     let unmade = Unmade(header);
     // SAFETY: written above.
     let meta = NonNull::from(&unsafe { header.as_ref() }.meta);
-    let future = make(meta);
-    std::mem::forget(unmade);
     // SAFETY: the place of the future, which is ours.
-    unsafe { Cell::<F>::future(header).write(future) };
+    unsafe { Cell::<F>::future(header).write(make(meta)) };
+    std::mem::forget(unmade);
     header
 }
 

@@ -69,11 +69,12 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
         const { assert!(std::mem::offset_of!(Self, stack_pointer) == 0) };
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
+        // SAFETY: `meta` outlives the fiber, by our contract.
+        let enrolled = unsafe { Enrolled::new(meta) };
         Self {
             stack_pointer: ptr::null(),
             state: State::Fresh { closure, reservation },
-            // SAFETY: `meta` outlives the fiber, by our contract.
-            enrolled: unsafe { Enrolled::new(meta) },
+            enrolled,
         }
     }
 
