@@ -520,10 +520,12 @@ fn bound_threads() {
     });
 }
 
-/// Where threads meet: a lock, and a channel.
+/// Where threads meet: locks, a condition, and a channel.
 #[derive(Clone)]
 struct Meeting {
     lock: Arc<user::sync::Mutex<u64>>,
+    changed: Arc<user::sync::Condvar>,
+    shared: Arc<user::sync::RwLock<u64>>,
     sender: mpmc::Sender<u64>,
     receiver: mpmc::Receiver<u64>,
 }
@@ -533,17 +535,79 @@ impl Meeting {
         let (sender, receiver) = mpmc::bounded(4);
         Self {
             lock: Arc::default(),
+            changed: Arc::default(),
+            shared: Arc::default(),
             sender,
             receiver,
         }
     }
 }
 
+impl Meeting {
+    /// Waits for a change for a while, and makes one.
+    fn changes(&self, rng: &mut Rng) {
+        let limit = Duration::from_micros(50 + u64::try_from(rng.below(100)).unwrap());
+        let count = self.lock.lock().unwrap_or_else(user::sync::PoisonError::into_inner);
+        // Whoever is ended while it has the lock poisons it, here as well.
+        drop(self.changed.wait_timeout(count, limit));
+        self.changed.notify_one();
+        if rng.below(3) == 0 {
+            let mut value = self.shared.write().unwrap_or_else(user::sync::PoisonError::into_inner);
+            *value += 1;
+            user::yield_now();
+        } else {
+            let value = self.shared.read().unwrap_or_else(user::sync::PoisonError::into_inner);
+            let before = *value;
+            user::yield_now();
+            assert_eq!(*value, before, "nobody writes meanwhile");
+        }
+    }
+}
+
+/// Goes down the stack so many frames of some 200 bytes, is suspended on the way down and on the way up now and then, and finds what it left
+/// there: zero, else the frames where it does not.
+fn dive(frames: usize, rng: &mut Rng) -> usize {
+    let left = std::hint::black_box([frames; 16]);
+    if rng.below(16) == 0 {
+        user::yield_now();
+    }
+    let below = if frames == 0 { 0 } else { dive(frames - 1, rng) };
+    if rng.below(16) == 0 {
+        user::sleep(Duration::from_micros(1));
+    }
+    below + usize::from(std::hint::black_box(&left).iter().any(|word| *word != frames))
+}
+
 /// Waits for this and that, on one OS thread.
 fn wander(ledger: &Ledger, meeting: &Meeting, rng: &mut Rng) {
     let (_token, place) = (ledger.token(), thread::current().id());
     for _ in 0..30 {
-        match rng.below(8) {
+        match rng.below(12) {
+            8 => {
+                let mut rng = rng.fork();
+                assert_eq!(dive(rng.below(40), &mut rng), 0);
+            }
+            9 => {
+                // Stacks of every class, some of them used down to their second half.
+                let (token, mut rng, kib) = (ledger.token(), rng.fork(), 64 << rng.below(5));
+                let child = user::Builder::new().stack_size(kib * 1024).spawn(move || {
+                    let _token = token;
+                    dive(kib, &mut rng)
+                });
+                assert_eq!(child.unwrap().join().unwrap(), 0);
+            }
+            10 => {
+                // Unwinds without a word of the panic hook, over a suspension in a destructor's way.
+                let (token, mut rng) = (ledger.token(), rng.fork());
+                let child = user::spawn(move || {
+                    let _token = token;
+                    dive(rng.below(10), &mut rng);
+                    std::panic::resume_unwind(Box::new(7_u8));
+                });
+                let payload = child.join().unwrap_err();
+                assert_eq!(payload.downcast_ref::<u8>(), Some(&7));
+            }
+            11 => meeting.changes(rng),
             6 => {
                 // One that is ended while it waits in here poisons the lock.
                 let mut count = meeting.lock.lock().unwrap_or_else(user::sync::PoisonError::into_inner);
