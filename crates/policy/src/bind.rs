@@ -40,7 +40,7 @@ impl Policy {
     /// How many threads that have not begun a thief with `own` started threads steals at most from their spawner, which has `there`, those
     /// among them, and has been in the middle of the same task for as long as the thief has `waited`; zero: they are left to it.
     ///
-    /// So many that both have as many then, and none if that is less than an eighth ([`Bind::share_div`](crate::Bind::share_div)) of what
+    /// So many that both have as many then, and none if that is not more than an eighth ([`Bind::share_div`](crate::Bind::share_div)) of what
     /// the thief has: threads that were spawned together shall be parted once, not one by one. Who has hardly any
     /// ([`Bind::slack`](crate::Bind::slack)), or has waited for [`Bind::patience`](crate::Bind::patience), takes what there is.
     ///

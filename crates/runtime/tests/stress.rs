@@ -578,35 +578,38 @@ fn dive(frames: usize, rng: &mut Rng) -> usize {
     below + usize::from(std::hint::black_box(&left).iter().any(|word| *word != frames))
 }
 
+/// Goes down a stack: one's own, that of a thread with another size of it, or that of one that panics.
+fn dive_somewhere(ledger: &Ledger, rng: &mut Rng) {
+    let (token, mut own, frames) = (ledger.token(), rng.fork(), rng.below(40));
+    match rng.below(3) {
+        0 => assert_eq!(dive(frames, &mut own), 0),
+        1 => {
+            // Stacks of every class, some of them used down to their second half.
+            let kib = 64 << rng.below(5);
+            let child = user::Builder::new().stack_size(kib * 1024).spawn(move || {
+                let _token = token;
+                dive(kib, &mut own)
+            });
+            assert_eq!(child.unwrap().join().unwrap(), 0);
+        }
+        _ => {
+            let child = user::spawn(move || {
+                let _token = token;
+                dive(frames, &mut own);
+                // Without a word of the panic hook.
+                std::panic::resume_unwind(Box::new(7_u8));
+            });
+            assert_eq!(child.join().unwrap_err().downcast_ref::<u8>(), Some(&7));
+        }
+    }
+}
+
 /// Waits for this and that, on one OS thread.
 fn wander(ledger: &Ledger, meeting: &Meeting, rng: &mut Rng) {
     let (_token, place) = (ledger.token(), thread::current().id());
     for _ in 0..30 {
         match rng.below(12) {
-            8 => {
-                let mut rng = rng.fork();
-                assert_eq!(dive(rng.below(40), &mut rng), 0);
-            }
-            9 => {
-                // Stacks of every class, some of them used down to their second half.
-                let (token, mut rng, kib) = (ledger.token(), rng.fork(), 64 << rng.below(5));
-                let child = user::Builder::new().stack_size(kib * 1024).spawn(move || {
-                    let _token = token;
-                    dive(kib, &mut rng)
-                });
-                assert_eq!(child.unwrap().join().unwrap(), 0);
-            }
-            10 => {
-                // Unwinds without a word of the panic hook, over a suspension in a destructor's way.
-                let (token, mut rng) = (ledger.token(), rng.fork());
-                let child = user::spawn(move || {
-                    let _token = token;
-                    dive(rng.below(10), &mut rng);
-                    std::panic::resume_unwind(Box::new(7_u8));
-                });
-                let payload = child.join().unwrap_err();
-                assert_eq!(payload.downcast_ref::<u8>(), Some(&7));
-            }
+            8..11 => dive_somewhere(ledger, rng),
             11 => meeting.changes(rng),
             6 => {
                 // One that is ended while it waits in here poisons the lock.

@@ -12,7 +12,7 @@ pub struct Bind {
     /// The share: its started threads divided by this. A thief takes threads that have not begun only if it then has more than this share
     /// more. Default 8, 1 or more. Ours, assumed.
     pub share_div: u32,
-    /// How long a worker that already has more of them leaves user-level threads which have not begun to the worker that spawned
+    /// How long a worker that already has more of them, or hardly fewer, leaves user-level threads which have not begun to the worker that spawned
     /// them, while that one is in the middle of a task. Default 10 ms, 0 to 1 s; 0: not at all. Ours, assumed.
     pub patience: Nanos,
     /// Between two questions, by such a worker, whether it still is. Default 50 us, at most 1 s: in 1 ms a

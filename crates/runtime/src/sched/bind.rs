@@ -71,6 +71,8 @@ impl Context {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Robbed {
     victim: WorkerId,
+    /// When threads were stolen from it last.
+    stolen: Nanos,
     /// Its polls, when it was left alone first.
     polls: u64,
     /// When that was.
@@ -87,17 +89,22 @@ impl Robbed {
 }
 
 impl Context {
-    /// Wakes one near `victim` for its threads, which this worker, with `own` of them, does not take: the first that is idle and has
-    /// fewer. For our sake, since we searched, nobody may have been woken.
-    fn hand_over_to_fewer(&self, victim: WorkerId, own: u32) {
+    /// Wakes one near `victim`, which has `starts` threads, for those that this worker, with `own` of them, does not take: the first that is
+    /// idle, has fewer, and would take some. For our sake, since we searched, nobody may have been woken.
+    fn hand_over_to_fewer(&self, victim: WorkerId, own: u32, starts: u32) {
         let shared = &*self.shared;
         let plan = &shared.policy.plan;
         let near = &plan.llcs[plan.workers[victim.index()].llc.index()].workers;
         let first = self.random_below(near.len());
         let others = (0..near.len()).map(|i| near[(first + i) % near.len()]);
+        let has_fewer = |other: &WorkerId| {
+            let others = shared.starts_on(*other);
+            decisions::binds_elsewhere(&shared.policy, own, others, false)
+                && decisions::threads_to_steal(&shared.policy, others, starts, Nanos(0)) > 0
+        };
         let seat = others
             .filter(|other| *other != self.id && *other != victim)
-            .filter(|other| decisions::binds_elsewhere(&shared.policy, own, shared.starts_on(*other), false))
+            .filter(has_fewer)
             .map(|other| shared.sleepers.seat(other.index()))
             .find(|seat| shared.sleepers.idle.claim_seat(*seat));
         if let Some(seat) = seat {
@@ -112,16 +119,20 @@ impl Context {
         let known = self.robbed.get().filter(|robbed| robbed.victim == victim);
         let first = Robbed {
             victim,
+            stolen: Nanos(0),
             polls: u64::MAX,
             since: Nanos(0),
             until: Nanos(0),
         };
-        self.robbed
-            .set(stolen.meta().has(BINDS).then(|| known.unwrap_or(first)));
+        self.robbed.set(stolen.meta().has(BINDS).then(|| Robbed {
+            stolen: self.now.get(),
+            ..known.unwrap_or(first)
+        }));
     }
 
-    /// How many tasks are stolen from a victim, at most `limit`: none, or few for a rescue, if it had threads that have not begun,
-    /// and policy leaves those to it.
+    /// How many tasks are stolen from a victim, at most `limit`: if it had threads that have not begun, as many as policy says, and a few for a
+    /// rescue in any case. That it had some is forgotten with the first task of its that begins [`patience`](quadrille_policy::Bind::patience) after
+    /// the last was stolen: what it has queued since may be tasks, which need not be shared out.
     pub(super) fn take_from(&self, victim: WorkerId, scope: Scope, limit: usize) -> usize {
         let Some(mut robbed) = self.robbed.get().filter(|robbed| robbed.victim == victim) else {
             return limit;
@@ -131,10 +142,14 @@ impl Context {
         if scope == Scope::Normal && robbed.leaves_alone(victim, now) {
             return 0;
         }
+        let bind = &self.shared.policy.config.bind;
         if robbed.polls != polls {
+            if robbed.polls != u64::MAX && now.since(robbed.stolen) >= bind.patience {
+                self.robbed.set(None);
+                return limit;
+            }
             (robbed.polls, robbed.since) = (polls, now);
         }
-        let bind = &self.shared.policy.config.bind;
         let own = self.own_threads();
         let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
         let starts = self.shared.starts_on(victim).saturating_add(queued);
@@ -145,15 +160,17 @@ impl Context {
             robbed.until = Nanos(now.0.saturating_add(bind.pause.0));
         }
         self.robbed.set(Some(robbed));
-        if !leaves {
-            return limit.min(if most == 0 { bind.rescue as usize } else { most });
+        match scope {
+            Scope::Rescue => return limit.min(most.max(bind.rescue as usize)),
+            Scope::Normal if !leaves => return limit.min(most),
+            Scope::Normal => {}
         }
         if self.shared.worker_count() == 2 {
             // Nor need it call for us: nobody else is there to hear it.
             // Ordering: Relaxed; a hint.
             there.told.spared_until.store(robbed.until.0, Ordering::Relaxed);
         } else {
-            self.hand_over_to_fewer(victim, own);
+            self.hand_over_to_fewer(victim, own, starts);
         }
         0
     }

@@ -284,6 +284,16 @@ mod tests {
     use crate::Runtime;
     use crate::sync::lock::Lock;
 
+    #[test]
+    fn a_suspension_says_why_and_about_where() {
+        let here = 0;
+        for pause in [Pause::Waits, Pause::Outlasts] {
+            let suspension = Suspension::new(&raw const here, pause);
+            assert_eq!(suspension.pause(), pause);
+            assert!(suspension.stack_pointer().addr() - (&raw const here).addr() <= 1);
+        }
+    }
+
     /// In builds that look: the section ends, and its thread goes on, and into the lock again.
     #[test]
     fn a_suspension_inside_of_a_section_is_refused() {

@@ -107,7 +107,10 @@ fn a_thread_goes_to_a_worker_that_has_fewer() {
 #[test]
 fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
     for (patience, leaves) in [("1s", true), ("0ns", false)] {
-        let mut still = Still::new("core:2", &format!("bind-slack=1,bind-patience={patience}"));
+        let mut still = Still::new(
+            "core:2",
+            &format!("bind-slack=1,bind-pause=1s,bind-patience={patience}"),
+        );
         let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
         let threads = fill(&still.handle(), &mut thief, &mut spawner);
         as_one(&mut thief, |thief| {
@@ -157,6 +160,38 @@ fn a_thief_takes_threads_until_both_have_as_many() {
         );
     });
     end_all(&threads, &mut [&mut thief, &mut spawner]);
+}
+
+/// A worker that had threads has tasks later: it is remembered for threads for `bind-patience`, and not for longer.
+#[test]
+fn tasks_are_not_withheld_as_if_they_were_threads() {
+    for (patience, withheld) in [("1s", true), ("1us", false)] {
+        let mut still = Still::new("core:3", &format!("bind-pause=0ns,bind-patience={patience}"));
+        let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
+        let handle = still.handle();
+        let threads = fill_with(&handle, (&mut thief, 20), (&mut spawner, 20));
+        as_one(&mut spawner, run_all);
+        let mut tasks = Vec::new();
+        let look = |thief: &mut Worker| as_one(thief, |thief| thief.steal_in(LlcId(0), Scope::Normal, 128));
+        assert!(look(&mut thief).is_none(), "there is nothing");
+        for _ in 0..2 {
+            as_one(&mut spawner, |spawner| {
+                tasks.extend((0..4).map(|_| handle.spawn(async {})));
+                spawner.context.me().counters.polls.add(1);
+            });
+            let found = look(&mut thief);
+            let is_last = tasks.len() == 8;
+            assert!(found.is_none() || !withheld, "{patience}");
+            assert!(found.is_some() || withheld || !is_last, "{patience}");
+            if let Some(found) = found {
+                as_one(&mut thief, |thief| {
+                    thief.execute(found);
+                    run_all(thief);
+                });
+            }
+        }
+        end_all(&threads, &mut [&mut thief, &mut spawner]);
+    }
 }
 
 /// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it begins.
