@@ -317,7 +317,11 @@ fn four_tasks_of_a_group_stay_on_one_node() {
         let grouped = nodes_of_four("default");
         assert_eq!((0..20).map(|_| grouped()).find(is_split), None);
         let loose = nodes_of_four("numa-set=0");
-        assert!((0..200).map(|_| loose()).any(|nodes| is_split(&nodes)), "the control");
+        // By chance: seldom where other programs have the CPUs.
+        assert!(
+            (0..20_000).map(|_| loose()).any(|nodes| is_split(&nodes)),
+            "the control"
+        );
     });
 }
 
