@@ -6,7 +6,7 @@ use crate::Nanos;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// How many started threads more than another worker, and a [share](Self::share_div) of its own, a worker has before a user-level
-    /// thread that it is about to start is left to that one instead; those that follow are until both have as many. Default 8; at
+    /// thread that it is about to start is left to that one instead; those that follow are until both have as many. A thief that has no more than that takes what there is. Default 8; at
     /// most 1,000,000, which is never. Ours, assumed.
     pub slack: u32,
     /// The share: its started threads divided by this. A thief takes threads that have not begun only if it then has more than this share

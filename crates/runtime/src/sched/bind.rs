@@ -144,7 +144,7 @@ impl Context {
         }
         let bind = &self.shared.policy.config.bind;
         if robbed.polls != polls {
-            if robbed.polls != u64::MAX && now.since(robbed.stolen) >= bind.patience {
+            if now.since(robbed.stolen) >= bind.patience {
                 self.robbed.set(None);
                 return limit;
             }

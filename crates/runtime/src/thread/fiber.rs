@@ -81,19 +81,17 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// The first poll, by the worker that becomes the owner: it starts the thread, or ends it if it is to unwind.
     #[cold]
     fn begin(&mut self, context: &Context) {
-        match self.state {
-            State::Fresh { .. } if context.unwinding.get() || is_aborted(self.enrolled.meta()) => {
-                self.state = State::Ended
-            }
-            State::Fresh { .. } => self.start(context),
-            State::Started(_) => {}
-            State::Ended => unreachable!("a task is not polled after its end"),
+        let unwinds = context.unwinding.get() || is_aborted(self.enrolled.meta());
+        if unwinds && matches!(self.state, State::Fresh { .. }) {
+            self.state = State::Ended;
+        } else {
+            self.start(context);
         }
     }
 
     fn start(&mut self, context: &Context) {
         let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Ended) else {
-            unreachable!("a thread starts once");
+            unreachable!("a thread starts once, and is not polled after its end");
         };
         let meta = self.enrolled.0;
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");

@@ -35,7 +35,7 @@ pub(super) enum Pause {
 /// What a coroutine says when it is suspended: down to where its stack is used, about, and why.
 ///
 /// One word: a byte beside it would be copied together with what is around it, and such a read of what has just been written in smaller
-/// pieces waits until that is in the cache, which took 8 ns of a switch's 22.
+/// pieces waits until that is in the cache, which took 2 to 3 ns of a turn's 20 to 27.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Suspension(*const u8);
 
