@@ -46,12 +46,7 @@ impl Worker {
         let counters = &self.context.me().counters;
         self.context.load.ends(&self.context.shared, self.llc(), counters, now);
         let worker = self.context.id.index();
-        let mut awake = Awake {
-            claimed: false,
-            rescue: false,
-            slept: false,
-            lost_wakeup: false,
-        };
+        let mut awake = Awake::default();
         loop {
             if self.context.shared.sleepers.is_stopping() {
                 if awake.claimed {
@@ -82,6 +77,10 @@ impl Worker {
             }
             if awake.claimed {
                 self.context.me().counters.useless_unparks.add(1);
+            }
+            if self.relieve_memory() {
+                awake = Awake::default();
+                continue;
             }
             awake = self.sleep();
             self.context.takes_turn();
@@ -147,6 +146,21 @@ impl Worker {
             self.pass_on();
         }
         self.name_successor();
+    }
+
+    /// What a worker does before it sleeps, a piece at a time: what it keeps of stacks goes back to their shelf, and, if there are too many idle
+    /// ones, pages of some to the system. A searcher that has found nothing is none meanwhile, as if it ran a task, and searches again. False: there
+    /// was nothing to do.
+    fn relieve_memory(&self) -> bool {
+        self.context.stacks.put_back();
+        if !self.context.stacks.is_crowded() {
+            return false;
+        }
+        // Whether it was the last one is of no matter: it is back before it sleeps.
+        self.context.shared.sleepers.stop_search(self.context.id.index());
+        self.context.stacks.relieve();
+        self.context.now.set(Nanos(clock::nanos()));
+        true
     }
 
     /// A bound thread that somebody has woken, or what a search finds. A rescue begins with what is stuck (W5).

@@ -315,7 +315,6 @@ impl Worker {
             .load
             .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
         self.be_reserved();
-        self.context.stacks.put_back();
         self.empty_ring();
         let mut bed = Bed {
             context: &self.context,

@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
+use super::advice;
 use crate::primitives::{Ordering, StaticUsize};
 
 /// Bytes of a page. The system is asked once.
@@ -81,37 +82,49 @@ impl Mapping {
         self.start.as_ptr().expose_provenance()
     }
 
-    /// Makes `range` (offsets, multiples of the page size) fault on access, by a mark in the page table: the mapping
-    /// stays one. The mark stays when the pages are [released](release).
+    /// Makes `ranges` (offsets, multiples of the page size) fault on access, by marks in the page table: the mapping
+    /// stays one. The marks stay when the pages are [released](release).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` where there is no such mark: before Linux 6.13, on other systems, and for locked memory.
+    /// `InvalidInput` where there are no such marks: before Linux 6.13, on other systems, and for locked memory. Nothing is marked then.
     ///
     /// # Panics
     ///
-    /// If `range` is not inside of the mapping.
+    /// If a range is not inside of the mapping.
     #[cfg(target_os = "linux")]
-    pub(crate) fn guard_by_mark(&self, range: Range<usize>) -> io::Result<()> {
+    pub(crate) fn guard_by_marks(&self, ranges: impl Iterator<Item = Range<usize>>) -> io::Result<()> {
         /// Not in libc's bindings; the same number on every architecture.
         const MADV_GUARD_INSTALL: i32 = 102;
-        let address = self.at(&range);
-        loop {
-            // SAFETY: `at` checked that the range is inside of our mapping; whoever has a stack there has not begun to use
-            // it, because `&Mapping` is not shared before its guards are made.
-            if unsafe { libc::madvise(address, range.len(), MADV_GUARD_INSTALL) } == 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
+        let ranges: Vec<Range<usize>> = ranges
+            .map(|range| {
+                let start = self.at(&range).expose_provenance();
+                start..start + range.len()
+            })
+            .collect();
+        // SAFETY: `at` checked that the ranges are inside of our mapping; whoever has a stack there has not begun to use
+        // it, because `&Mapping` is not shared before its guards are made. A second mark does nothing.
+        if ranges.len() > 1 && unsafe { advice::about_all(&ranges, MADV_GUARD_INSTALL) } {
+            return Ok(());
         }
+        ranges.into_iter().try_for_each(|range| {
+            let address = ptr::with_exposed_provenance_mut::<c_void>(range.start);
+            loop {
+                // SAFETY: as above.
+                if unsafe { libc::madvise(address, range.len(), MADV_GUARD_INSTALL) } == 0 {
+                    return Ok(());
+                }
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        })
     }
 
-    /// There is no such mark on this system: always an error, see above.
+    /// There are no such marks on this system: always an error, see above.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn guard_by_mark(&self, _range: Range<usize>) -> io::Result<()> {
+    pub(crate) fn guard_by_marks(&self, _ranges: impl Iterator<Item = Range<usize>>) -> io::Result<()> {
         Err(io::ErrorKind::InvalidInput.into())
     }
 
@@ -127,7 +140,7 @@ impl Mapping {
     /// If `range` is not inside of the mapping.
     pub(crate) fn guard_by_protection(&self, range: Range<usize>) -> io::Result<()> {
         let address = self.at(&range);
-        // SAFETY: as in `guard_by_mark`: inside of our mapping, and not in use.
+        // SAFETY: as in `guard_by_marks`: inside of our mapping, and not in use.
         unsafe { mm::mprotect(address, range.len(), MprotectFlags::empty())? };
         Ok(())
     }
@@ -151,6 +164,11 @@ impl Drop for Mapping {
     }
 }
 
+#[cfg(target_os = "linux")]
+const RELEASE: i32 = libc::MADV_DONTNEED;
+#[cfg(not(target_os = "linux"))]
+const RELEASE: i32 = libc::MADV_FREE;
+
 /// Gives the pages of `range` back to the system. Guards in it stay; other pages read as zeros when they are used again
 /// (on other systems than Linux: zeros or what they held).
 ///
@@ -161,12 +179,25 @@ impl Drop for Mapping {
 /// `range` is made of whole pages inside of mappings of ours, and nobody uses what is in it, now or later.
 pub(crate) unsafe fn release(range: Range<usize>) {
     let start = ptr::with_exposed_provenance_mut::<c_void>(range.start);
-    #[cfg(target_os = "linux")]
-    let advice = libc::MADV_DONTNEED;
-    #[cfg(not(target_os = "linux"))]
-    let advice = libc::MADV_FREE;
     // SAFETY: the caller's contract: whole pages of ours, whose contents nobody wants.
-    let _ = unsafe { libc::madvise(start, range.len(), advice) };
+    let _ = unsafe { libc::madvise(start, range.len(), RELEASE) };
+}
+
+/// [Releases](release) all of `ranges`: with one system call, and one interrupt to each processor that runs this program, where the kernel takes
+/// many at once.
+///
+/// # Safety
+///
+/// As for [`release`], for each.
+pub(crate) unsafe fn release_all(ranges: &[Range<usize>]) {
+    // SAFETY: the caller's contract; what is released twice stays so.
+    if ranges.len() > 1 && unsafe { advice::about_all(ranges, RELEASE) } {
+        return;
+    }
+    for range in ranges {
+        // SAFETY: the caller's contract.
+        unsafe { release(range.clone()) };
+    }
 }
 
 /// The lowest address in `range` (whole pages) whose page takes up memory. `None`: there is none, or this system doesn't tell.
@@ -223,6 +254,9 @@ pub(crate) fn mappings() -> usize {
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd as _;
+
+    use crate::child::{assert_passed, is_child, run_child};
 
     #[test]
     fn what_is_written_is_resident_until_it_is_released() {
@@ -240,6 +274,53 @@ mod tests {
         // SAFETY: nobody uses it.
         unsafe { release(all.clone()) };
         assert_eq!(lowest_resident(all), None);
+    }
+
+    /// Every range, and nothing beside them, by one call or by many.
+    fn check_many_at_once() {
+        let page = page_size();
+        // More than the kernel takes at once.
+        let mapping = Mapping::new(3 * 1100 * page).unwrap();
+        let at = |index: usize| mapping.start() + index * page;
+        // SAFETY: inside of the mapping, which nobody else uses.
+        let write = |address| unsafe { ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) };
+        let guards = || (0..1100).map(|i| 3 * i * page..(3 * i + 1) * page);
+        let has_marks = mapping.guard_by_marks(guards()).is_ok();
+        let (_read, written) = io::pipe().unwrap();
+        let is_there = |address| {
+            let byte = ptr::with_exposed_provenance(address);
+            // SAFETY: read by the system, which answers with an error if it may not be.
+            unsafe { libc::write(written.as_raw_fd(), byte, 1) == 1 }
+        };
+        for index in 0..1100 {
+            (1..3).for_each(|page| write(at(3 * index + page)));
+            assert_eq!(is_there(at(3 * index)), !has_marks, "{index}");
+            assert!(is_there(at(3 * index + 1)));
+        }
+        let ranges: Vec<_> = (0..1100).map(|i| at(3 * i + 1)..at(3 * i + 2)).collect();
+        // SAFETY: nobody uses them.
+        unsafe { release_all(&ranges) };
+        for range in ranges {
+            assert_eq!(lowest_resident(range.clone()), None);
+            assert_eq!(lowest_resident(range.end..range.end + page), Some(range.end));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn many_ranges_are_guarded_and_released() {
+        check_many_at_once();
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn where_many_at_once_are_forbidden_they_are_guarded_and_released_one_by_one() {
+        if is_child() {
+            crate::sys::process::forbid(libc::SYS_process_madvise);
+            return check_many_at_once();
+        }
+        let name = "where_many_at_once_are_forbidden_they_are_guarded_and_released_one_by_one";
+        assert_passed(&run_child(module_path!(), name));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! **Architecture Invariant:** no other module calls the system or reads a clock.
 
+mod advice;
 pub(crate) mod clock;
 pub(crate) mod fault;
 pub(crate) mod fd;

@@ -70,7 +70,7 @@ pub(crate) trait Host {
 
 /// Why a worker is awake again.
 #[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Awake {
     /// Somebody claimed us and counted us as searching already.
     pub(crate) claimed: bool,

@@ -204,9 +204,18 @@ impl Kept {
 
     /// Puts stacks on the shelf, with their credit.
     fn put(&self, stacks: impl Iterator<Item = StackBounds>) {
-        self.pool().with_shelf(self.llc, self.class, |shelf| {
-            stacks.for_each(|stack| shelf.put(stack));
-        });
+        self.pool().put(self.llc, self.class, stacks);
+    }
+
+    /// Whether its LLC may have too many idle stacks that take up memory.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.pool().is_crowded(self.llc)
+    }
+
+    /// For a worker that is out of work: gives the pages of at most 256 of those back to the system, which takes some 100 us.
+    pub(crate) fn relieve(&self) {
+        self.pool().relieve(self.llc);
     }
 }
 

@@ -36,9 +36,11 @@
 //! is idle. Page tables, which RSS does not count, take about 530 bytes for a stack of 256 KiB.
 //!
 //! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They go
-//! back to the system when it has been idle for a period of 1 s or more, or if it is one of more than 16,384 idle ones of its
-//! LLC and class. Both are looked at when stacks of 64 MiB in all have come back to a worker, or to a shelf, and once a second by a
-//! worker; each look also measures the stack that came back, and leaves it the topmost 64 KiB. A worker that sleeps keeps none, one that
+//! back to the system when it has been idle for a period of 1 s or more, which is looked at when stacks of 64 MiB in all have come
+//! back to a worker, or to a shelf, and once a second by a worker; each look also measures the stack that came back, and leaves it the topmost
+//! 64 KiB. Those beyond 16,384 idle ones of an LLC and class lose them as soon as a worker of the LLC is out of work: 256 at a time, after
+//! which it looks for work again. So a crowd of threads that ends keeps nobody, and a process that is idle keeps at most so many. A worker that
+//! sleeps keeps none, one that
 //! is busy none that it did not use for a second. Address space stays until the runtime has ended.
 //!
 //! # Tools
@@ -89,6 +91,9 @@ pub(crate) struct Stacks {
 
 /// How often pages of idle stacks are looked for, ns: 1 s.
 const TRIM_EVERY_NS: u64 = 1_000_000_000;
+
+/// The same while there are more, ns: 2 ms.
+const TRIM_AGAIN_NS: u64 = 2_000_000;
 
 // SAFETY: a `Pool` is `Send` and `Sync` (asserted below); N2 says which thread frees it, and that others are done then.
 unsafe impl Send for Stacks {}
@@ -153,15 +158,17 @@ impl Stacks {
         let ours = self
             .trim_at
             .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
-        if ours.is_ok() {
-            self.trim(now_ns);
+        if ours.is_ok() && self.trim(now_ns) {
+            // Ordering: Relaxed; as above.
+            self.trim_at
+                .store(now_ns.saturating_add(TRIM_AGAIN_NS), Ordering::Relaxed);
         }
     }
 
     /// Gives the pages of stacks back to the system that have been idle for a period: a second, or since the last call, if
-    /// that is longer. A call costs a lock an LLC and class.
-    fn trim(&self, now_ns: u64) {
-        self.pool().trim(now_ns);
+    /// that is longer; of at most 1,024 a class and LLC. True: there are more. A call costs a lock an LLC and class.
+    fn trim(&self, now_ns: u64) -> bool {
+        self.pool().trim(now_ns)
     }
 
     /// How deep stacks are used, bytes: the maximum over those that were measured, of the default size every 254th. 0: none

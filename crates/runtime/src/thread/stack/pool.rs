@@ -72,7 +72,7 @@ use crossbeam_utils::CachePadded;
 use super::class::{Class, StackBounds};
 use super::shelf::Shelf;
 use super::slab::{Guarding, Slab};
-use crate::primitives::{AtomicUsize, Ordering, relax};
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering, relax};
 use crate::stress::{self, Mutex};
 use crate::sync::lock::Lock;
 use crate::sys::{clock, memory};
@@ -82,6 +82,9 @@ const CREDIT_BATCH: usize = 64;
 
 /// One stack is looked at for so many bytes of stacks that came back: every 254th of the default size, each of the largest.
 pub(super) const LOOK_BYTES: usize = 64 * 1024 * 1024;
+
+/// So many batches of a class and LLC lose their pages in a row while there is other work: some 100 us each.
+const TRIM_BATCHES: usize = 4;
 
 /// What a stack that is looked at keeps, bytes below its top.
 const DEPTH_KEPT: usize = 64 * 1024;
@@ -96,6 +99,14 @@ struct Shelves {
     depth_max: usize,
 }
 
+/// What the pool has in an LLC.
+#[derive(Debug)]
+struct Store {
+    shelves: Lock<Shelves>,
+    /// A shelf may have more hot stacks than it is to keep. A hint: set after a stack came back, cleared before who looks finds none.
+    crowded: AtomicBool,
+}
+
 /// Every mapping of the pool.
 #[derive(Debug)]
 struct Slabs {
@@ -107,7 +118,7 @@ struct Slabs {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Pool {
-    shelves: Box<[CachePadded<Lock<Shelves>>]>,
+    stores: Box<[CachePadded<Store>]>,
     /// Held while a slab is mapped. No shelf's lock is held when it is taken.
     slabs: Mutex<Slabs>,
     guarding: Guarding,
@@ -126,8 +137,13 @@ impl Pool {
             depth_max: 0,
         };
         Self {
-            shelves: (0..llcs.max(1))
-                .map(|_| CachePadded::new(Lock::new(shelves())))
+            stores: (0..llcs.max(1))
+                .map(|_| {
+                    CachePadded::new(Store {
+                        shelves: Lock::new(shelves()),
+                        crowded: AtomicBool::new(false),
+                    })
+                })
                 .collect(),
             slabs: Mutex::new(Slabs {
                 slabs: Vec::new(),
@@ -143,7 +159,7 @@ impl Pool {
     /// Runs `section` on the shelves of an LLC; a number beyond the last means one of those there are.
     #[inline]
     fn with<R>(&self, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
-        self.shelves[self.shelf_of(llc)].with(section)
+        self.stores[self.shelf_of(llc)].shelves.with(section)
     }
 
     /// Makes a promise in `llc`.
@@ -181,7 +197,7 @@ impl Pool {
 
     /// Moves credit from the next LLC that has some to `llc` and makes a promise of it. False if there is none.
     fn borrow_credit(&self, llc: usize, class: Class) -> bool {
-        for other in 1..self.shelves.len() {
+        for other in 1..self.stores.len() {
             let share = self.with(llc + other, |shelves| {
                 shelves.classes[class.index()].share_credit(CREDIT_BATCH)
             });
@@ -207,7 +223,7 @@ impl Pool {
     fn take_elsewhere(&self, llc: usize, class: Class) -> StackBounds {
         let mut step = 0;
         loop {
-            for other in 1..=self.shelves.len() {
+            for other in 1..=self.stores.len() {
                 let stack = self.with(llc + other, |shelves| shelves.classes[class.index()].take());
                 if let Some(stack) = stack {
                     return stack;
@@ -221,48 +237,85 @@ impl Pool {
 
     /// The deepest use seen, bytes; 0 if no stack was looked at or the system doesn't tell.
     pub(super) fn depth_max(&self) -> usize {
-        let depths = (0..self.shelves.len()).map(|llc| self.with(llc, |shelves| shelves.depth_max));
+        let depths = (0..self.stores.len()).map(|llc| self.with(llc, |shelves| shelves.depth_max));
         depths.max().unwrap_or(0)
     }
 
-    /// Releases the pages of stacks that have been idle for a period, and of those beyond the maximum.
-    pub(super) fn trim(&self, now_ns: u64) {
-        for llc in 0..self.shelves.len() {
+    /// Releases the pages of stacks that have been idle for a period, of at most some batches a class and LLC. True: there are more.
+    pub(super) fn trim(&self, now_ns: u64) -> bool {
+        let mut more = false;
+        for llc in 0..self.stores.len() {
             for class in Class::all() {
-                while self.release_surplus(llc, class, now_ns) {}
+                more |= (0..TRIM_BATCHES).all(|_| self.release_some(llc, class, |shelf| shelf.take_stale(now_ns)));
             }
+        }
+        more
+    }
+
+    /// Whether an LLC may have too many hot stacks.
+    #[inline]
+    pub(super) fn is_crowded(&self, llc: usize) -> bool {
+        // Ordering: Relaxed; a hint: who misses it leaves it to the next who is out of work, or to `trim`.
+        self.stores[self.shelf_of(llc)].crowded.load(Ordering::Relaxed)
+    }
+
+    fn set_crowded(&self, llc: usize, yes: bool) {
+        // Read before: it stays set while stacks come back, and others read it.
+        if self.is_crowded(llc) != yes {
+            // Ordering: Relaxed; as above.
+            self.stores[self.shelf_of(llc)].crowded.store(yes, Ordering::Relaxed);
         }
     }
 
-    /// Releases the pages of at most a batch. False if there was nothing to release, or the shelf was closed.
-    fn release_surplus(&self, llc: usize, class: Class, now_ns: u64) -> bool {
-        let mut surplus = self.with(llc, |shelves| shelves.classes[class.index()].take_surplus(now_ns));
-        if surplus.is_empty() {
+    /// Releases the pages of a batch of what an LLC has too much.
+    #[cold]
+    pub(super) fn relieve(&self, llc: usize) {
+        // Who adds more from now on sets it again.
+        self.set_crowded(llc, false);
+        if Class::all().any(|class| self.release_some(llc, class, Shelf::take_surplus)) {
+            self.set_crowded(llc, true);
+        }
+    }
+
+    /// Releases the pages of those stacks that `take` takes, at most a batch. False if there were none, or the shelf was closed.
+    fn release_some(&self, llc: usize, class: Class, take: impl FnOnce(&mut Shelf) -> Vec<StackBounds>) -> bool {
+        let mut taken = self.with(llc, |shelves| take(&mut shelves.classes[class.index()]));
+        if taken.is_empty() {
             return false;
         }
-        release(&mut surplus);
+        release(&mut taken);
         stress::delay();
         self.with(llc, |shelves| {
             if shelves.closed {
                 // Never the last: the caller has a promise or the handle.
                 // Ordering: AcqRel (N2 b); pairs with the others' and with (N2 a).
-                self.left.fetch_sub(surplus.len(), Ordering::AcqRel);
+                self.left.fetch_sub(taken.len(), Ordering::AcqRel);
                 return false;
             }
             let shelf = &mut shelves.classes[class.index()];
-            shelf.put_cold(&surplus);
-            shelf.add_credit(surplus.len());
+            shelf.put_cold(&taken);
+            shelf.add_credit(taken.len());
             true
         })
+    }
+
+    /// Puts stacks that came back on their shelf, with their credit; for whoever has the handle, so that it is not closed.
+    pub(super) fn put(&self, llc: usize, class: Class, stacks: impl Iterator<Item = StackBounds>) {
+        self.with_shelf(llc, class, |shelf| {
+            stacks.for_each(|stack| shelf.put(stack));
+            if shelf.is_crowded() {
+                self.set_crowded(llc, true);
+            }
+        });
     }
 
     /// The number of a shelf for an LLC: its own, or one of those there are.
     #[inline]
     pub(super) fn shelf_of(&self, llc: usize) -> usize {
-        if llc < self.shelves.len() {
+        if llc < self.stores.len() {
             llc
         } else {
-            llc % self.shelves.len()
+            llc % self.stores.len()
         }
     }
 
@@ -293,16 +346,14 @@ impl Slabs {
     }
 }
 
-/// Releases all pages of `stacks`, neighbours in one go: a release costs a system call and an interrupt to each processor
-/// that runs this program.
+/// Releases all pages of `stacks`, neighbours as one range.
 fn release(stacks: &mut [StackBounds]) {
     stacks.sort_unstable_by_key(StackBounds::limit);
-    for run in stacks.chunk_by(|low, high| low.top() == high.lowest()) {
-        let (first, last) = (run[0], run[run.len() - 1]);
-        // SAFETY: whole pages of one or more slabs, which are mapped as long as the pool lives, and `take_surplus` gave
-        // these stacks to this thread alone. What is between them are their guards, which stay.
-        unsafe { memory::release(first.limit()..last.top()) };
-    }
+    let runs = stacks.chunk_by(|low, high| low.top() == high.lowest());
+    let runs: Vec<_> = runs.map(|run| run[0].limit()..run[run.len() - 1].top()).collect();
+    // SAFETY: whole pages of one or more slabs, which are mapped as long as the pool lives, and `take_surplus` gave
+    // these stacks to this thread alone. What is between them are their guards, which stay.
+    unsafe { memory::release_all(&runs) };
 }
 
 /// How deep an idle stack was used, bytes; what is deeper than it may keep is released.
@@ -340,6 +391,9 @@ pub(super) unsafe fn give_back(pool: NonNull<Pool>, llc: usize, class: Class, st
                 End::Due
             } else {
                 shelf.put(stack);
+                if shelf.is_crowded() {
+                    pool.set_crowded(llc, true);
+                }
                 End::Done
             }
         })
@@ -376,7 +430,8 @@ pub(super) unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: 
     let end = {
         // SAFETY: as in `give_back`; the promise ends in the second section.
         let pool = unsafe { pool.as_ref() };
-        pool.release_surplus(llc, class, clock::nanos());
+        let now = clock::nanos();
+        pool.release_some(llc, class, |shelf| shelf.take_stale(now));
         pool.with(llc, |shelves| {
             shelves.depth_max = shelves.depth_max.max(depth);
             if shelves.closed {
@@ -444,7 +499,7 @@ pub(super) unsafe fn close(pool: NonNull<Pool>) {
         let slabs = pool.slabs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut promises: usize = slabs.mapped.iter().sum();
         drop(slabs);
-        for llc in 0..pool.shelves.len() {
+        for llc in 0..pool.stores.len() {
             pool.with(llc, |shelves| {
                 shelves.closed = true;
                 for shelf in &mut shelves.classes {

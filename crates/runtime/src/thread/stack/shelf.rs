@@ -6,14 +6,15 @@
 //! touch most of them again. Hot ones go out newest first. A *cold* one has no pages: it is new, or lay idle for long.
 //!
 //! **Age.** A period lasts at least a second. What was hot during all of it and was not taken, the oldest so many, is
-//! *stale*: a burst is over. Stale stacks lose their pages, at most a batch at a time, and become cold.
+//! *stale*: a burst is over. Stale stacks lose their pages, at most a batch at a time, and become cold. So do those beyond a maximum, as soon
+//! as a worker has nothing better to do: not before, or who ends many threads would pay for it, and who starts as many again once more.
 
 use std::collections::VecDeque;
 
 use super::class::StackBounds;
 
-/// At most so many stacks a class and an LLC stay hot: 64 MiB of stacks that touched a page each. What exceeds this by a
-/// batch loses its pages at once.
+/// At most so many stacks a class and an LLC stay hot while there is nothing to do: 64 MiB of stacks that touched a page each. What
+/// exceeds this by a batch, the oldest, loses its pages as soon as a worker is out of work.
 pub(super) const HOT_MAX: usize = 16_384;
 
 /// Stacks that lose their pages at a time.
@@ -77,16 +78,21 @@ impl Shelf {
         Some(stack)
     }
 
-    /// Whether it is time to look at `stack`, which has come back, and for what is too much: after `look_bytes` of stacks,
-    /// or when there are too many hot ones.
+    /// Whether it is time to look at `stack`, which has come back, and for what is stale: after `look_bytes` of stacks.
     #[inline]
     pub(super) fn is_due(&mut self, stack: &StackBounds, look_bytes: usize) -> bool {
         self.unseen += stack.base() - stack.limit();
-        let is_due = self.unseen >= look_bytes || self.hot.len() >= HOT_MAX + BATCH;
+        let is_due = self.unseen >= look_bytes;
         if is_due {
             self.unseen = 0;
         }
         is_due
+    }
+
+    /// Whether there are more hot ones than are to stay so while there is nothing to do.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.hot.len() >= HOT_MAX + BATCH
     }
 
     /// A stack has come back, and may be promised again.
@@ -101,15 +107,24 @@ impl Shelf {
         self.cold.extend_from_slice(stacks);
     }
 
-    /// Takes out what is to lose its pages, oldest first, with as much credit: promised stacks stay.
-    pub(super) fn take_surplus(&mut self, now_ns: u64) -> Vec<StackBounds> {
+    /// Takes out what has been idle for a period and is to lose its pages, oldest first, with as much credit: promised stacks stay.
+    pub(super) fn take_stale(&mut self, now_ns: u64) -> Vec<StackBounds> {
         if now_ns.saturating_sub(self.period_start_ns) >= PERIOD_NS {
             self.period_start_ns = now_ns;
             self.stale = self.quiet;
             self.quiet = self.hot.len();
         }
-        let too_many = self.hot.len().saturating_sub(HOT_MAX);
-        let count = self.stale.max(too_many).min(BATCH).min(self.credit);
+        self.take_oldest(self.stale)
+    }
+
+    /// The same for what is too much, however young.
+    pub(super) fn take_surplus(&mut self) -> Vec<StackBounds> {
+        self.take_oldest(self.hot.len().saturating_sub(HOT_MAX))
+    }
+
+    /// At most a batch.
+    fn take_oldest(&mut self, count: usize) -> Vec<StackBounds> {
+        let count = count.min(BATCH).min(self.credit);
         self.credit -= count;
         self.quiet = self.quiet.saturating_sub(count);
         self.stale = self.stale.saturating_sub(count);
@@ -170,19 +185,24 @@ mod tests {
         take_all_of(shelf, shelf.counts().0)
     }
 
-    /// Asks for the surplus until there is none; answers how many there were.
-    fn settle(shelf: &mut Shelf, now_ns: u64) -> usize {
+    /// Takes out what `take` takes until there is none; answers how many there were.
+    fn settle_by(shelf: &mut Shelf, take: impl Fn(&mut Shelf) -> Vec<StackBounds>) -> usize {
         let mut released = 0;
         loop {
-            let surplus = shelf.take_surplus(now_ns);
-            if surplus.is_empty() {
+            let taken = take(shelf);
+            if taken.is_empty() {
                 return released;
             }
-            assert!(surplus.len() <= BATCH);
-            released += surplus.len();
-            shelf.put_cold(&surplus);
-            shelf.add_credit(surplus.len());
+            assert!(taken.len() <= BATCH);
+            released += taken.len();
+            shelf.put_cold(&taken);
+            shelf.add_credit(taken.len());
         }
+    }
+
+    /// What is stale.
+    fn settle(shelf: &mut Shelf, now_ns: u64) -> usize {
+        settle_by(shelf, |shelf| shelf.take_stale(now_ns))
     }
 
     #[test]
@@ -237,31 +257,35 @@ mod tests {
     fn a_stale_stack_that_is_taken_is_spared() {
         let mut shelf = shelf(600);
         settle(&mut shelf, PERIOD_NS);
-        assert_eq!(shelf.take_surplus(2 * PERIOD_NS).len(), BATCH);
+        assert_eq!(shelf.take_stale(2 * PERIOD_NS).len(), BATCH);
         let used = take_all(&mut shelf);
         assert_eq!(used.len(), 600 - BATCH);
         used.into_iter().for_each(|stack| shelf.put(stack));
-        assert_eq!(shelf.take_surplus(2 * PERIOD_NS).len(), 0);
+        assert_eq!(shelf.take_stale(2 * PERIOD_NS).len(), 0);
     }
 
     #[test]
     fn promised_stacks_are_no_surplus() {
         let mut shelf = shelf(10);
         (0..7).for_each(|_| assert!(shelf.promise()));
-        shelf.take_surplus(PERIOD_NS);
-        let surplus = shelf.take_surplus(2 * PERIOD_NS);
+        shelf.take_stale(PERIOD_NS);
+        let surplus = shelf.take_stale(2 * PERIOD_NS);
         assert_eq!(surplus, [0, 1, 2].map(stack));
         assert_eq!((shelf.counts(), shelf.credit()), ((7, 0), 0));
     }
 
     #[test]
-    fn more_than_the_maximum_is_due_at_once() {
+    fn what_is_too_much_loses_its_pages_however_young() {
         let mut shelf = shelf(HOT_MAX + BATCH - 1);
-        assert!(!shelf.is_due(&stack(0), usize::MAX));
+        assert!(!shelf.is_crowded());
         shelf.put(stack(HOT_MAX + BATCH));
-        assert!(shelf.is_due(&stack(0), usize::MAX));
-        assert_eq!(settle(&mut shelf, 0), BATCH);
+        assert!(shelf.is_crowded());
+        assert_eq!(settle(&mut shelf, 0), 0);
+        assert_eq!(settle_by(&mut shelf, Shelf::take_surplus), BATCH);
         assert_eq!(shelf.counts(), (HOT_MAX, BATCH));
+        assert!(!shelf.is_crowded());
+        // The oldest.
+        assert_eq!(shelf.cold, (0..BATCH).map(stack).collect::<Vec<_>>());
     }
 
     #[test]

@@ -207,15 +207,11 @@ impl Slab {
 
     /// Puts the marks. False if this system has none, or has none for memory that is locked (`mlockall`).
     fn guard_by_marks(&self) -> io::Result<bool> {
-        for guard in self.guards() {
-            match self.mapping.guard_by_mark(guard) {
-                Ok(()) => {}
-                // Then the first one is refused already, and nothing is marked.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(false),
-                Err(error) => return Err(error),
-            }
+        match self.mapping.guard_by_marks(self.guards()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(true)
     }
 
     /// The guards, as offsets into the mapping.

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Barrier};
 
 use corosensei::stack::Stack as _;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::super::class::{SIZE_MAX, SIZE_MIN};
+use super::super::shelf::HOT_MAX;
 use super::*;
 use crate::sys::clock;
 use crate::sys::memory::{self, page_size};
+use crate::thread;
 
 #[test]
 fn a_stack_has_at_least_the_size_asked_for() {
@@ -379,6 +382,45 @@ fn idle_stacks_lose_their_pages_and_are_used_again() {
     let stack = take(&stacks, 0);
     write(stack.bounds().base() - 1);
     assert_eq!(resident(), 1);
+}
+
+/// Stacks beyond the maximum keep their pages while there is work, and lose them when the worker has none.
+#[test]
+fn a_worker_out_of_work_relieves_a_crowd() {
+    const CROWD: usize = 18_000;
+    let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+    let shared = Arc::clone(&runtime.handle().shared);
+    let pool = shared.stacks.pool();
+    let main = runtime.handle().clone();
+    let main = runtime.spawn_thread(move || {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let spawn = |_| {
+            let begun = Arc::clone(&begun);
+            let body = move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                thread::park();
+            };
+            thread::Builder::new().stack_size(SIZE_MIN).spawn(body).unwrap()
+        };
+        let threads: Vec<_> = (0..CROWD).map(spawn).collect();
+        while begun.load(Ordering::Relaxed) < CROWD {
+            thread::yield_now();
+        }
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            thread::yield_now();
+        }
+        main.shared.stacks.pool().is_crowded(0)
+    });
+    assert!(main.join().unwrap(), "nobody was out of work");
+    let class = Class::of(SIZE_MIN).unwrap();
+    let counts = || pool.with_shelf(0, class, |shelf| shelf.counts());
+    let relieved = (0..100_000).any(|_| {
+        std::thread::park_timeout(std::time::Duration::from_micros(100));
+        let (hot, cold) = counts();
+        hot <= HOT_MAX && hot + cold >= CROWD
+    });
+    assert!(relieved, "with pages and without: {:?}", counts());
 }
 
 #[test]
