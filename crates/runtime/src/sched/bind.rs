@@ -88,6 +88,28 @@ impl Robbed {
     }
 }
 
+/// A victim whose threads were left to it at each of several looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backlog {
+    victim: WorkerId,
+    /// The first of the looks.
+    since: Nanos,
+    /// The last one.
+    last: Nanos,
+}
+
+impl Backlog {
+    /// A worker that has threads whenever it is looked at for longer than `patience` is behind with them, and they wait for nothing: nobody has fewer who would
+    /// come. Looks are too far apart to tell if that is more than an eighth of it.
+    fn is_behind(&self, victim: WorkerId, now: Nanos, patience: Nanos) -> bool {
+        self.goes_on(victim, now, patience) && self.last.since(self.since) >= patience
+    }
+
+    fn goes_on(&self, victim: WorkerId, now: Nanos, patience: Nanos) -> bool {
+        self.victim == victim && now.since(self.last).0 <= patience.0 / 8
+    }
+}
+
 impl Context {
     /// Wakes one near `victim`, which has `starts` threads, for those that this worker, with `own` of them, does not take: the first that is
     /// idle, has fewer, and would take some. For our sake, since we searched, nobody may have been woken.
@@ -143,8 +165,10 @@ impl Context {
             return 0;
         }
         let bind = &self.shared.policy.config.bind;
+        let backlog = self.backlog.get().filter(|log| log.goes_on(victim, now, bind.patience));
+        let behind = backlog.is_some_and(|log| log.is_behind(victim, now, bind.patience));
         if robbed.polls != polls {
-            if now.since(robbed.stolen) >= bind.patience {
+            if now.since(robbed.stolen) >= bind.patience && !behind {
                 self.robbed.set(None);
                 return limit;
             }
@@ -153,9 +177,17 @@ impl Context {
         let own = self.own_threads();
         let queued = u32::try_from(there.stealer.len()).unwrap_or(u32::MAX);
         let starts = self.shared.starts_on(victim).saturating_add(queued);
-        let waited = now.since(robbed.since);
+        let waited = if behind { bind.patience } else { now.since(robbed.since) };
         let most = decisions::threads_to_steal(&self.shared.policy, own, starts, waited) as usize;
         let leaves = most == 0 && scope == Scope::Normal;
+        if leaves || behind {
+            let since = backlog.map_or(now, |log| log.since);
+            self.backlog.set(Some(Backlog {
+                victim,
+                since,
+                last: now,
+            }));
+        }
         if leaves {
             robbed.until = Nanos(now.0.saturating_add(bind.pause.0));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quadrille_policy::{Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
 
-use super::bind::Robbed;
+use super::bind::{Backlog, Robbed};
 use super::bound::Living;
 use super::load::OwnLoad;
 use super::queue::bound::BoundFifo;
@@ -64,6 +64,8 @@ pub(crate) struct Context {
     pub(super) bound_last: Cell<Option<WorkerId>>,
     /// Whom it robbed of threads last.
     pub(super) robbed: Cell<Option<Robbed>>,
+    /// Whose threads it left to that one, and for how long.
+    pub(super) backlog: Cell<Option<Backlog>>,
     /// For the threads that are spawned here.
     pub(crate) places: Places,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
@@ -157,6 +159,7 @@ impl Context {
             living: Living::default(),
             bound_last: Cell::new(None),
             robbed: Cell::new(None),
+            backlog: Cell::new(None),
             places: Places::default(),
             unwinding: Cell::new(false),
             in_batch: Cell::new(false),

@@ -138,6 +138,55 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
     }
 }
 
+/// Whom a thief finds with threads at each of many looks, for longer than it has patience, it leaves nothing any more, however many it has itself.
+#[test]
+fn a_worker_that_stays_behind_is_helped() {
+    let mut still = Still::new("core:2", "bind-slack=1,bind-pause=0ns,bind-patience=1s");
+    let (mut spawner, mut thief) = (still.worker(0), still.worker(1));
+    let threads = fill(&still.handle(), &mut thief, &mut spawner);
+    as_one(&mut thief, |thief| {
+        let look = |thief: &mut Worker| {
+            thief.context.now.set(Nanos(clock::nanos()));
+            thief.steal_in(LlcId(0), Scope::Normal, 128)
+        };
+        assert!(look(thief).is_none());
+        let first = thief.context.backlog.get().unwrap();
+        assert!(look(thief).is_none());
+        let second = thief.context.backlog.get().unwrap();
+        assert_eq!(second.since, first.since);
+        assert!(second.last > first.last);
+        // As if a second had gone by; the clock may not have begun as long ago.
+        let later = Nanos(second.last.0 + Nanos::from_millis(1000).0);
+        thief.context.backlog.set(Some(Backlog { last: later, ..second }));
+        let found = look(thief).unwrap();
+        assert_ne!(thief.context.backlog.get().unwrap().last, later, "it goes on");
+        thief.execute(found);
+        run_all(thief);
+        assert!(thief.context.own_threads() > 44, "it took some");
+    });
+    end_all(&threads, &mut [&mut thief, &mut spawner]);
+}
+
+#[test]
+fn looks_that_are_far_apart_or_at_others_tell_of_no_backlog() {
+    let (victim, patience) = (WorkerId(3), Nanos::from_millis(8));
+    let backlog = Backlog {
+        victim,
+        since: Nanos::from_millis(100),
+        last: Nanos::from_millis(108),
+    };
+    let is_behind = |log: Backlog, victim, at_ms| log.is_behind(victim, Nanos::from_millis(at_ms), patience);
+    assert!(is_behind(backlog, victim, 108));
+    assert!(is_behind(backlog, victim, 109));
+    assert!(!is_behind(backlog, victim, 110));
+    assert!(!is_behind(backlog, WorkerId(2), 108));
+    let shorter = Backlog {
+        since: Nanos::from_millis(101),
+        ..backlog
+    };
+    assert!(!is_behind(shorter, victim, 108));
+}
+
 /// A thief that already has threads takes so many that both have as many: threads of one spawner are parted once, and evenly.
 #[test]
 fn a_thief_takes_threads_until_both_have_as_many() {
