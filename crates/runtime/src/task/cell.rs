@@ -9,7 +9,7 @@
 //! | future | the holder of the runnable |
 //! | result | its runner, until it sets `DONE`; then the joiner (C c), or the runner if there is none |
 
-mod spare;
+pub(super) mod spare;
 
 use std::alloc::Layout;
 use std::future::Future;

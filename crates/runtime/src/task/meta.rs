@@ -1,11 +1,14 @@
 //! What a task carries besides its body.
 
+use std::alloc::Layout;
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use quadrille_policy::{TaskPolicy, WorkerId};
 
 use super::abort::AbortCell;
+use super::cell::spare;
 use super::spawn::Options;
 use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
 use crate::sched::Shared;
@@ -64,6 +67,26 @@ pub(crate) struct Extras {
     pub(crate) abort: OnceLock<Arc<AbortCell>>,
     /// The handle to the user-level thread that the task is, once somebody asked for it.
     pub(crate) thread: OnceLock<Thread>,
+}
+
+impl Extras {
+    /// Puts them into memory of their own, where tasks' memory comes from: threads that park have them.
+    fn place(self) -> NonNull<Self> {
+        let place = spare::allocate(Layout::new::<Self>()).cast();
+        // SAFETY: as large and as aligned, and ours.
+        unsafe { place.write(self) };
+        place
+    }
+
+    /// # Safety
+    /// They came from `place`, and nobody uses them any more.
+    #[inline(never)]
+    unsafe fn free(place: NonNull<Self>) {
+        // SAFETY: by our contract.
+        unsafe { place.drop_in_place() };
+        // SAFETY: from `place`, with this layout.
+        unsafe { spare::free(place.cast(), Layout::new::<Self>()) };
+    }
 }
 
 /// Metadata of a task: 56 bytes, so that a small task stays within 120 bytes, which glibc frees without a lock.
@@ -185,11 +208,12 @@ impl Meta {
         let extras = if name.is_none() && worker.is_none() {
             std::ptr::null_mut()
         } else {
-            Box::into_raw(Box::new(Extras {
+            let extras = Extras {
                 name,
                 worker,
                 ..Extras::default()
-            }))
+            };
+            extras.place().as_ptr()
         };
         Self {
             link: AtomicPtr::new(std::ptr::null_mut()),
@@ -238,7 +262,7 @@ impl Meta {
     pub(crate) fn extras(&self) -> Option<&Extras> {
         // Ordering: Acquire; pairs with the Release in `extras_or_new` (E a).
         let extras = self.extras.load(Ordering::Acquire);
-        // SAFETY: null or from `Box::into_raw`, never replaced, freed in `drop` only.
+        // SAFETY: null or from `Extras::place`, never replaced, freed in `drop` only.
         unsafe { extras.as_ref() }
     }
 
@@ -247,17 +271,17 @@ impl Meta {
         if let Some(extras) = self.extras() {
             return extras;
         }
-        let new = Box::into_raw(Box::new(Extras::default()));
-        // Ordering: AcqRel; (E a) publishes the box, or takes in the one that came first.
+        let new = Extras::default().place();
+        // Ordering: AcqRel; (E a) publishes what is in it, or takes in the one that came first.
         match self
             .extras
-            .compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(std::ptr::null_mut(), new.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
         {
             // SAFETY: `new` was just made and is owned by `self` now.
-            Ok(_) => unsafe { &*new },
+            Ok(_) => unsafe { new.as_ref() },
             Err(other) => {
                 // SAFETY: `new` was just made and nobody else has seen it.
-                drop(unsafe { Box::from_raw(new) });
+                unsafe { Extras::free(new) };
                 // SAFETY: not null, published by another caller of this function.
                 unsafe { &*other }
             }
@@ -311,10 +335,9 @@ impl Meta {
 impl Drop for Meta {
     fn drop(&mut self) {
         // Ordering: Acquire; pairs with (E a).
-        let extras = self.extras.load(Ordering::Acquire);
-        if !extras.is_null() {
-            // SAFETY: from `Box::into_raw`, and this is the only place that frees it.
-            drop(unsafe { Box::from_raw(extras) });
+        if let Some(extras) = NonNull::new(self.extras.load(Ordering::Acquire)) {
+            // SAFETY: from `place`, and this is the only place that frees it once it is here.
+            unsafe { Extras::free(extras) };
         }
     }
 }
