@@ -4,18 +4,17 @@
 //! it to unset or move a timer that was set there, to fire what is overdue there (F), and to set a timer from a thread that is no
 //! worker. Nothing foreign runs under it: values go in and come out.
 
-use std::sync::PoisonError;
-
 use super::heap::{Key, Timers};
-use crate::primitives::{AtomicU64, MutexGuard, Ordering};
-use crate::stress::{self, Mutex};
+use crate::primitives::{AtomicU64, Ordering};
+use crate::stress;
+use crate::sync::lock::Lock;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Store<T> {
     /// No timer here expires before that, ns; `u64::MAX`: none is set. Written under the lock.
     first: AtomicU64,
-    state: Mutex<State<T>>,
+    state: Lock<State<T>>,
 }
 
 #[derive(Debug)]
@@ -40,16 +39,11 @@ impl<T> Store<T> {
     pub(crate) fn new() -> Self {
         Self {
             first: AtomicU64::new(u64::MAX),
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 timers: Timers::default(),
                 closed: false,
             }),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // No foreign code runs under the lock, so nothing is half done in a poisoned one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes the first time, under the lock.
@@ -73,54 +67,59 @@ impl<T> Store<T> {
 
     /// Sets a timer. Its key, and whether it is now the first to expire; or the value, if the store was closed.
     pub(crate) fn insert(&self, deadline: u64, value: T) -> Result<(Key, bool), T> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(value);
-        }
-        let before = state.timers.first();
-        let key = state.timers.insert(deadline, value);
-        self.publish(&state.timers);
-        Ok((key, deadline < before))
+        self.state.with(|state| {
+            if state.closed {
+                return Err(value);
+            }
+            let before = state.timers.first();
+            let key = state.timers.insert(deadline, value);
+            self.publish(&state.timers);
+            Ok((key, deadline < before))
+        })
     }
 
     /// Unsets a timer. `None` if it has expired.
     pub(crate) fn remove(&self, key: Key) -> Option<T> {
-        let mut state = self.lock();
-        let value = state.timers.remove(key);
-        self.publish(&state.timers);
-        value
+        self.state.with(|state| {
+            let value = state.timers.remove(key);
+            self.publish(&state.timers);
+            value
+        })
     }
 
     /// Gives a timer another value.
     pub(crate) fn replace(&self, key: Key, value: T) -> (Change<T>, Option<T>) {
-        let mut state = self.lock();
-        if state.closed {
-            return (Change::Closed, Some(value));
-        }
-        match state.timers.value(key) {
-            Some(old) => (Change::Done(std::mem::replace(old, value)), None),
-            None => (Change::Expired, Some(value)),
-        }
+        self.state.with(|state| {
+            if state.closed {
+                return (Change::Closed, Some(value));
+            }
+            match state.timers.value(key) {
+                Some(old) => (Change::Done(std::mem::replace(old, value)), None),
+                None => (Change::Expired, Some(value)),
+            }
+        })
     }
 
     /// Moves a timer that is set to a deadline not before what it was. False if it isn't set, or that is earlier.
     pub(crate) fn postpone(&self, key: Key, deadline: u64) -> bool {
         // The node stays where it is, so the first time does.
-        self.lock().timers.postpone(key, deadline)
+        self.state.with(|state| state.timers.postpone(key, deadline))
     }
 
     /// Unsets what has expired at `now`, as much as `batch` holds, and puts the values there in the order of their deadlines. How many.
     pub(crate) fn expire(&self, now: u64, batch: &mut [Option<T>]) -> usize {
-        let mut state = self.lock();
-        stress::delay();
-        let mut count = 0;
-        for place in batch {
-            let Some(value) = state.timers.expire(now) else { break };
-            *place = Some(value);
-            count += 1;
-        }
-        self.publish(&state.timers);
-        count
+        self.state.with(|state| {
+            stress::delay();
+            let mut count = 0;
+            for place in batch {
+                let Some(value) = state.timers.expire(now) else { break };
+                // Nothing was there: what is overwritten would be dropped here.
+                *place = Some(value);
+                count += 1;
+            }
+            self.publish(&state.timers);
+            count
+        })
     }
 
     /// Until when the owner may sleep, if timers may be `slack` late to expire together with others.
@@ -128,16 +127,17 @@ impl<T> Store<T> {
         if self.first() == u64::MAX {
             return u64::MAX;
         }
-        self.lock().timers.end_of_batch(slack)
+        self.state.with(|state| state.timers.end_of_batch(slack))
     }
 
     /// Unsets all timers, and sets none from now on. The values, to be dropped.
     pub(crate) fn close(&self) -> Vec<T> {
-        let mut state = self.lock();
-        state.closed = true;
-        let values = state.timers.take_all();
-        self.publish(&state.timers);
-        values
+        self.state.with(|state| {
+            state.closed = true;
+            let values = state.timers.take_all();
+            self.publish(&state.timers);
+            values
+        })
     }
 }
 
