@@ -51,7 +51,7 @@ const COLOURS: usize = 16;
 /// A slab is mapped for at least so many stacks, then for as many as there are.
 const SLAB_STACKS_MIN: usize = 16;
 
-/// A slab has at most so many stacks: who maps it makes as many guards, a system call each.
+/// A slab has at most so many stacks: who maps it makes as many guards, a system call each where the kernel does not take many at once.
 const SLAB_STACKS_MAX: usize = 256;
 
 /// A slab has at most so many bytes, unless that is less than one stack.
