@@ -5,7 +5,62 @@
 //! compares with another one of its cache, chosen at random, by threads that have started there and not ended, and leaves it to that one
 //! if that has noticeably fewer and is idle, or on its way; and the next ones, until both have as many. Threads that end without ever waiting are not counted: for them it does not matter.
 
-use crate::{Adversary, Nanos, Policy};
+use crate::{Adversary, Bind, Nanos, Policy, WorkerId};
+
+/// A worker that had threads which have not begun at each of several looks of a thief, and was left them.
+///
+/// Whoever has some at every look for [`Bind::patience`] is behind with them: the thief has more threads, and nothing to do, and they wait for nobody
+/// else. Then nothing is left to it any more, while that goes on: [`Policy::threads_to_steal`] is told that the thief has waited for so long. A
+/// look that finds nothing ends it, and so do two that are more than an eighth of the patience apart, which tell nothing of the time between them.
+///
+/// ```
+/// # use quadrille_policy::{Backlog, Bind, Nanos, WorkerId};
+/// let (bind, victim) = (Bind::default(), WorkerId(1));
+/// let looks = (0..=10).map(Nanos::from_millis);
+/// let backlog = looks.fold(None, |log, at| Some(Backlog::seen(log, victim, at, &bind))).unwrap();
+/// assert!(backlog.is_behind(victim, Nanos::from_millis(11), &bind));
+/// assert!(!backlog.is_behind(victim, Nanos::from_millis(12), &bind));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    victim: WorkerId,
+    /// The first of the looks.
+    since: Nanos,
+    /// The last one.
+    last: Nanos,
+}
+
+impl Backlog {
+    /// Looks further apart than this part of the patience are not of one row.
+    const GAP_DIV: u64 = 8;
+
+    /// A look at `now` has found threads that are left to `victim`, or taken for it; `before` is what is known of the looks before.
+    #[must_use]
+    pub fn seen(before: Option<Self>, victim: WorkerId, now: Nanos, bind: &Bind) -> Self {
+        let before = before.filter(|before| before.goes_on(victim, now, bind));
+        Self {
+            victim,
+            since: before.map_or(now, |before| before.since),
+            last: now,
+        }
+    }
+
+    /// Whether `victim` has had threads for longer than is left to it.
+    #[must_use]
+    pub fn is_behind(&self, victim: WorkerId, now: Nanos, bind: &Bind) -> bool {
+        self.goes_on(victim, now, bind) && self.last.since(self.since) >= bind.patience
+    }
+
+    /// Whether the looks were at `victim`.
+    #[must_use]
+    pub fn is_of(&self, victim: WorkerId) -> bool {
+        self.victim == victim
+    }
+
+    fn goes_on(&self, victim: WorkerId, now: Nanos, bind: &Bind) -> bool {
+        self.is_of(victim) && now.since(self.last).0 <= bind.patience.0 / Self::GAP_DIV
+    }
+}
 
 impl Policy {
     /// Whether a thread that is about to start on a worker with `own` started threads is bound to an idle one with `other` started
@@ -74,8 +129,52 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::Nanos;
+    use super::Backlog;
     use crate::testing::{PAIR, policy};
+    use crate::{Bind, Nanos, WorkerId};
+
+    /// Looks at worker 3, at so many ms.
+    fn looks(at_ms: impl IntoIterator<Item = u64>) -> Backlog {
+        let seen = |log, at| {
+            Some(Backlog::seen(
+                log,
+                WorkerId(3),
+                Nanos::from_millis(at),
+                &Bind::default(),
+            ))
+        };
+        at_ms.into_iter().fold(None, seen).unwrap()
+    }
+
+    #[test]
+    fn who_has_threads_at_every_look_is_behind() {
+        for (log, victim, at_ms, behind) in [
+            (looks(100..=110), 3, 110, true),
+            (looks(100..=110), 3, 111, true),
+            (looks(100..=110), 3, 112, false),
+            (looks(100..=110), 2, 110, false),
+            (looks(100..=109), 3, 109, false),
+            (looks(101..=110), 3, 110, false),
+            (looks((100..105).chain(107..=114)), 3, 114, false),
+            (looks((100..105).chain(107..=117)), 3, 117, true),
+            (looks([100]), 3, 100, false),
+        ] {
+            let now = Nanos::from_millis(at_ms);
+            assert_eq!(
+                log.is_behind(WorkerId(victim), now, &Bind::default()),
+                behind,
+                "{log:?}, {victim}, {at_ms} ms"
+            );
+        }
+        let other = Backlog::seen(
+            Some(looks(100..=110)),
+            WorkerId(2),
+            Nanos::from_millis(110),
+            &Bind::default(),
+        );
+        assert!(other.is_of(WorkerId(2)) && !other.is_of(WorkerId(3)));
+        assert!(!other.is_behind(WorkerId(2), Nanos::from_millis(110), &Bind::default()));
+    }
 
     #[test]
     fn small_differences_are_none() {

@@ -91,6 +91,7 @@ mod wake_cost;
 mod worker_set;
 
 pub use aggregation::{CouplingView, ExportView, Ledger, LlcView, PullView, SetId, SetPolicy, SetView, Share, Wakees};
+pub use bind::Backlog;
 pub use bursts::Bursts;
 pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;

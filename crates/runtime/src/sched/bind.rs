@@ -1,6 +1,6 @@
 //! Which worker a thread is bound to (B a), or woken to start one: decided by how many each has.
 
-use quadrille_policy::{Claim, Nanos, Rng, WorkerId};
+use quadrille_policy::{Backlog, Claim, Nanos, Rng, WorkerId};
 
 use super::Shared;
 use super::context::Context;
@@ -88,28 +88,6 @@ impl Robbed {
     }
 }
 
-/// A victim whose threads were left to it at each of several looks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Backlog {
-    victim: WorkerId,
-    /// The first of the looks.
-    since: Nanos,
-    /// The last one.
-    last: Nanos,
-}
-
-impl Backlog {
-    /// A worker that has threads whenever it is looked at for longer than `patience` is behind with them, and they wait for nothing: nobody has fewer who would
-    /// come. Looks are too far apart to tell if that is more than an eighth of it.
-    fn is_behind(&self, victim: WorkerId, now: Nanos, patience: Nanos) -> bool {
-        self.goes_on(victim, now, patience) && self.last.since(self.since) >= patience
-    }
-
-    fn goes_on(&self, victim: WorkerId, now: Nanos, patience: Nanos) -> bool {
-        self.victim == victim && now.since(self.last).0 <= patience.0 / 8
-    }
-}
-
 impl Context {
     /// Wakes one near `victim`, which has `starts` threads, for those that this worker, with `own` of them, does not take: the first that is
     /// idle, has fewer, and would take some. For our sake, since we searched, nobody may have been woken.
@@ -154,7 +132,7 @@ impl Context {
 
     /// How many tasks are stolen from a victim, at most `limit`: if it had threads that have not begun, as many as policy says, and a few for a
     /// rescue in any case. That it had some is forgotten with the first task of its that begins [`patience`](quadrille_policy::Bind::patience) after
-    /// the last was stolen: what it has queued since may be tasks, which need not be shared out.
+    /// the last was stolen: what it has queued since may be tasks, which need not be shared out. To one that is [behind](Backlog) nothing is left.
     pub(super) fn take_from(&self, victim: WorkerId, scope: Scope, limit: usize) -> usize {
         let Some(mut robbed) = self.robbed.get().filter(|robbed| robbed.victim == victim) else {
             return limit;
@@ -165,8 +143,8 @@ impl Context {
             return 0;
         }
         let bind = &self.shared.policy.config.bind;
-        let backlog = self.backlog.get().filter(|log| log.goes_on(victim, now, bind.patience));
-        let behind = backlog.is_some_and(|log| log.is_behind(victim, now, bind.patience));
+        let backlog = self.backlog.get();
+        let behind = backlog.is_some_and(|backlog| backlog.is_behind(victim, now, bind));
         if robbed.polls != polls {
             if now.since(robbed.stolen) >= bind.patience && !behind {
                 self.robbed.set(None);
@@ -181,12 +159,7 @@ impl Context {
         let most = decisions::threads_to_steal(&self.shared.policy, own, starts, waited) as usize;
         let leaves = most == 0 && scope == Scope::Normal;
         if leaves || behind {
-            let since = backlog.map_or(now, |log| log.since);
-            self.backlog.set(Some(Backlog {
-                victim,
-                since,
-                last: now,
-            }));
+            self.backlog.set(Some(Backlog::seen(backlog, victim, now, bind)));
         }
         if leaves {
             robbed.until = Nanos(now.0.saturating_add(bind.pause.0));
@@ -205,6 +178,13 @@ impl Context {
             self.hand_over_to_fewer(victim, own, starts);
         }
         0
+    }
+
+    /// A victim had nothing when it was looked at.
+    pub(super) fn keeps_up(&self, victim: WorkerId) {
+        if self.backlog.get().is_some_and(|backlog| backlog.is_of(victim)) {
+            self.backlog.set(None);
+        }
     }
 
     /// Threads that were started here and have not ended, and tasks that are bound.

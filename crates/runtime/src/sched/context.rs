@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use quadrille_policy::{Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
+use quadrille_policy::{Backlog, Nanos, ProbeRate, Rng, SetId, Wakees, WorkerId};
 
-use super::bind::{Backlog, Robbed};
+use super::bind::Robbed;
 use super::bound::Living;
 use super::load::OwnLoad;
 use super::queue::bound::BoundFifo;

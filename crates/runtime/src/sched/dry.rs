@@ -78,7 +78,7 @@ impl Worker {
             if awake.claimed {
                 self.context.me().counters.useless_unparks.add(1);
             }
-            if self.relieve_memory() {
+            if self.releases_memory() {
                 awake = Awake::default();
                 continue;
             }
@@ -149,16 +149,17 @@ impl Worker {
     }
 
     /// What a worker does before it sleeps, a piece at a time: what it keeps of stacks goes back to their shelf, and, if there are too many idle
-    /// ones, pages of some to the system. A searcher that has found nothing is none meanwhile, as if it ran a task, and searches again. False: there
-    /// was nothing to do.
-    fn relieve_memory(&self) -> bool {
+    /// ones, pages of some to the system. A searcher that has found nothing is none meanwhile, as if it ran a task, and leaves to others what
+    /// it would leave then (O); it searches again after, which the last one owes (W1s). False: there was nothing to do.
+    pub(super) fn releases_memory(&mut self) -> bool {
         self.context.stacks.put_back();
         if !self.context.stacks.is_crowded() {
             return false;
         }
-        // Whether it was the last one is of no matter: it is back before it sleeps.
         self.context.shared.sleepers.stop_search(self.context.id.index());
-        self.context.stacks.relieve();
+        self.hands_over();
+        self.name_successor();
+        self.context.stacks.release_crowd();
         self.context.now.set(Nanos(clock::nanos()));
         true
     }

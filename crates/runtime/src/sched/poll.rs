@@ -269,6 +269,7 @@ mod tests {
 
     use super::*;
     use crate::sched::still::Still;
+    use crate::thread::stack::DEFAULT_SIZE;
 
     const READABLE: Interest = Interest {
         readable: true,
@@ -304,6 +305,29 @@ mod tests {
                 drop(new);
             });
             assert_eq!(woken, polls);
+        }
+    }
+
+    /// It has polled, was about to sleep in a poll, and gives memory back first, which takes as long as a task.
+    #[test]
+    fn who_gives_memory_back_leaves_a_sentinel() {
+        for crowded in [false, true] {
+            let woken = sleeper_is_woken_by(|worker| {
+                let shared = worker.context.shared.clone();
+                let idle = if crowded { 1300 } else { 10 };
+                let reserved: Vec<_> = (0..idle)
+                    .map(|_| shared.stacks.reserve(0, DEFAULT_SIZE).unwrap())
+                    .collect();
+                let stacks: Vec<_> = reserved.into_iter().map(|reserved| reserved.take(0)).collect();
+                stacks.into_iter().for_each(|stack| stack.give_back(0));
+                let number = worker.context.id.index();
+                shared.sleepers.start_search(number);
+                assert_eq!(worker.releases_memory(), crowded);
+                if !crowded {
+                    shared.sleepers.stop_search(number);
+                }
+            });
+            assert_eq!(woken, crowded);
         }
     }
 

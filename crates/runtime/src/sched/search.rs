@@ -192,7 +192,11 @@ impl Worker {
         let counters = &context.me().counters;
         counters.search_steps.add(1);
         let robbed = &*context.shared.workers[victim.index()];
-        if robbed.stealer.is_empty() || (scope == Scope::Normal && robbed.is_spared(context.now.get())) {
+        if robbed.stealer.is_empty() {
+            context.keeps_up(victim);
+            return None;
+        }
+        if scope == Scope::Normal && robbed.is_spared(context.now.get()) {
             return None;
         }
         let limit = context.take_from(victim, scope, limit);
@@ -307,15 +311,19 @@ impl Worker {
         false
     }
 
+    /// What it has not published yet, nor handed to the kernel.
+    pub(super) fn hands_over(&mut self) {
+        let counters = &self.context.me().counters;
+        let now = self.context.now.get();
+        self.context.load.flush(&self.context.shared, self.llc(), counters, now);
+        self.empty_ring();
+    }
+
     /// Stops searching and goes to sleep until there is a reason to search again.
     pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
-        let counters = &self.context.me().counters;
-        self.context
-            .load
-            .flush(&self.context.shared, self.llc(), counters, self.context.now.get());
+        self.hands_over();
         self.be_reserved();
-        self.empty_ring();
         let mut bed = Bed {
             context: &self.context,
             rounds: &mut self.rounds,

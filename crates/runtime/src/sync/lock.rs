@@ -5,6 +5,8 @@
 //! bounded time (see [`relax`]). A nap ends by itself, so leaving needs to know nothing, and a holder that was preempted
 //! costs a waiter neither a time slice of spinning nor a priority inversion.
 //!
+//! A worker's timers lie under it, too: nearly nobody but that worker wants them, and now and then it is inside for longer.
+//!
 //! What it does not do: it is not fair, and a section may neither call user code nor block, nor suspend a user-level thread (which builds
 //! with debug assertions refuse: `thread/suspend`). A value that a section
 //! panics out of is unlocked, not poisoned.

@@ -254,8 +254,10 @@ pub(crate) fn mappings() -> usize {
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use super::*;
+    #[cfg(target_os = "linux")]
     use std::os::fd::AsRawFd as _;
 
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     use crate::child::{assert_passed, is_child, run_child};
 
     #[test]
@@ -277,6 +279,7 @@ mod tests {
     }
 
     /// Every range, and nothing beside them, by one call or by many.
+    #[cfg(target_os = "linux")]
     fn check_many_at_once() {
         let page = page_size();
         // More than the kernel takes at once.
@@ -310,6 +313,29 @@ mod tests {
     #[test]
     fn many_ranges_are_guarded_and_released() {
         check_many_at_once();
+    }
+
+    /// The kernel's version, as far as it matters.
+    #[cfg(target_os = "linux")]
+    fn kernel() -> Option<(u32, u32)> {
+        let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+        let mut parts = text.split(['.', '-', '\n']).map_while(|part| part.parse().ok());
+        Some((parts.next()?, parts.next()?))
+    }
+
+    /// Whoever never takes many at once is right, and slow.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_kernel_that_takes_many_at_once_is_asked_to() {
+        let page = page_size();
+        let mapping = Mapping::new(4 * page).unwrap();
+        let at = |index: usize| mapping.start() + index * page;
+        let ranges = [at(0)..at(1), at(2)..at(3)];
+        // SAFETY: nobody uses the mapping.
+        let taken = unsafe { advice::about_all(&ranges, RELEASE) };
+        if kernel().is_some_and(|version| version >= (6, 13)) {
+            assert!(taken, "{:?}", io::Error::last_os_error());
+        }
     }
 
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -2,7 +2,8 @@
 //!
 //! The lock is its worker's in normal life: a task sets its timer on the worker that runs it, and that worker fires it. Others take
 //! it to unset or move a timer that was set there, to fire what is overdue there (F), and to set a timer from a thread that is no
-//! worker. Nothing foreign runs under it: values go in and come out.
+//! worker. Nothing foreign runs under it: values go in and come out. It is the lock of channels (`sync/lock`), since it costs one
+//! read-modify-write and not two; now and then a section is longer than those are, when a vector grows or a heap of cancelled nodes is rebuilt.
 
 use super::heap::{Key, Timers};
 use crate::primitives::{AtomicU64, Ordering};

@@ -150,41 +150,24 @@ fn a_worker_that_stays_behind_is_helped() {
             thief.steal_in(LlcId(0), Scope::Normal, 128)
         };
         assert!(look(thief).is_none());
-        let first = thief.context.backlog.get().unwrap();
-        assert!(look(thief).is_none());
-        let second = thief.context.backlog.get().unwrap();
-        assert_eq!(second.since, first.since);
-        assert!(second.last > first.last);
-        // As if a second had gone by; the clock may not have begun as long ago.
-        let later = Nanos(second.last.0 + Nanos::from_millis(1000).0);
-        thief.context.backlog.set(Some(Backlog { last: later, ..second }));
+        assert!(thief.context.backlog.get().is_some());
+        // As if a second had gone by in such looks.
+        let (bind, now) = (thief.context.shared.policy.config.bind.clone(), Nanos(clock::nanos()));
+        let looks = (0..=20).map(|i| Nanos(now.0 + i * bind.patience.0 / 20));
+        let backlog = looks.fold(None, |log, at| Some(Backlog::seen(log, WorkerId(0), at, &bind)));
+        thief.context.backlog.set(backlog);
         let found = look(thief).unwrap();
-        assert_ne!(thief.context.backlog.get().unwrap().last, later, "it goes on");
+        assert_ne!(thief.context.backlog.get(), backlog, "it goes on");
         thief.execute(found);
         run_all(thief);
         assert!(thief.context.own_threads() > 44, "it took some");
     });
+    as_one(&mut spawner, run_all);
+    as_one(&mut thief, |thief| {
+        assert!(thief.steal_in(LlcId(0), Scope::Normal, 128).is_none());
+        assert_eq!(thief.context.backlog.get(), None, "there was nothing");
+    });
     end_all(&threads, &mut [&mut thief, &mut spawner]);
-}
-
-#[test]
-fn looks_that_are_far_apart_or_at_others_tell_of_no_backlog() {
-    let (victim, patience) = (WorkerId(3), Nanos::from_millis(8));
-    let backlog = Backlog {
-        victim,
-        since: Nanos::from_millis(100),
-        last: Nanos::from_millis(108),
-    };
-    let is_behind = |log: Backlog, victim, at_ms| log.is_behind(victim, Nanos::from_millis(at_ms), patience);
-    assert!(is_behind(backlog, victim, 108));
-    assert!(is_behind(backlog, victim, 109));
-    assert!(!is_behind(backlog, victim, 110));
-    assert!(!is_behind(backlog, WorkerId(2), 108));
-    let shorter = Backlog {
-        since: Nanos::from_millis(101),
-        ..backlog
-    };
-    assert!(!is_behind(shorter, victim, 108));
 }
 
 /// A thief that already has threads takes so many that both have as many: threads of one spawner are parted once, and evenly.

@@ -74,6 +74,7 @@ const fn layout_of(class: usize) -> Layout {
 /// Memory for a value of this layout, which is not zero-sized.
 #[inline]
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+    debug_assert!(layout.size() > 0);
     let Some((class, whole)) = class_of(layout) else {
         return from_system(layout);
     };
@@ -121,12 +122,16 @@ thread_local! {
 /// little else. But it keeps up to 128 KiB that come back; so a large piece is taken and given back at once, for each half of it that is used:
 /// 100,000 threads are made in 0.9 of the time (`quadrille compare thread_sleepers`). Other allocators take it from what they have.
 fn grow(size: usize) {
+    // What is larger makes its own step, and a sanitizer would keep what is given back from being used again.
+    if !ON || size > STEP / 2 {
+        return;
+    }
     let enough = ROOM.try_with(|room| {
         let left = room.get().checked_sub(size);
         room.set(left.unwrap_or(STEP / 2));
         left.is_some()
     });
-    if cfg!(quadrille_loom) || enough != Ok(false) {
+    if enough != Ok(false) {
         return;
     }
     const WHOLE: Layout = match Layout::from_size_align(STEP, ALIGN) {

@@ -213,9 +213,10 @@ impl Kept {
         self.pool().is_crowded(self.llc)
     }
 
-    /// For a worker that is out of work: gives the pages of at most 256 of those back to the system, which takes some 100 us.
-    pub(crate) fn relieve(&self) {
-        self.pool().relieve(self.llc);
+    /// For a worker that is out of work: gives the pages of at most 256 of those back to the system, which takes some 100 us if they have
+    /// touched a page each.
+    pub(crate) fn release_crowd(&self) {
+        self.pool().release_crowd(self.llc);
     }
 }
 

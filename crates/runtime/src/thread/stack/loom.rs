@@ -144,7 +144,7 @@ fn n2_a_look_at_idle_stacks_while_the_handle_goes() {
         let out = [0, 1].map(|_| stacks.reserve(0, size).unwrap().take(0));
         let [first, second] = out;
         first.give_back(0);
-        // A period of idleness is over: the next look finds a surplus.
+        // A period of idleness is over: the next look finds stale ones.
         let class = Class::of(size).unwrap();
         stacks.pool().with_shelf(0, class, Shelf::make_stale);
         let thread = spawn(move || second.give_back(0));

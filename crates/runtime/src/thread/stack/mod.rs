@@ -39,10 +39,9 @@
 //! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They go
 //! back to the system when it has been idle for a period of 1 s or more, which is looked at when stacks of 64 MiB in all have come
 //! back to a worker, or to a shelf, and once a second by a worker; each look also measures the stack that came back, and leaves it the topmost
-//! 64 KiB. Those beyond 16,384 idle ones of an LLC and class lose them as soon as a worker of the LLC is out of work: 256 at a time, after
-//! which it looks for work again. So a crowd of threads that ends keeps nobody, and a process that is idle keeps at most so many. A worker that
-//! sleeps keeps none, one that
-//! is busy none that it did not use for a second. Address space stays until the runtime has ended.
+//! 64 KiB. Those beyond 16,384 idle ones of an LLC and class, and a batch, lose them as soon as a worker of the LLC is out of work: 256 at a
+//! time, or 64 MiB, after which it looks for work again. So a crowd of threads that ends holds up nobody, and a process that is idle keeps at
+//! most so many. A worker that sleeps keeps none, one that is busy none that it did not use for a second. Address space stays until the runtime has ended.
 //!
 //! # Tools
 //!
@@ -146,7 +145,7 @@ impl Stacks {
     }
 
     /// For workers that look up: once a second, for whoever comes first, [`trim`](Self::trim). `now_ns` is the time of the
-    /// clock. Otherwise a load of a line that is written once a second.
+    /// clock. Otherwise a load of a line that is written once a second, or each 2 ms while there is more to do.
     #[inline]
     pub(crate) fn tick(&self, now_ns: u64) {
         // Ordering: Relaxed; nothing is handed over, and the exchange decides who trims.

@@ -83,7 +83,7 @@ const CREDIT_BATCH: usize = 64;
 /// One stack is looked at for so many bytes of stacks that came back: every 254th of the default size, each of the largest.
 pub(super) const LOOK_BYTES: usize = 64 * 1024 * 1024;
 
-/// So many batches of a class and LLC lose their pages in a row while there is other work: some 100 us each.
+/// So many batches of a class and LLC lose their pages in a row while there is other work: some 100 us each, if the stacks have touched a page.
 const TRIM_BATCHES: usize = 4;
 
 /// What a stack that is looked at keeps, bytes below its top.
@@ -101,10 +101,12 @@ struct Shelves {
 
 /// What the pool has in an LLC.
 #[derive(Debug)]
-struct Store {
+struct OfLlc {
     shelves: Lock<Shelves>,
-    /// A shelf may have more hot stacks than it is to keep. A hint: set after a stack came back, cleared before who looks finds none.
-    crowded: AtomicBool,
+    /// A shelf may have more hot stacks than it is to keep: a hint. Set in the section that puts one too many there; who takes some out clears it
+    /// before the section in which it looks, so that what comes later sets it again. Where all of a shelf is promised elsewhere nothing can be
+    /// taken out, and the next stack that comes back sets it. On a line of its own: whoever is out of work reads it.
+    crowded: CachePadded<AtomicBool>,
 }
 
 /// Every mapping of the pool.
@@ -118,7 +120,7 @@ struct Slabs {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Pool {
-    stores: Box<[CachePadded<Store>]>,
+    llcs: Box<[CachePadded<OfLlc>]>,
     /// Held while a slab is mapped. No shelf's lock is held when it is taken.
     slabs: Mutex<Slabs>,
     guarding: Guarding,
@@ -137,11 +139,11 @@ impl Pool {
             depth_max: 0,
         };
         Self {
-            stores: (0..llcs.max(1))
+            llcs: (0..llcs.max(1))
                 .map(|_| {
-                    CachePadded::new(Store {
+                    CachePadded::new(OfLlc {
                         shelves: Lock::new(shelves()),
-                        crowded: AtomicBool::new(false),
+                        crowded: CachePadded::new(AtomicBool::new(false)),
                     })
                 })
                 .collect(),
@@ -159,7 +161,7 @@ impl Pool {
     /// Runs `section` on the shelves of an LLC; a number beyond the last means one of those there are.
     #[inline]
     fn with<R>(&self, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
-        self.stores[self.shelf_of(llc)].shelves.with(section)
+        self.llcs[self.shelf_of(llc)].shelves.with(section)
     }
 
     /// Makes a promise in `llc`.
@@ -197,7 +199,7 @@ impl Pool {
 
     /// Moves credit from the next LLC that has some to `llc` and makes a promise of it. False if there is none.
     fn borrow_credit(&self, llc: usize, class: Class) -> bool {
-        for other in 1..self.stores.len() {
+        for other in 1..self.llcs.len() {
             let share = self.with(llc + other, |shelves| {
                 shelves.classes[class.index()].share_credit(CREDIT_BATCH)
             });
@@ -223,7 +225,7 @@ impl Pool {
     fn take_elsewhere(&self, llc: usize, class: Class) -> StackBounds {
         let mut step = 0;
         loop {
-            for other in 1..=self.stores.len() {
+            for other in 1..=self.llcs.len() {
                 let stack = self.with(llc + other, |shelves| shelves.classes[class.index()].take());
                 if let Some(stack) = stack {
                     return stack;
@@ -237,14 +239,14 @@ impl Pool {
 
     /// The deepest use seen, bytes; 0 if no stack was looked at or the system doesn't tell.
     pub(super) fn depth_max(&self) -> usize {
-        let depths = (0..self.stores.len()).map(|llc| self.with(llc, |shelves| shelves.depth_max));
+        let depths = (0..self.llcs.len()).map(|llc| self.with(llc, |shelves| shelves.depth_max));
         depths.max().unwrap_or(0)
     }
 
     /// Releases the pages of stacks that have been idle for a period, of at most some batches a class and LLC. True: there are more.
     pub(super) fn trim(&self, now_ns: u64) -> bool {
         let mut more = false;
-        for llc in 0..self.stores.len() {
+        for llc in 0..self.llcs.len() {
             for class in Class::all() {
                 more |= (0..TRIM_BATCHES).all(|_| self.release_some(llc, class, |shelf| shelf.take_stale(now_ns)));
             }
@@ -255,21 +257,21 @@ impl Pool {
     /// Whether an LLC may have too many hot stacks.
     #[inline]
     pub(super) fn is_crowded(&self, llc: usize) -> bool {
-        // Ordering: Relaxed; a hint: who misses it leaves it to the next who is out of work, or to `trim`.
-        self.stores[self.shelf_of(llc)].crowded.load(Ordering::Relaxed)
+        // Ordering: Relaxed; a hint: who misses it leaves it to the next who is out of work.
+        self.llcs[self.shelf_of(llc)].crowded.load(Ordering::Relaxed)
     }
 
     fn set_crowded(&self, llc: usize, yes: bool) {
-        // Read before: it stays set while stacks come back, and others read it.
+        // Read before: it stays set while stacks come back, and others have the line.
         if self.is_crowded(llc) != yes {
             // Ordering: Relaxed; as above.
-            self.stores[self.shelf_of(llc)].crowded.store(yes, Ordering::Relaxed);
+            self.llcs[self.shelf_of(llc)].crowded.store(yes, Ordering::Relaxed);
         }
     }
 
     /// Releases the pages of a batch of what an LLC has too much.
     #[cold]
-    pub(super) fn relieve(&self, llc: usize) {
+    pub(super) fn release_crowd(&self, llc: usize) {
         // Who adds more from now on sets it again.
         self.set_crowded(llc, false);
         if Class::all().any(|class| self.release_some(llc, class, Shelf::take_surplus)) {
@@ -302,20 +304,26 @@ impl Pool {
     /// Puts stacks that came back on their shelf, with their credit; for whoever has the handle, so that it is not closed.
     pub(super) fn put(&self, llc: usize, class: Class, stacks: impl Iterator<Item = StackBounds>) {
         self.with_shelf(llc, class, |shelf| {
-            stacks.for_each(|stack| shelf.put(stack));
-            if shelf.is_crowded() {
-                self.set_crowded(llc, true);
-            }
+            self.shelve(llc, shelf, stacks);
         });
+    }
+
+    /// In the section of a shelf: puts stacks there.
+    #[inline]
+    fn shelve(&self, llc: usize, shelf: &mut Shelf, stacks: impl IntoIterator<Item = StackBounds>) {
+        stacks.into_iter().for_each(|stack| shelf.put(stack));
+        if shelf.is_crowded() {
+            self.set_crowded(llc, true);
+        }
     }
 
     /// The number of a shelf for an LLC: its own, or one of those there are.
     #[inline]
     pub(super) fn shelf_of(&self, llc: usize) -> usize {
-        if llc < self.stores.len() {
+        if llc < self.llcs.len() {
             llc
         } else {
-            llc % self.stores.len()
+            llc % self.llcs.len()
         }
     }
 
@@ -351,7 +359,7 @@ fn release(stacks: &mut [StackBounds]) {
     stacks.sort_unstable_by_key(StackBounds::limit);
     let runs = stacks.chunk_by(|low, high| low.top() == high.lowest());
     let runs: Vec<_> = runs.map(|run| run[0].limit()..run[run.len() - 1].top()).collect();
-    // SAFETY: whole pages of one or more slabs, which are mapped as long as the pool lives, and `take_surplus` gave
+    // SAFETY: whole pages of one or more slabs, which are mapped as long as the pool lives, and the shelf gave
     // these stacks to this thread alone. What is between them are their guards, which stay.
     unsafe { memory::release_all(&runs) };
 }
@@ -390,10 +398,7 @@ pub(super) unsafe fn give_back(pool: NonNull<Pool>, llc: usize, class: Class, st
             } else if shelf.is_due(&stack, LOOK_BYTES) {
                 End::Due
             } else {
-                shelf.put(stack);
-                if shelf.is_crowded() {
-                    pool.set_crowded(llc, true);
-                }
+                pool.shelve(llc, shelf, [stack]);
                 End::Done
             }
         })
@@ -437,7 +442,7 @@ pub(super) unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: 
             if shelves.closed {
                 return End::Closed;
             }
-            shelves.classes[class.index()].put(stack);
+            pool.shelve(llc, &mut shelves.classes[class.index()], [stack]);
             End::Done
         })
     };
@@ -499,7 +504,7 @@ pub(super) unsafe fn close(pool: NonNull<Pool>) {
         let slabs = pool.slabs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut promises: usize = slabs.mapped.iter().sum();
         drop(slabs);
-        for llc in 0..pool.stores.len() {
+        for llc in 0..pool.llcs.len() {
             pool.with(llc, |shelves| {
                 shelves.closed = true;
                 for shelf in &mut shelves.classes {

@@ -15,10 +15,13 @@ use super::class::StackBounds;
 
 /// At most so many stacks a class and an LLC stay hot while there is nothing to do: 64 MiB of stacks that touched a page each. What
 /// exceeds this by a batch, the oldest, loses its pages as soon as a worker is out of work.
-pub(super) const HOT_MAX: usize = 16_384;
+pub(super) const HOT_MAX: usize = if cfg!(test) { 1024 } else { 16_384 };
 
-/// Stacks that lose their pages at a time.
+/// Stacks that lose their pages at a time, at most.
 pub(super) const BATCH: usize = 256;
+
+/// They have at most so many bytes in all, unless that is less than one stack: each may have touched all of its own.
+const BATCH_BYTES: usize = 64 * 1024 * 1024;
 
 /// The shortest period, ns.
 const PERIOD_NS: u64 = 1_000_000_000;
@@ -124,7 +127,9 @@ impl Shelf {
 
     /// At most a batch.
     fn take_oldest(&mut self, count: usize) -> Vec<StackBounds> {
-        let count = count.min(BATCH).min(self.credit);
+        let size = self.hot.front().map_or(1, StackBounds::size);
+        let most = BATCH.min((BATCH_BYTES / size).max(1));
+        let count = count.min(most).min(self.credit);
         self.credit -= count;
         self.quiet = self.quiet.saturating_sub(count);
         self.stale = self.stale.saturating_sub(count);

@@ -387,7 +387,7 @@ fn idle_stacks_lose_their_pages_and_are_used_again() {
 /// Stacks beyond the maximum keep their pages while there is work, and lose them when the worker has none.
 #[test]
 fn a_worker_out_of_work_relieves_a_crowd() {
-    const CROWD: usize = 18_000;
+    const CROWD: usize = 2 * HOT_MAX;
     let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
     let shared = Arc::clone(&runtime.handle().shared);
     let pool = shared.stacks.pool();
@@ -400,7 +400,7 @@ fn a_worker_out_of_work_relieves_a_crowd() {
                 begun.fetch_add(1, Ordering::Relaxed);
                 thread::park();
             };
-            thread::Builder::new().stack_size(SIZE_MIN).spawn(body).unwrap()
+            thread::spawn(body)
         };
         let threads: Vec<_> = (0..CROWD).map(spawn).collect();
         while begun.load(Ordering::Relaxed) < CROWD {
@@ -413,7 +413,7 @@ fn a_worker_out_of_work_relieves_a_crowd() {
         main.shared.stacks.pool().is_crowded(0)
     });
     assert!(main.join().unwrap(), "nobody was out of work");
-    let class = Class::of(SIZE_MIN).unwrap();
+    let class = Class::of(DEFAULT_SIZE).unwrap();
     let counts = || pool.with_shelf(0, class, |shelf| shelf.counts());
     let relieved = (0..100_000).any(|_| {
         std::thread::park_timeout(std::time::Duration::from_micros(100));
