@@ -14,6 +14,7 @@ mod count;
 mod depth_first;
 mod destructors;
 mod environment;
+mod exports;
 mod fairness;
 mod gate;
 mod in_place;

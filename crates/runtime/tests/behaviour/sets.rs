@@ -1,7 +1,7 @@
 //! Coupling sets and task groups, on machines that are made up: what moves, and what stays.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quadrille::metrics::WorkerMetrics;
 use quadrille::policy::Config;
@@ -14,7 +14,7 @@ use crate::shape::{for_each_shape, occupy};
 use crate::wait::{eventually, watched};
 
 /// A runtime for a machine and a configuration, both as text.
-fn runtime(machine: &str, config: &str) -> Runtime {
+pub(crate) fn runtime(machine: &str, config: &str) -> Runtime {
     let topology: Topology = machine.parse().unwrap();
     let config: Config = config.parse().unwrap();
     let workers = topology.pus().len();
@@ -24,7 +24,7 @@ fn runtime(machine: &str, config: &str) -> Runtime {
 
 /// What makes rescuers patient, so that a machine that is busy with other things does not look like one that is stuck: a
 /// worker of these tests may not get a CPU for milliseconds.
-const PATIENT: &str = "short-runs=0,rescue-any=1s,rescue-llc=1s,sentinel=1s,skip-age=1s,skip-count=255,sets-steal-after=100ms,\
+pub(crate) const PATIENT: &str = "short-runs=0,rescue-any=1s,rescue-llc=1s,sentinel=1s,skip-age=1s,skip-count=255,sets-steal-after=100ms,\
                        numa-steal-after=1s,groups=on";
 
 /// Two tasks that wake each other `rounds` times, on a runtime; each does a little work a round.
@@ -75,7 +75,7 @@ impl Turn {
 }
 
 /// Where tasks are: which worker's thread polls them. Workers' threads are named after their number.
-fn worker() -> usize {
+pub(crate) fn worker() -> usize {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or_default();
     let digits = name.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
@@ -349,225 +349,6 @@ fn packed_places(runtime: &Runtime, count: usize) -> Vec<usize> {
     gate.open();
     let places = tasks.into_iter().map(|task| runtime.block_on(task).unwrap());
     std::iter::once(spawner).chain(places).collect()
-}
-
-#[test]
-fn what_is_queued_behind_a_stuck_cache_is_taken_by_another() {
-    watched("stuck", || {
-        let runtime = runtime("llc:4 core:4", "groups=on");
-        let gate = Gate::default();
-        let ran = Count::default();
-        let spawner = {
-            let (gate, ran) = (gate.clone(), ran.clone());
-            runtime.spawn(async move {
-                let group = TaskGroup::new();
-                let tasks: Vec<_> = (0..500)
-                    .map(|_| {
-                        let ran = ran.clone();
-                        group.spawn(async move {
-                            ran.add();
-                        })
-                    })
-                    .collect();
-                // All of them are in the deque of this worker, which does not go on.
-                gate.block();
-                tasks
-            })
-        };
-        eventually("others run them all", || ran.get() == 500);
-        gate.open();
-        for task in runtime.block_on(spawner).unwrap() {
-            runtime.block_on(task).unwrap();
-        }
-        assert_eq!(runtime.metrics().total().rescued_by_timeout, 0);
-    });
-}
-
-/// A task behind the first cache that again and again spawns a few short ones, which its worker runs one after the other,
-/// while a worker behind the second is woken for something of its own and runs dry.
-fn blink(machine: &str, config: &str) -> WorkerMetrics {
-    let runtime = runtime(machine, config);
-    let workers = runtime.handle().worker_count();
-    let (begun, gate, stop) = (Count::default(), Gate::default(), Gate::default());
-    let (asked, answered) = (Arc::new(Bell::default()), Count::default());
-    let group = TaskGroup::new();
-    let tasks: Vec<_> = (0..workers)
-        .map(|_| {
-            let (begun, gate, stop, group) = (begun.clone(), gate.clone(), stop.clone(), group.clone());
-            let (asked, answered) = (asked.clone(), answered.clone());
-            runtime.spawn(async move {
-                begun.add();
-                gate.block();
-                match worker() {
-                    0 => group.spawn(spawner(group.clone(), stop)).await.unwrap(),
-                    8 => answer(&asked, &answered).await,
-                    _ => {}
-                }
-            })
-        })
-        .collect();
-    eventually("every worker is held up", || begun.get() == workers);
-    gate.open();
-    for question in 1..=QUESTIONS {
-        asked.ring();
-        eventually("an answer", || answered.get() == question);
-    }
-    stop.open();
-    for task in tasks {
-        runtime.block_on(task).unwrap();
-    }
-    let total = runtime.metrics().total();
-    assert_eq!(total.rescued_by_timeout, 0);
-    total
-}
-
-/// How often something was taken out of a deque behind another cache: not what its owner has put up for others.
-fn taken(total: &WorkerMetrics) -> u64 {
-    total.steals_node + total.steals_machine
-}
-
-/// How often the worker behind the second cache is woken.
-const QUESTIONS: usize = 100;
-
-async fn spawner(group: TaskGroup, stop: Gate) {
-    while !stop.is_open() {
-        let part = || async {
-            for _ in 0..20 {
-                quadrille::task::yield_now().await;
-            }
-        };
-        let parts: Vec<_> = (0..8).map(|_| group.spawn(part())).collect();
-        for part in parts {
-            part.await.unwrap();
-        }
-    }
-}
-
-/// Answers every ring of `asked`.
-async fn answer(asked: &Bell, answered: &Count) {
-    for question in 1..=QUESTIONS {
-        asked.heard(question).await;
-        answered.add();
-    }
-}
-
-/// Rings, from any thread, and how many there were.
-#[derive(Debug, Default)]
-struct Bell {
-    rings: AtomicUsize,
-    waiting: std::sync::Mutex<Option<std::task::Waker>>,
-}
-
-impl Bell {
-    fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::SeqCst);
-        let waker = self.waiting.lock().unwrap().take();
-        waker.into_iter().for_each(std::task::Waker::wake);
-    }
-
-    async fn heard(&self, rings: usize) {
-        std::future::poll_fn(|cx| {
-            *self.waiting.lock().unwrap() = Some(cx.waker().clone());
-            match self.rings.load(Ordering::SeqCst) >= rings {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
-            }
-        })
-        .await;
-    }
-}
-
-/// How often something is taken with one policy and without it, everything else being the same and no other policy in the way, so that
-/// what it saves is its own. How much there is when a thief comes by is chance, and on a busy machine it is the machine's: so there are
-/// rounds until so many were taken without the policy.
-fn compare(machine: &'static str, policy: &'static str, enough: u64, taken: fn(&WorkerMetrics) -> u64) {
-    watched(&format!("{policy} on {machine}"), move || {
-        let alone = "aggregation=off,numa=off,gates=off,move-cost=0ns,sets-steal-after=1s";
-        let round = |mode| taken(&blink(machine, &format!("{PATIENT},{alone},{policy}={mode}")));
-        let (mut with, mut without, mut rounds) = (0, 0, 0);
-        while without < enough && rounds < 40 {
-            with += round("on");
-            without += round("off");
-            rounds += 1;
-        }
-        assert!(
-            with * 2 < without,
-            "{with} with {policy}, {without} without, in {rounds} rounds"
-        );
-    });
-}
-
-#[test]
-fn deques_behind_other_caches_are_left_alone_with_aggregation_alone() {
-    for machine in [
-        "node:1 llc:2 l2:2 core:4",
-        "node:1 llc:4 l2:2 core:4",
-        "node:2 llc:4 l2:2 core:4",
-        "node:4 llc:8 l2:2 core:4",
-    ] {
-        compare(machine, "aggregation", 100, taken);
-    }
-}
-
-#[test]
-fn fewer_tasks_are_taken_from_other_nodes_with_numa_tolerance_alone() {
-    // On a machine of one node a cache is treated as one.
-    compare("node:1 llc:2 l2:2 core:4", "numa", 100, taken);
-    compare("node:1 llc:4 l2:2 core:4", "numa", 100, taken);
-    let from_nodes = |total: &WorkerMetrics| total.steals_machine;
-    compare("node:2 llc:4 l2:2 core:4", "numa", 20, from_nodes);
-    compare("node:4 llc:8 l2:2 core:4", "numa", 20, from_nodes);
-}
-
-#[test]
-fn a_saturated_cache_puts_work_up_for_others() {
-    watched("saturated", || {
-        // Every load is saturation, and who comes by from elsewhere looks at what is put up first.
-        let (mut exports, mut taken_up, mut rounds) = (0, 0, 0);
-        let config = format!("{PATIENT},sets-fit=0,numa=off,move-cost=0ns");
-        while (exports == 0 || taken_up == 0) && rounds < 20 {
-            let total = blink("node:1 llc:2 l2:2 core:4", &config);
-            exports += total.exports;
-            taken_up += total.export_pops;
-            rounds += 1;
-        }
-        assert!(
-            exports > 0 && taken_up > 0,
-            "{exports} put up, {taken_up} times taken in {rounds} rounds"
-        );
-    });
-}
-
-#[test]
-fn work_is_put_up_for_idle_caches_and_no_task_is_lost() {
-    for config in ["default", "adversary=random", "adversary=farthest", "sets-fit=0"] {
-        watched(config, move || {
-            const TASKS: u64 = 20_000;
-            let runtime = runtime("node:2 llc:2 core:4", &format!("{config},groups=on,seed=7"));
-            let sum = Arc::new(AtomicU64::new(0));
-            let added = sum.clone();
-            let spawner = runtime.spawn(async move {
-                let add = |i| {
-                    let added = added.clone();
-                    spawn(async move {
-                        quadrille::task::yield_now().await;
-                        // As long as a worker needs to be woken, so that there is something to share.
-                        (0..2_000).for_each(|_| std::hint::spin_loop());
-                        added.fetch_add(i, Ordering::SeqCst);
-                    })
-                };
-                let tasks: Vec<_> = (0..TASKS).map(add).collect();
-                for task in tasks {
-                    task.await.unwrap();
-                }
-            });
-            runtime.block_on(spawner).unwrap();
-            assert_eq!(sum.load(Ordering::SeqCst), TASKS * (TASKS - 1) / 2);
-            let total = runtime.metrics().total();
-            assert_eq!(total.rescued_by_timeout, 0);
-            assert!(total.export_pops <= total.exports, "{total:?}");
-        });
-    }
 }
 
 #[test]
