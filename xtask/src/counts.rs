@@ -215,6 +215,7 @@ fn build() -> Outcome<PathBuf> {
         "--release",
         "--package",
         "quadrille-bench",
+        "--no-default-features",
         "--bin",
         "quadrille",
     ])

@@ -36,6 +36,7 @@ pub mod peer;
 pub mod process;
 pub mod report;
 pub mod run_one;
+mod run_peers;
 pub mod run_threads;
 mod sizes;
 pub mod spec;

@@ -9,11 +9,9 @@ use crate::adapters::async_channel::AsyncChannel;
 use crate::adapters::program;
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::servers::Servers;
-use crate::adapters::smol::Smol;
-use crate::adapters::threads::{SyncChannel, Threads};
-use crate::adapters::tokio::{Tokio, TokioMpsc};
 use crate::adapters::{Channel, Streams};
 use crate::outcome::{Measured, Outcome, Stop};
+use crate::run_peers;
 use crate::run_threads;
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
@@ -35,13 +33,7 @@ pub fn run(spec: &Spec) -> Outcome {
 
 fn run_family(spec: &Spec) -> Result<Measured, Stop> {
     match spec.runtime.name.family() {
-        Family::Tokio => on::<_, TokioMpsc>(Tokio::start(spec.workers)?, spec),
-        Family::Smol if uses_reactor(spec) => on::<_, AsyncChannel>(Smol::start_with_reactor(spec.workers)?, spec),
-        Family::Smol => on::<_, AsyncChannel>(Smol::start(spec.workers)?, spec),
-        Family::Threads if matches!(spec.workload, Workload::TimeoutDrop { .. }) => {
-            Err(Stop::unsupported("a thread that sleeps cannot think better of it"))
-        }
-        Family::Threads => on::<_, SyncChannel>(Threads, spec),
+        Family::Tokio | Family::Smol | Family::Threads => run_peers::tasks(spec),
         Family::None => bare::run(spec.workload),
         Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, &spec.runtime)?, spec),
         Family::May => Err(Stop::unsupported("may has coroutines only, no tasks")),
@@ -50,22 +42,11 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
     }
 }
 
-/// Whether there are pipes, sockets or timers.
-fn uses_reactor(spec: &Spec) -> bool {
-    match spec.workload {
-        Workload::Hackbench(h) => h.transport != Transport::Channel,
-        Workload::Timers { .. }
-        | Workload::TimeoutDrop { .. }
-        | Workload::Schbench(_)
-        | Workload::SchbenchRequests(_)
-        | Workload::Pipe { .. }
-        | Workload::Serve(_)
-        | Workload::Idle { .. } => true,
-        _ => false,
-    }
-}
-
-fn on<R: Streams + Servers, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+/// Runs it on a runtime that has started, over the channel that it names.
+///
+/// # Errors
+/// Why there are no figures.
+pub(crate) fn on<R: Streams + Servers, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     match spec.channel {
         ChannelKind::None | ChannelKind::Shared => warm_and_measure::<R, AsyncChannel>(runtime, spec),
         ChannelKind::Own => warm_and_measure::<R, Own>(runtime, spec),

@@ -3,12 +3,11 @@
 use std::marker::PhantomData;
 
 use crate::adapters::blocking::{ThreadChannel, ThreadStreams};
-use crate::adapters::may::{May, MayMpsc};
 use crate::adapters::program;
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::servers::blocking::ThreadServers;
-use crate::adapters::threads::{SyncChannel, Threads};
 use crate::outcome::{Measured, Stop};
+use crate::run_peers;
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::threads::{hackbench, ping_pong, schbench, serve, skynet, sleepers, spawn_join, yields};
@@ -21,8 +20,7 @@ use crate::workloads::wire::{ChannelWire, StreamWire};
 pub fn run(spec: &Spec) -> Result<Measured, Stop> {
     match spec.runtime.name.family() {
         Family::Quadrille => on::<_, Mpmc>(Quadrille::start(spec.workers, &spec.runtime)?, spec),
-        Family::May => on::<_, MayMpsc>(May::start(spec.workers), spec),
-        Family::Threads => on::<_, SyncChannel>(Threads, spec),
+        Family::May | Family::Threads => run_peers::threads(spec),
         Family::Tokio | Family::Smol => Err(Stop::unsupported(format!(
             "{} has tasks only, no user-level threads",
             spec.runtime
@@ -35,7 +33,14 @@ pub fn run(spec: &Spec) -> Result<Measured, Stop> {
     }
 }
 
-fn on<R: ThreadStreams + ThreadServers, C: ThreadChannel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+/// Runs it on a runtime that has started.
+///
+/// # Errors
+/// Why there are no figures.
+pub(crate) fn on<R: ThreadStreams + ThreadServers, C: ThreadChannel>(
+    runtime: R,
+    spec: &Spec,
+) -> Result<Measured, Stop> {
     if let Some(warm_up) = spec.workload.warm_up() {
         workload::<R, C>(runtime, warm_up, spec.workers, false)?;
     }
