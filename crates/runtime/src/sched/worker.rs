@@ -245,11 +245,24 @@ impl Worker {
             // One of ours goes in between (W5): shared queues that are never empty would keep us from the deque and the slot
             // for ever, and so would every other worker. What is taken back has lost its place: more of it follows that one.
             self.pace.found(again);
+            self.gives_up_slot();
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.
             self.name_successor();
         }
         Some(found)
+    }
+
+    /// What it runs next was taken in between, and may run for long: meanwhile thieves shall find what is in the slot, where they don't look. If there is something
+    /// in the deque they find that, and the slot's task keeps its place before it.
+    fn gives_up_slot(&self) {
+        let context = &self.context;
+        if context.local.len() == 0
+            && let Some(runnable) = context.me().slot.take()
+        {
+            context.local.push(runnable);
+            context.offer();
+        }
     }
 
     /// Runs a task once. By `&self`: the task reaches the context, and writes its cells, through the thread's pointer,

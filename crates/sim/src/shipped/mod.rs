@@ -260,9 +260,21 @@ impl Shipped {
         }
         if found.is_some() {
             self.workers[worker.index()].pace.found(again);
+            self.gives_up_slot(world, worker, t);
             self.name_successor(world, worker, t);
         }
         found
+    }
+
+    /// What it runs next was taken in between: what is in the slot goes where thieves look, unless they find something there.
+    fn gives_up_slot(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
+        let me = &mut self.workers[worker.index()];
+        if !me.deque.is_empty() || me.slot.is_none() {
+            return;
+        }
+        t.0 += world.cost.local_queue;
+        me.deque.extend(me.slot.take());
+        self.offer(world, worker, t);
     }
 
     /// Says that a task is run, in the name of the policy.

@@ -322,3 +322,40 @@ fn mates_are_robbed_first() {
         );
     }
 }
+
+/// Between two tasks a worker takes one from its group's queue, though it has one in its slot, where nobody else finds that: what it takes may run for long.
+#[test]
+fn what_waits_in_the_slot_meanwhile_is_for_thieves() {
+    let mut still = Still::new("core:2", "groups=on");
+    let mut worker = still.worker(0);
+    let shared = still.shared.clone();
+    let (waits, comes) = (still.task(0, SetId::NONE), still.task(0, SetId::NONE));
+    let ids = [waits.meta().id, comes.meta().id];
+    shared.workers[0].slot.replace(waits);
+    shared.groups[0].push(comes, true, || 0);
+    let found = worker
+        .look_up()
+        .expect("nobody stops")
+        .expect("there is one in the group");
+    assert_eq!(found.meta().id, ids[1]);
+    assert!(shared.workers[0].slot.is_empty());
+    let stolen = still.worker(1).context.local.steal(&shared.workers[0].stealer, 1);
+    assert_eq!(stolen.map(|stolen| stolen.meta().id), Some(ids[0]));
+}
+
+/// One that finds nothing leaves the slot as it is, and so does one whose thieves find something in its deque.
+#[test]
+fn else_the_slot_keeps_its_place() {
+    for is_found in [false, true] {
+        let mut still = Still::new("core:2", "groups=on");
+        let mut worker = still.worker(0);
+        let shared = still.shared.clone();
+        shared.workers[0].slot.replace(still.task(0, SetId::NONE));
+        if is_found {
+            worker.context.local.push(still.task(0, SetId::NONE));
+            shared.groups[0].push(still.task(0, SetId::NONE), true, || 0);
+        }
+        assert_eq!(worker.look_up().expect("nobody stops").is_some(), is_found);
+        assert!(!shared.workers[0].slot.is_empty());
+    }
+}
