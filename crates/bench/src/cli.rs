@@ -154,7 +154,7 @@ pub struct TopologyArgs {
     /// A copy of another machine's root directory (with /sys and /proc/self) instead of this one's
     #[arg(long, value_name = "DIRECTORY")]
     pub root: Option<PathBuf>,
-    /// Hardware threads in a group: `l2` (those that share one, at most 4), or a number for experiments
+    /// Hardware threads in a group: `l2` (those that share one, or a small LLC, at most 4), or a number for experiments
     #[arg(long, value_name = "SIZE", default_value = "l2")]
     pub group_size: GroupSize,
     /// Put small neighbouring L2s of one LLC into one group, up to 4 hardware threads

@@ -6,7 +6,7 @@ use crate::{Cause, LlcId, Policy, WorkerId};
 
 impl Policy {
     /// The workers behind `llc` in the order in which `thief` looks at their deques: the mates of its own group, which share an L2
-    /// by default, from the `start`-th on, then all others, in the same way, so that thieves who draw it do not all begin at one. Without groups
+    /// or a small cache by default, from the `start`-th on, then all others, in the same way, so that thieves who draw it do not all begin at one. Without groups
     /// nobody has mates. A rescuer ([`Cause::Rescue`]) comes for whoever is stuck, and looks at mates as at others: they may never be without
     /// tasks (W5).
     ///

@@ -12,12 +12,13 @@ use crate::{Distance, GroupId, L2, Pu, PuId, Topology, TopologyError};
 /// Groups of [`GroupSize::L2`] have at most this many members.
 const L2_GROUP_LEN_MAX: usize = 4;
 
-/// How to cut a machine into groups; the default is one group for each L2, split evenly if more than 4 share it.
+/// How to cut a machine into groups; the default is one group for each L2, split evenly if more than 4 share it, and one for a whole LLC of at most 4
+/// hardware threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grouping {
     /// What decides the size of a group. Default: [`GroupSize::L2`].
     pub size: GroupSize,
-    /// Joins neighbouring L2s of one LLC while the sum stays at 4 or fewer. Default: false. Without effect on
+    /// Joins neighbouring L2s of one LLC while the sum stays at 4 or fewer, also of larger LLCs. Default: false. Without effect on
     /// [`GroupSize::Fixed`].
     pub merge_small_l2: bool,
 }
@@ -27,7 +28,9 @@ pub struct Grouping {
 pub enum GroupSize {
     /// The hardware threads that share an L2; k of them give ⌈k/4⌉ groups whose sizes differ by at most one. SMT siblings
     /// stay together where that is possible with 4: it costs evenness if need be (3 cores of 2 give 4 + 2), and
-    /// only a core of more than 4 hardware threads is cut.
+    /// only a core of more than 4 hardware threads is cut. An LLC of at most 4 is one group, whoever shares an L2: smaller
+    /// queues are hardly better, and groups of one would part workers that can help each other. Only hardware threads that the topology has count: a plan for
+    /// fewer workers than there are leaves the others out.
     #[default]
     L2,
     /// This many, whatever they share: each LLC is cut in topological order, and its last group takes what is left. For
@@ -184,6 +187,7 @@ impl Topology {
                 let pus: Vec<PuId> = llc.pus.iter().collect();
                 pus.chunks(usize::from(len)).map(<[PuId]>::to_vec).collect()
             }
+            GroupSize::L2 if llc.pus.len() <= L2_GROUP_LEN_MAX => vec![llc.pus.iter().collect()],
             GroupSize::L2 if grouping.merge_small_l2 => merged(self, self.l2s_of(llc.id)),
             GroupSize::L2 => self
                 .l2s_of(llc.id)

@@ -4,7 +4,7 @@
 //! machine
 //! └─ node               hardware threads with memory of their own; a matrix of distances between nodes
 //!    └─ LLC             share a last-level cache (usually L3)
-//!       └─ group        at most 4 that share an L2: a choice of ours, see Grouping
+//!       └─ group        at most 4 that share an L2, or a small LLC: a choice of ours, see Grouping
 //!          └─ core      share everything: SMT siblings
 //!             └─ hardware thread    what the operating system calls a CPU ("pu" in names)
 //! ```

@@ -166,10 +166,10 @@ mod tests {
     use super::*;
 
     const QUADRILLE: &str = "\
-machine: node:2 pu:2 os:1-2,33,40
-allowed CPUs: 1-2,33,40
+machine: node:2 pu:2 os:1-2,33,40-41
+allowed CPUs: 1-2,33,40-41
 
-Machine (4 hardware threads, 3 cores, 3 groups, 2 LLCs, 2 nodes)
+Machine (5 hardware threads, 4 cores, 3 groups, 2 LLCs, 2 nodes)
   Node L#0 (P#0)
     LLC L#0 (16 MiB)
       Group L#0 (2 hardware threads, L2 L#0 (4 MiB))
@@ -180,29 +180,33 @@ Machine (4 hardware threads, 3 cores, 3 groups, 2 LLCs, 2 nodes)
     LLC L#1
       Group L#1 (1 of its 2 hardware threads, L2 L#1)
         Core L#1 + PU L#2 (P#33)
-      Group L#2 (1 hardware thread, part of L2 L#2 (1 MiB))
-        Core L#2 + PU L#3 (P#40)
+      Group L#2 (2 hardware threads, L2 L#2-3 (1 MiB each))
+        Core L#2, L2 L#2 + PU L#3 (P#40)
+        Core L#3, L2 L#3 + PU L#4 (P#41)
 Distances   L#     0     1
              0    10    20
 ";
 
     fn hwloc(l2: &str) -> String {
         let objects = [
-            ("Machine", "0", "0x00000102,0x00000006"),
+            ("Machine", "0", "0x00000302,0x00000006"),
             ("NUMANode", "0", "0x00000006"),
             ("L3Cache", "0", "0x00000006"),
             ("L2Cache", "0", "0x00000006"),
             ("Core", "0", "0x00000006"),
             ("PU", "1", "0x00000002"),
             ("PU", "2", "0x00000004"),
-            ("NUMANode", "3", "0x00000102,0x0"),
-            ("L3Cache", "1", "0x00000102,0x0"),
+            ("NUMANode", "3", "0x00000302,0x0"),
+            ("L3Cache", "1", "0x00000302,0x0"),
             ("L2Cache", "1", "0x00000002,0x0"),
             ("Core", "1", "0x00000002,0x0"),
             ("PU", "33", "0x00000002,0x0"),
             ("L2Cache", "2", l2),
             ("Core", "2", "0x00000100,0x0"),
             ("PU", "40", "0x00000100,0x0"),
+            ("L2Cache", "3", "0x00000200,0x0"),
+            ("Core", "3", "0x00000200,0x0"),
+            ("PU", "41", "0x00000200,0x0"),
         ];
         let lines = objects.map(|(kind, number, cpus)| {
             format!("  <object type=\"{kind}\" os_index=\"{number}\" cpuset=\"{cpus}\" complete_cpuset=\"0x1\">\n")
@@ -215,7 +219,7 @@ Distances   L#     0     1
         let ours = Shape::from_quadrille(QUADRILLE).expect("a machine");
         let theirs = Shape::from_hwloc(&hwloc("0x00000100,0x0")).expect("a machine");
         assert_eq!(ours.difference(&theirs), None);
-        assert_eq!(ours.to_string(), "nodes 2, LLCs 2, L2s 3, cores 3, CPUs 4");
+        assert_eq!(ours.to_string(), "nodes 2, LLCs 2, L2s 4, cores 4, CPUs 5");
         assert_eq!(ours, theirs);
     }
 
@@ -223,9 +227,9 @@ Distances   L#     0     1
     fn a_difference_says_what_each_sees() {
         let ours = Shape::from_quadrille(QUADRILLE).expect("a machine");
         let theirs = Shape::from_hwloc(&hwloc("0x00000002,0x0")).expect("a machine");
-        let expected = "L2s: quadrille sees {{1, 2}, {33}, {40}}, hwloc {{1, 2}, {33}}";
+        let expected = "L2s: quadrille sees {{1, 2}, {33}, {40}, {41}}, hwloc {{1, 2}, {33}, {41}}";
         assert_eq!(ours.difference(&theirs).as_deref(), Some(expected));
-        let fewer = Shape::from_quadrille(&QUADRILLE.replace("(P#40)", "(P#41)")).expect("a machine");
+        let fewer = Shape::from_quadrille(&QUADRILLE.replace("(P#40)", "(P#42)")).expect("a machine");
         assert!(fewer.difference(&theirs).is_some_and(|text| text.starts_with("CPUs: ")));
     }
 

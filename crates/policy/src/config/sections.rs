@@ -38,8 +38,8 @@ impl Mode {
 pub struct WakeGroups {
     /// Default auto.
     pub mode: Mode,
-    /// What makes a group. Default: the workers that share a level-2 cache, cut evenly into at most 4; a number (1 to
-    /// 64) cuts each last-level cache in topological order instead, for experiments.
+    /// What makes a group. Default: the workers that share a level-2 cache, cut evenly into at most 4, and those behind a last-level
+    /// cache of at most 4; a number (1 to 64) cuts each last-level cache in topological order instead, for experiments.
     pub group_size: GroupSize,
     /// Joins neighbouring small L2s of one last-level cache while the sum is at most 4. Default false.
     pub merge_small_l2: bool,

@@ -20,7 +20,7 @@ pub struct Bind {
     pub pause: Nanos,
     /// Threads that are rescued at once from a worker to which they are left, at most. Default 8, 1 to 4096. Ours, assumed.
     pub rescue: u32,
-    /// Threads that wait in the queue of a group for a worker that gets up, at most. Default 128, at most 1,000,000. Ours, assumed.
+    /// Threads that wait in the queue of another group for a worker of that which gets up, at most. Default 128, at most 1,000,000. Ours, assumed.
     pub waiting: u32,
     /// Without groups: threads that are rescued at once from such a queue, at most. Default 16, 1 to 4096. Ours, assumed.
     pub waiting_rescue: u32,

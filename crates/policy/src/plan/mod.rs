@@ -30,7 +30,7 @@ use crate::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId, config::Numa, numa};
 pub struct PlanOptions {
     /// Number of workers; `None`: one a hardware thread. More than hardware threads wrap around.
     pub workers: Option<u16>,
-    /// What makes a group; the default is the workers that share a level-2 cache, at most 4.
+    /// What makes a group; the default is the workers that share a level-2 cache, at most 4, or a last-level cache of at most 4.
     pub grouping: Grouping,
     /// The groups in place of what `grouping` makes.
     pub map: Option<GroupMap>,

@@ -233,11 +233,11 @@ fn a_spawn_touches_no_more_lines_on_a_larger_machine() {
 fn a_wakeup_touches_no_more_lines_on_a_larger_machine() {
     for case in CASES {
         let config = case.config;
-        // Two groups of 2 in each cache, then 4 of 4. Several caches share one word more than one.
+        // Two groups of 3 in each cache, then 4 of 4. Several caches share one word more than one.
         for (smallest, larger) in [
-            ("l2:2 core:2", ["l2:4 core:4", "llc:1 l2:64 core:4"]),
+            ("l2:2 core:3", ["l2:4 core:4", "llc:1 l2:64 core:4"]),
             (
-                "llc:2 l2:2 core:2",
+                "llc:2 l2:2 core:3",
                 ["node:2 llc:2 l2:4 core:4", "node:4 llc:4 l2:4 core:4"],
             ),
         ] {

@@ -367,7 +367,7 @@ mod tests {
     /// The sentinel looks as often as without groups once 8 looks in a row have found nothing overdue, until one does.
     #[test]
     fn glances_that_never_pay_are_left_out() {
-        let still = Still::new("l2:2 core:1", "groups=on");
+        let still = Still::new("l2:2 core:1", "groups=on,group=1");
         let (shared, policy) = (&*still.shared, &still.shared.policy);
         let mut rounds = Rounds::new(0, shared);
         // The clock begins with the process: an interval has passed since a look that never was.

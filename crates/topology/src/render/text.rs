@@ -83,12 +83,23 @@ fn write_part(out: &mut String, topology: &Topology, part: &Part<'_>) -> fmt::Re
     };
     let note = part.l2_note(topology);
     writeln!(out, "      Group L#{} ({members}, {note})", part.group.0)?;
+    let has_several = part.pus.iter().any(|pu| pu.l2 != part.pus[0].l2);
     for (core, pus) in part.cores() {
+        // Of a group with several, which one each core has.
+        let l2 = if has_several {
+            format!(", L2 L#{}", pus[0].l2.0)
+        } else {
+            String::new()
+        };
         if let [pu] = pus {
-            writeln!(out, "        Core L#{} + PU L#{} (P#{})", core.0, pu.id.0, pu.os_index)?;
+            writeln!(
+                out,
+                "        Core L#{}{l2} + PU L#{} (P#{})",
+                core.0, pu.id.0, pu.os_index
+            )?;
             continue;
         }
-        writeln!(out, "        Core L#{}", core.0)?;
+        writeln!(out, "        Core L#{}{l2}", core.0)?;
         for pu in pus {
             writeln!(out, "          PU L#{} (P#{})", pu.id.0, pu.os_index)?;
         }

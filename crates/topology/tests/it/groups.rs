@@ -49,8 +49,19 @@ fn check_partition(topology: &Topology, groups: &Groups) {
 fn an_l2_is_a_group() {
     check("l2:4 pu:2", L2, &[2, 2, 2, 2]);
     check("node:2 llc:2 core:4", L2, &[4, 4, 4, 4]);
-    check("l2:3", L2, &[1, 1, 1]);
+    check("l2:5", L2, &[1, 1, 1, 1, 1]);
     check("pu:1", L2, &[1]);
+}
+
+#[test]
+fn an_llc_of_at_most_four_is_a_group() {
+    check("l2:2", L2, &[2]);
+    check("l2:4", L2, &[4]);
+    check("l2:2 pu:2", L2, &[4]);
+    check("l2:[core:2, core:1]", L2, &[3]);
+    check("llc:2 l2:3", L2, &[3, 3]);
+    check("llc:[l2:2, l2:5]", L2, &[2, 1, 1, 1, 1, 1]);
+    check("l2:2", fixed(1), &[1, 1]);
 }
 
 #[test]

@@ -22,13 +22,12 @@ fn a_small_machine_as_text() {
         &topology,
         &groups,
         &[
-            "Machine (2 hardware threads, 2 cores, 2 groups, 1 LLC, 1 node)",
+            "Machine (2 hardware threads, 2 cores, 1 group, 1 LLC, 1 node)",
             "  Node L#0 (P#0)",
             "    LLC L#0 (1536 KiB)",
-            "      Group L#0 (1 hardware thread, L2 L#0 (1 MiB))",
-            "        Core L#0 + PU L#0 (P#0)",
-            "      Group L#1 (1 hardware thread, L2 L#1 (1 MiB))",
-            "        Core L#1 + PU L#1 (P#7)",
+            "      Group L#0 (2 hardware threads, L2 L#0-1 (1 MiB each))",
+            "        Core L#0, L2 L#0 + PU L#0 (P#0)",
+            "        Core L#1, L2 L#1 + PU L#1 (P#7)",
         ],
     );
 }

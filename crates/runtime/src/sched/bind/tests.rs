@@ -229,7 +229,7 @@ fn tasks_are_not_withheld_as_if_they_were_threads() {
 /// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it begins.
 #[test]
 fn a_thread_waits_for_a_worker_that_gets_up() {
-    let mut still = Still::new("l2:2 core:1", "bind-slack=1");
+    let mut still = Still::new("l2:2 core:1", "bind-slack=1,group=1");
     let (mut worker, mut other) = (still.worker(0), still.worker(1));
     let handle = still.handle();
     let seat = still.shared.sleepers.seat(1);
@@ -304,7 +304,7 @@ fn who_leaves_a_spawner_alone_does_not_hide_it_from_other_caches() {
 /// Who was claimed while it withdrew has a token and is awake: what is left to it must not be more than is soon rescued.
 #[test]
 fn a_late_token_is_no_sign_of_getting_up() {
-    let mut still = Still::new("l2:2 core:1", "bind-slack=1,groups=off");
+    let mut still = Still::new("l2:2 core:1", "bind-slack=1,groups=off,group=1");
     let (mut worker, mut other) = (still.worker(0), still.worker(1));
     let handle = still.handle();
     let seat = still.shared.sleepers.seat(1);

@@ -121,7 +121,7 @@ fn a_searching_thief_counts_itself() {
 
 /// Two groups of two workers, the first of which searches while something waits for the second, whose members have a second's patience that
 /// does not end here.
-const TWO_GROUPS: (&str, &str) = ("l2:2 core:2", "groups=on,rescue-llc=1s,rescue-any=1s");
+const TWO_GROUPS: (&str, &str) = ("l2:2 core:2", "groups=on,group=2,rescue-llc=1s,rescue-any=1s");
 const SECOND: u64 = 1_000_000_000;
 
 /// Whether the searcher takes what waits for a group whose members have published such runs, after `prepare`.
@@ -163,7 +163,7 @@ fn who_runs_long_tasks_is_not_waited_for() {
 /// A group that is always left to members in long tasks does not keep the searchers from one that is overdue.
 #[test]
 fn what_is_overdue_comes_before_what_need_not_wait() {
-    let mut still = Still::new("l2:3 core:1", "groups=on");
+    let mut still = Still::new("l2:3 core:1", "groups=on,group=1");
     let mut worker = thief(&mut still);
     still.shared.workers[1].told.tell_average(Nanos(SECOND));
     // Never overdue, however long we are kept from the CPU.
@@ -177,7 +177,7 @@ fn what_is_overdue_comes_before_what_need_not_wait() {
 /// Without patience what has waited for no time at all is overdue.
 #[test]
 fn no_patience_is_none() {
-    let mut still = Still::new("l2:2 core:1", "groups=on,rescue-llc=0ns");
+    let mut still = Still::new("l2:2 core:1", "groups=on,group=1,rescue-llc=0ns");
     let mut worker = thief(&mut still);
     still.shared.groups[1].push(still.task(0, SetId::NONE), false, || u64::MAX);
     assert!(worker.search(Scope::Normal).is_some());
