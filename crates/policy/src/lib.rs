@@ -11,7 +11,7 @@
 //! | whose deques are looked at, in what order? | a worker has nothing to do | [`Policy::victims`] |
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
-//! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`] |
+//! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`], [`Policy::left_to_first`] |
 //! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |
 //! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
 //! | what may leave a cache? | a worker has work to spare | [`Policy::exports`] |

@@ -15,6 +15,29 @@ impl Policy {
         &workers[workers.partition_point(|other| *other <= worker)..]
     }
 
+    /// Who comes to have the timers of `worker`'s cache, if that is another: the first of those that [may fire for](Self::may_fire_for) it.
+    #[must_use]
+    pub fn first_to_fire_for(&self, worker: WorkerId) -> Option<WorkerId> {
+        if self.config.timer_looks == 0 {
+            return None;
+        }
+        let workers = &*self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers;
+        workers.first().copied().filter(|first| *first < worker)
+    }
+
+    /// For how long beyond the first of its timers, which may be late by `slack`, a worker sleeps so that the one which would fire them along comes by, and
+    /// it need not get up for them: not at all unless that one's own first timer, which expires at `its_first`, is within the slack of `now`. Who has one so near
+    /// most often has another when that has fired. At most [`look_up`](crate::Config::look_up), 100 us.
+    #[must_use]
+    pub fn left_to_first(&self, now: Nanos, its_first: Nanos, slack: Nanos) -> Nanos {
+        let soon = now.0.saturating_sub(slack.0)..=now.0.saturating_add(slack.0);
+        if its_first.0 != u64::MAX && soon.contains(&its_first.0) {
+            slack.min(self.config.look_up)
+        } else {
+            Nanos(0)
+        }
+    }
+
     /// Whether a worker that is up for a timer of its own fires what has expired with one that sleeps, which has so many user-level threads;
     /// `runs`: the average run of a task on the one and on the other.
     ///
@@ -48,20 +71,48 @@ mod tests {
 
     #[test]
     fn one_fires_for_those_above_behind_its_cache() {
-        let of = |config: &str, worker| {
+        let policy = |config: &str| {
             let config: Config = config.parse().unwrap();
             let plan = Plan::compile(&"llc:2 core:3".parse().unwrap(), &config.plan_options(None)).unwrap();
-            let workers = Policy::new(config, plan).may_fire_for(WorkerId(worker)).to_vec();
-            workers
-                .into_iter()
-                .map(|worker| worker.0)
-                .collect::<alloc::vec::Vec<_>>()
+            Policy::new(config, plan)
         };
-        let all: [&[u16]; 6] = [&[1, 2], &[2], &[], &[4, 5], &[5], &[]];
-        for (worker, above) in (0..).zip(all) {
-            assert_eq!(of("default", worker), above, "{worker}");
-            assert!(of("baseline", worker).is_empty());
+        let (default, off) = (policy("default"), policy("baseline"));
+        let all: [(&[u16], Option<u16>); 6] = [
+            (&[1, 2], None),
+            (&[2], Some(0)),
+            (&[], Some(0)),
+            (&[4, 5], None),
+            (&[5], Some(3)),
+            (&[], Some(3)),
+        ];
+        for (worker, (above, first)) in (0..).map(WorkerId).zip(all) {
+            let fired_for = default.may_fire_for(worker).iter().map(|worker| worker.0);
+            assert!(fired_for.eq(above.iter().copied()), "{worker:?}");
+            assert_eq!(default.first_to_fire_for(worker), first.map(WorkerId), "{worker:?}");
+            assert!(off.may_fire_for(worker).is_empty());
+            assert_eq!(off.first_to_fire_for(worker), None);
         }
+    }
+
+    #[test]
+    fn timers_are_left_to_who_is_about_to_get_up() {
+        let config = Config::default();
+        let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
+        let policy = Policy::new(config, plan);
+        let (now, slack) = (Nanos::from_millis(5), Nanos::from_micros(90));
+        for (its_first, left) in [
+            (now, slack),
+            (Nanos(now.0 + slack.0), slack),
+            (Nanos(now.0 + slack.0 + 1), Nanos(0)),
+            (Nanos(now.0 - slack.0), slack),
+            (Nanos(now.0 - slack.0 - 1), Nanos(0)),
+            (Nanos(u64::MAX), Nanos(0)),
+        ] {
+            assert_eq!(policy.left_to_first(now, its_first, slack), left, "{its_first:?}");
+        }
+        let most = Nanos(u64::MAX);
+        assert_eq!(policy.left_to_first(now, now, most), policy.config.look_up);
+        assert_eq!(policy.left_to_first(now, most, most), Nanos(0), "it has none");
     }
 
     #[test]

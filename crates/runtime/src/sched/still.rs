@@ -13,6 +13,7 @@ use crate::runtime::Handle;
 use crate::sys::thread::Spawner;
 use crate::task::Runnable;
 use crate::task::spawn::{Options, allocate};
+use crate::time::SLACK;
 
 /// The scheduler, every worker awake. What is queued when it goes is dropped.
 pub(crate) struct Still {
@@ -42,7 +43,7 @@ impl Still {
             policy: Policy::new(config, plan),
             pool: Pool::new(Limits::default(), "still", Spawner::default()),
             spins,
-            timer_slack: Nanos(0),
+            timer_slack: Nanos(u64::try_from(SLACK.as_nanos()).expect("short")),
             start_paused: false,
             report: String::new(),
             name: "still".to_owned(),

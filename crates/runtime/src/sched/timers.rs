@@ -53,17 +53,38 @@ impl Context {
         if self.shared.clock.is_paused() {
             return self.paused_alarm();
         }
-        let time = timers.end_of_batch(self.shared.timer_slack.0);
-        if time == u64::MAX {
+        let (first, slack) = (timers.first(), self.shared.timer_slack.0);
+        if first == u64::MAX {
             return Alarm::Never;
         }
         let now = self.shared.clock.now();
         // Some of a batch may have expired although others have not.
-        if timers.first() <= now {
+        if first <= now {
             return Alarm::Now;
         }
+        let end = timers.end_of_batch(slack);
+        if end == u64::MAX {
+            // Somebody has unset it meanwhile.
+            return Alarm::Never;
+        }
+        let time = end.max(first.saturating_add(self.left_to_first(now, slack)));
         let left = time.saturating_sub(now);
         Alarm::At { time, left }
+    }
+
+    /// For how long beyond the first of our timers we leave them to whom they are fired along by (F d).
+    fn left_to_first(&self, now: u64, slack: u64) -> u64 {
+        let shared = &*self.shared;
+        let Some(other) = shared.policy.first_to_fire_for(self.id) else {
+            return 0;
+        };
+        let its_first = Nanos(shared.timers_of(other.0).first());
+        let left = shared.policy.left_to_first(Nanos(now), its_first, Nanos(slack));
+        if left.0 > 0 && shared.would_fire_for(shared.workers[other.index()].average_run(), self.id) {
+            left.0
+        } else {
+            0
+        }
     }
 
     /// The same while the clock stands: if everything waits, it jumps to the first timer. Else the turn ends.
@@ -139,12 +160,7 @@ impl Context {
 
     /// Whether it fires for `other`, with whom timers have expired.
     fn fires_for(&self, other: WorkerId) -> bool {
-        let shared = &*self.shared;
-        let theirs = &shared.workers[other.index()];
-        // Ordering: Relaxed; an estimate.
-        let threads = theirs.living.load(Ordering::Relaxed);
-        let runs = (self.average_run.get(), theirs.average_run());
-        shared.sleepers.is_idle(other.index()) && shared.policy.fires_for_sleeper(threads, runs, shared.wake_cost())
+        self.shared.sleepers.is_idle(other.index()) && self.shared.would_fire_for(self.average_run.get(), other)
     }
 
     /// Fires what has expired with a worker. The tasks go to the end of our deque in the order of their deadlines, or where the
@@ -304,12 +320,23 @@ impl Shared {
         first.unwrap_or(u64::MAX).saturating_sub(self.clock.now())
     }
 
+    /// Whether one whose tasks run for `run` on average fires along what has expired with `sleeper`, while that one sleeps.
+    fn would_fire_for(&self, run: Nanos, sleeper: WorkerId) -> bool {
+        let theirs = &self.workers[sleeper.index()];
+        // Ordering: Relaxed; an estimate.
+        let threads = theirs.living.load(Ordering::Relaxed);
+        self.policy
+            .fires_for_sleeper(threads, (run, theirs.average_run()), self.wake_cost())
+    }
+
     /// Whether a timer of a worker should have been fired by now, were it not stuck.
     #[inline]
     pub(super) fn is_overdue(&self, worker: usize, now: Nanos) -> bool {
-        // Between two tasks it looks up as often as that.
-        let grace = self.policy.config.look_up.0;
-        self.workers[worker].timers.first().saturating_add(grace) <= self.clock.at(now.0)
+        // Between two tasks it looks up as often as that; asleep it may be late by the slack, too.
+        let looks_up = self.policy.config.look_up.0;
+        let due = self.workers[worker].timers.first().saturating_add(looks_up);
+        let now = self.clock.at(now.0);
+        due <= now && (due.saturating_add(self.timer_slack.0) <= now || !self.sleepers.is_idle(worker))
     }
 
     /// The same of any worker.

@@ -7,7 +7,7 @@
 //! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it: no thread but that one
 //! has a part in it in normal life. If that worker is held up by a task that does not give way, another one fires it within two
 //! sentinel intervals (2 x 500 us), as long as some worker is free. On an idle worker timers within
-//! [`timer_slack`](crate::Builder::timer_slack) (50 us) of the first fire together.
+//! [`timer_slack`](crate::Builder::timer_slack) (90 us) of the first fire together.
 
 pub(crate) mod clock;
 mod entry;
@@ -24,6 +24,9 @@ pub use self::clock::{advance, pause, resume};
 pub use self::instant::Instant;
 #[cfg(feature = "hyper")]
 pub(crate) use self::instant::now;
+
+/// See [`Builder::timer_slack`](crate::Builder::timer_slack).
+pub(crate) const SLACK: Duration = Duration::from_micros(90);
 pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use self::sleep::{Sleep, sleep, sleep_until};
 pub use self::timeout::{Elapsed, Timeout, timeout, timeout_at};

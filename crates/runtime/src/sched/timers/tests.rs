@@ -4,8 +4,10 @@ use std::task::{Wake, Waker};
 
 use quadrille_policy::Nanos;
 
+use crate::sched::alarms::Alarm;
 use crate::sched::still::Still;
 use crate::sys::clock;
+use crate::time::SLACK;
 
 /// Counts how often it was called.
 #[derive(Default)]
@@ -84,4 +86,73 @@ fn what_has_not_expired_stays() {
     assert!(set(0, now).is_ok());
     assert!(worker.take_fired().is_none());
     assert_eq!(calls.0.load(Ordering::Relaxed), 3);
+}
+
+/// How long after its own timer, which expires in 1 s, worker `sleeper` of two gets up, if the other has one that expires in so many ns.
+fn gets_up_after(policy: &str, sleeper: u16, other: u64, prepare: impl FnOnce(&Still)) -> u64 {
+    let mut still = Still::new("core:2", policy);
+    let worker = still.worker(sleeper);
+    let (calls, now) = (Arc::new(Calls::default()), clock::nanos());
+    let due = now + 1_000_000_000;
+    assert!(worker.context.set_timer(due, Waker::from(calls.clone())).is_some());
+    let set = still
+        .shared
+        .timers_of(1 - sleeper)
+        .insert(now + other, Waker::from(calls));
+    assert!(set.is_ok());
+    prepare(&still);
+    let alarm = worker.context.alarm();
+    // Threads that a test says to be there never were.
+    still.shared.workers[usize::from(sleeper)]
+        .living
+        .store(0, Ordering::Relaxed);
+    let Alarm::At { time, .. } = alarm else {
+        panic!("a timer is set: {alarm:?}");
+    };
+    time - due
+}
+
+#[test]
+fn who_is_fired_for_leaves_the_first_the_slack_to_come_by() {
+    const FAR: u64 = 500_000_000;
+    let nothing = |_: &Still| {};
+    assert_eq!(
+        u128::from(gets_up_after("default", 1, 50_000, nothing)),
+        SLACK.as_nanos()
+    );
+    assert_eq!(
+        gets_up_after("default", 1, FAR, nothing),
+        0,
+        "nobody is about to get up"
+    );
+    assert_eq!(
+        gets_up_after("default", 0, 50_000, nothing),
+        0,
+        "nobody fires for the first"
+    );
+    assert_eq!(gets_up_after("timer-looks=0", 1, 50_000, nothing), 0);
+    let bind = |still: &Still| still.shared.workers[1].living.store(1, Ordering::Relaxed);
+    assert_eq!(
+        gets_up_after("default", 1, 50_000, bind),
+        0,
+        "nobody fires for who has threads"
+    );
+}
+
+/// Who is awake should have come to its timer after a look up; who sleeps may be late by the slack, too.
+#[test]
+fn only_who_sleeps_has_the_slack_before_others_fire_for_it() {
+    let still = Still::new("core:2", "default");
+    let look_up = still.shared.policy.config.look_up.0;
+    let slack = u64::try_from(SLACK.as_nanos()).unwrap();
+    let (calls, due) = (Arc::new(Calls::default()), clock::nanos());
+    assert!(still.shared.timers_of(1).insert(due, Waker::from(calls)).is_ok());
+    let is_overdue = |after: u64| still.shared.is_overdue(1, Nanos(due + after));
+    assert_eq!([look_up - 1, look_up].map(is_overdue), [false, true], "awake");
+    still.announce(1);
+    assert_eq!(
+        [look_up, look_up + slack - 1, look_up + slack].map(is_overdue),
+        [false, false, true],
+        "asleep"
+    );
 }
