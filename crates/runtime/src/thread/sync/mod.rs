@@ -19,8 +19,8 @@
 //!         sender.send(part).unwrap();
 //!     });
 //! }
-//! let sum = total.1.wait_while(total.0.lock().unwrap(), |sum| *sum < 6).unwrap();
-//! assert_eq!(receiver.iter().take(4).sum::<i32>(), *sum);
+//! let sum = *total.1.wait_while(total.0.lock().unwrap(), |sum| *sum < 6).unwrap();
+//! assert_eq!(receiver.iter().take(4).sum::<i32>(), sum);
 //! # }).join().unwrap();
 //! # Ok::<(), quadrille::BuildError>(())
 //! ```
