@@ -19,6 +19,7 @@ use crate::sched::context::{Context, may_block, polling};
 use crate::sched::park::ParkWord;
 use crate::stragglers::Stragglers;
 use crate::sys::clock;
+use crate::task::body::{Body, Polled};
 use crate::task::meta::BLOCKING;
 use crate::task::spawn::{Options, allocate, allocate_unchecked};
 use crate::task::{JoinHandle, Meta};
@@ -217,7 +218,7 @@ impl Handle {
         F::Output: Send + 'static,
     {
         // SAFETY: the future and its output are 'static.
-        unsafe { spawn_unchecked(&self.shared, options, |_| future) }
+        unsafe { spawn_unchecked(&self.shared, options, |_| Polled(future)) }
     }
 
     /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait, in a queue that has no bound:
@@ -371,14 +372,14 @@ where
 ///
 /// # Safety
 /// As [`allocate_unchecked`].
-pub(crate) unsafe fn spawn_unchecked<F>(
+pub(crate) unsafe fn spawn_unchecked<B>(
     shared: &Arc<Shared>,
     options: Options,
-    make: impl FnOnce(NonNull<Meta>) -> F,
-) -> JoinHandle<F::Output>
+    make: impl FnOnce(NonNull<Meta>) -> B,
+) -> JoinHandle<B::Output>
 where
-    F: Future + Send,
-    F::Output: Send,
+    B: Body + Send,
+    B::Output: Send,
 {
     Context::with(|context| {
         let here = context.filter(|context| Arc::ptr_eq(&context.shared, shared));

@@ -161,8 +161,10 @@ impl Worker {
     fn next_stealable(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
-        if self.streak < self.streak_max
-            && let Some(runnable) = me.slot.take()
+        let in_slot = !me.slot.is_empty();
+        if in_slot
+            && self.streak < self.streak_max
+            && let Some(runnable) = me.slot.take_present()
         {
             self.streak += 1;
             me.counters.slot_pops.add(1);
@@ -182,7 +184,8 @@ impl Worker {
             context.streak_end.set(context.local.end());
             return Some(runnable);
         }
-        me.slot.take()
+        // Nothing has come into it since.
+        if in_slot { me.slot.take_present() } else { None }
     }
 
     /// Between tasks, every interval: read the clock, see whether to stop, offer surplus, serve the shared queues.

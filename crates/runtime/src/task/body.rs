@@ -1,4 +1,5 @@
-//! What a task does with the user's future: catches its panics, obeys aborts, enters the registry when it is first pending.
+//! What a task runs: a user-level thread, or a user's future, whose panics it catches, which obeys aborts, and enters the registry when it is
+//! first pending.
 
 use std::any::Any;
 use std::future::Future;
@@ -8,12 +9,59 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Meta;
+use super::cell::Turn;
 use super::join::Cancelled;
 use super::meta::THREAD;
 use crate::primitives::Ordering;
 use crate::sched::Shared;
 
-/// What a future leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
+/// What a task runs.
+pub(crate) trait Body {
+    /// What it comes to.
+    type Output;
+
+    /// Runs it once. True: it is gone, and what it leaves is in `place`, which may be its own. It does not unwind.
+    ///
+    /// # Safety
+    /// - The body is there, stays where it is until it is dropped, and is the caller's; it is not used again once it is gone.
+    /// - `place` is room for what it leaves, once it is gone.
+    /// - `turn` is that of its task.
+    unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool;
+}
+
+/// A future as the body of a task.
+#[repr(transparent)]
+pub(crate) struct Polled<F>(pub(crate) F);
+
+impl<F: Future> Body for Polled<F> {
+    type Output = F::Output;
+
+    #[inline]
+    unsafe fn run(this: *mut Self, place: *mut Outcome<F::Output>, turn: &Turn) -> bool {
+        let meta = turn.meta();
+        let mut result = Err(None);
+        if !is_aborted(meta) {
+            let waker = turn.waker();
+            let cx = &mut Context::from_waker(&waker);
+            // SAFETY: by our contract; transparent.
+            match unsafe { poll(this.cast::<F>(), cx) } {
+                Some(ready) => result = ready,
+                None => {
+                    // Ordering: Relaxed; only the runner writes it.
+                    let registered = meta.key.load(Ordering::Relaxed) != 0;
+                    if registered || !enter_registry(meta, cx) {
+                        return false;
+                    }
+                }
+            }
+        }
+        // SAFETY: it is there, and gone after this; our contract.
+        unsafe { end(this, place, meta, result) };
+        true
+    }
+}
+
+/// What a body leaves behind: the value, or the payload of its panic, or [`Cancelled`] as a payload.
 ///
 /// The worker drops it where nobody asked for it. A panic of the user's destructor ends here (rule 3 of `task`).
 pub(crate) struct Outcome<T>(ManuallyDrop<Result<T, Box<dyn Any + Send>>>);
@@ -48,34 +96,34 @@ pub(super) fn quietly(f: impl FnOnce()) {
     }
 }
 
-/// Polls a task's future once. Unless it goes on waiting, it is gone afterwards, and this is what it leaves.
+/// Why a body has ended: a value, or the payload of a panic, or none if it was told to.
+pub(super) type Ended<T> = Result<T, Option<Box<dyn Any + Send>>>;
+
+/// Polls a future, and catches what it throws. Nothing while it is pending.
 ///
 /// # Safety
-/// The future is there, stays where it is until it is dropped, and is the caller's; it is not used again once it is gone.
+/// The future is there, stays where it is until it is dropped, and is the caller's.
 #[inline]
-pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Context<'_>) -> Option<Outcome<F::Output>> {
-    let mut result = Err(None);
-    // A thread obeys by unwinding, which takes polls.
-    if meta.has(THREAD) || !is_aborted(meta) {
-        // SAFETY: it is there, and ours, by our contract.
-        let future = unsafe { &mut *future };
-        // SAFETY: by our contract it is never moved until it is dropped in place.
-        let pinned = unsafe { Pin::new_unchecked(future) };
-        match catch_unwind(AssertUnwindSafe(|| pinned.poll(cx))) {
-            Ok(Poll::Pending) => {
-                // Ordering: Relaxed; only the runner writes it. A user-level thread, whose key is another, is on the list of its
-                // owner instead, which ends it before it leaves (B c).
-                let registered = meta.key.load(Ordering::Relaxed) != 0;
-                if registered || !enter_registry(meta, cx) {
-                    return None;
-                }
-            }
-            Ok(Poll::Ready(value)) => result = Ok(value),
-            Err(payload) => result = Err(Some(payload)),
-        }
+pub(super) unsafe fn poll<F: Future>(future: *mut F, cx: &mut Context<'_>) -> Option<Ended<F::Output>> {
+    // SAFETY: it is there, and ours, by our contract.
+    let future = unsafe { &mut *future };
+    // SAFETY: by our contract it is never moved until it is dropped in place.
+    let pinned = unsafe { Pin::new_unchecked(future) };
+    match catch_unwind(AssertUnwindSafe(|| pinned.poll(cx))) {
+        Ok(Poll::Pending) => None,
+        Ok(Poll::Ready(value)) => Some(Ok(value)),
+        Err(payload) => Some(Err(Some(payload))),
     }
-    // SAFETY: it is there, and gone after this.
-    let dropped = unsafe { drop_future(future) };
+}
+
+/// Drops a body that has come to `result`, and puts what it leaves into `place`.
+///
+/// # Safety
+/// As for [`Body::run`].
+#[inline]
+pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, meta: &Meta, result: Ended<B::Output>) {
+    // SAFETY: by our contract.
+    let dropped = unsafe { drop_body(body) };
     let result = match (result, dropped) {
         (Ok(value), None) => Ok(value),
         (Ok(value), Some(payload)) => {
@@ -90,28 +138,29 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, meta: &Meta, cx: &mut Conte
         }
     };
     leave(meta);
-    Some(Outcome::new(result))
+    // SAFETY: by our contract: the body is gone.
+    unsafe { place.write(Outcome::new(result)) };
 }
 
-/// Drops a task's future without a result.
+/// Drops a task's body without a result.
 ///
 /// # Safety
-/// The future is there, the caller's, and not used again.
-pub(super) unsafe fn cancel<F>(future: *mut F, meta: &Meta) {
+/// The body is there, the caller's, and not used again.
+pub(super) unsafe fn cancel<B>(body: *mut B, meta: &Meta) {
     // A panic here has nobody to be reported to: the task was cancelled.
     // SAFETY: by our contract.
-    std::mem::forget(unsafe { drop_future(future) });
+    std::mem::forget(unsafe { drop_body(body) });
     leave(meta);
     scheduler(meta).counts_cancelled();
 }
 
-/// Drops the future; a panic of its destructor is returned.
+/// Drops the body; a panic of its destructor is returned.
 ///
 /// # Safety
 /// As for [`cancel`].
-unsafe fn drop_future<F>(future: *mut F) -> Option<Box<dyn Any + Send>> {
+unsafe fn drop_body<B>(body: *mut B) -> Option<Box<dyn Any + Send>> {
     // SAFETY: by our contract this is the first drop and the last use.
-    catch_unwind(AssertUnwindSafe(|| unsafe { future.drop_in_place() })).err()
+    catch_unwind(AssertUnwindSafe(|| unsafe { body.drop_in_place() })).err()
 }
 
 /// Makes the task findable for shutdown and abort handles. True if it was aborted meanwhile.

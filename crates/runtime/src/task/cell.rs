@@ -1,27 +1,28 @@
-//! The memory of a task: one allocation with its header and, in turn, its future and its result.
+//! The memory of a task: one allocation with its header and, in turn, its body and its result.
 //!
-//! Everybody has a pointer to the header, which does not say what the future is; its table of functions does. What may be touched when:
+//! Everybody has a pointer to the header, which does not say what the body is; its table of functions does. What may be touched when:
 //!
 //! | part | by whom |
 //! |---|---|
 //! | lifecycle | anyone with a part in it (C e) |
 //! | metadata | see `Meta` |
-//! | future | the holder of the runnable |
+//! | body | the holder of the runnable |
 //! | result | its runner, until it sets `DONE`; then the joiner (C c), or the runner if there is none |
 
 pub(super) mod spare;
 
 use std::alloc::Layout;
-use std::future::Future;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, offset_of, size_of};
+use std::ops::Deref;
 use std::ptr::NonNull;
-use std::task::Context;
+use std::task::Waker;
 
 pub(crate) use self::spare::trim;
 use super::Meta;
-use super::body::{self, Outcome};
+use super::body::{self, Body, Outcome};
 use super::lifecycle::{Ended, Lifecycle};
-use super::meta::THREAD;
+use super::meta::AHEAD;
 use super::state::{Pause, Then};
 use super::{running, waker};
 use crate::sys::prefetch;
@@ -35,85 +36,81 @@ pub(crate) struct Header {
     pub(super) meta: Meta,
 }
 
-/// What depends on the type of the future. Each is given the header of a task of that type.
+/// What depends on the type of the body. Each is given the header of a task of that type.
 #[derive(Debug)]
 struct Table {
-    /// Polls the future. True: it is gone, and its result in its place.
-    poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
-    /// Drops the future.
+    /// Runs the body once. True: it is gone, and its result in its place.
+    run: unsafe fn(NonNull<Header>) -> bool,
+    /// Drops the body.
     cancel: unsafe fn(NonNull<Header>),
     /// Drops the result.
     drop_outcome: unsafe fn(NonNull<Header>),
-    /// Frees the memory; future or result are gone, or forgotten.
+    /// Frees the memory; body or result are gone, or forgotten.
     free: unsafe fn(NonNull<Header>),
     /// Where the result is, bytes from the header.
     outcome: usize,
 }
 
 #[repr(C)]
-struct Cell<F: Future> {
+struct Cell<B: Body> {
     header: Header,
-    stage: Stage<F>,
+    stage: Stage<B>,
 }
 
-/// The future, or what has become of it.
+/// The body, or what has become of it.
 #[repr(C)]
-union Stage<F: Future> {
-    future: ManuallyDrop<F>,
-    outcome: ManuallyDrop<Outcome<F::Output>>,
+union Stage<B: Body> {
+    body: ManuallyDrop<B>,
+    outcome: ManuallyDrop<Outcome<B::Output>>,
 }
 
-impl<F: Future> Cell<F> {
+impl<B: Body> Cell<B> {
     const TABLE: Table = Table {
-        poll: Self::poll,
+        run: Self::run,
         cancel: Self::cancel,
         free: Self::free,
         drop_outcome: Self::drop_outcome,
         outcome: offset_of!(Self, stage),
     };
 
-    /// Where the future is, while it is there.
-    fn future(header: NonNull<Header>) -> *mut F {
+    /// Where the body is, while it is there.
+    fn body(header: NonNull<Header>) -> *mut B {
         header.as_ptr().wrapping_byte_add(offset_of!(Self, stage)).cast()
     }
 
     /// Where its result is to be.
-    fn place(header: NonNull<Header>) -> *mut Outcome<F::Output> {
+    fn place(header: NonNull<Header>) -> *mut Outcome<B::Output> {
         header.as_ptr().wrapping_byte_add(offset_of!(Self, stage)).cast()
     }
 
     /// # Safety
-    /// The header is that of a `Cell<F>` whose runnable the caller holds, and whose future is there.
-    unsafe fn poll(header: NonNull<Header>, cx: &mut Context<'_>) -> bool {
-        // SAFETY: the header is there, and only read.
-        let meta = &unsafe { header.as_ref() }.meta;
-        // SAFETY: the future is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after.
-        let Some(outcome) = (unsafe { body::poll(Self::future(header), meta, cx) }) else {
-            return false;
-        };
-        // SAFETY: the place was the future's, which is gone, and is large enough for either.
-        unsafe { Self::place(header).write(outcome) };
-        true
+    /// The header is that of a `Cell<B>` whose runnable the caller holds, and whose body is there.
+    unsafe fn run(header: NonNull<Header>) -> bool {
+        // SAFETY: held.
+        let turn = unsafe { Turn::new(header) };
+        // SAFETY: the body is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after. The place
+        // is its own, and large enough for either.
+        unsafe { B::run(Self::body(header), Self::place(header), &turn) }
     }
 
     /// # Safety
-    /// As for `poll`.
+    /// As for `run`.
     unsafe fn cancel(header: NonNull<Header>) {
-        // SAFETY: as in `poll`.
+        // SAFETY: the header is there, and only read.
         let meta = &unsafe { header.as_ref() }.meta;
-        // SAFETY: as in `poll`.
-        unsafe { body::cancel(Self::future(header), meta) };
+        // SAFETY: as in `run`.
+        unsafe { body::cancel(Self::body(header), meta) };
     }
 
     /// # Safety
     /// As for [`take_outcome`].
     unsafe fn drop_outcome(header: NonNull<Header>) {
         // SAFETY: passed on; the type is that of this table.
-        drop(unsafe { take_outcome::<F::Output>(header) });
+        drop(unsafe { take_outcome::<B::Output>(header) });
     }
 
     /// # Safety
-    /// The header is that of a `Cell<F>`, whose future and result are gone, and which the caller alone refers to.
+    /// The header is that of a `Cell<B>`, whose body and result are gone, and which the caller alone refers to.
     unsafe fn free(header: NonNull<Header>) {
         // SAFETY: written by `allocate`, nobody else has it, and this is its end.
         unsafe { header.drop_in_place() };
@@ -122,18 +119,15 @@ impl<F: Future> Cell<F> {
     }
 }
 
-/// A task with this metadata, held and joined by the caller. `make` makes its future, which may keep the address of the metadata: it
+/// A task with this metadata, held and joined by the caller. `make` makes its body, which may keep the address of the metadata: it
 /// outlives it. The metadata is made once its place is known, so that the optimizer makes it there: a copy would be read in other pieces than it
 /// was written in, just before, and each such read waits until the writes are in the cache.
 #[inline]
-pub(super) fn allocate<F: Future>(
-    meta: impl FnOnce() -> Meta,
-    make: impl FnOnce(NonNull<Meta>) -> F,
-) -> NonNull<Header> {
-    let header = spare::allocate(Layout::new::<Cell<F>>()).cast::<Header>();
+pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce(NonNull<Meta>) -> B) -> NonNull<Header> {
+    let header = spare::allocate(Layout::new::<Cell<B>>()).cast::<Header>();
     let begin = Header {
         lifecycle: Lifecycle::new(),
-        table: const { &Cell::<F>::TABLE },
+        table: const { &Cell::<B>::TABLE },
         meta: meta(),
     };
     // SAFETY: the first member of what there is room for.
@@ -141,18 +135,18 @@ pub(super) fn allocate<F: Future>(
     let unmade = Unmade(header);
     // SAFETY: written above.
     let meta = NonNull::from(&unsafe { header.as_ref() }.meta);
-    // SAFETY: the place of the future, which is ours.
-    unsafe { Cell::<F>::future(header).write(make(meta)) };
+    // SAFETY: the place of the body, which is ours.
+    unsafe { Cell::<B>::body(header).write(make(meta)) };
     std::mem::forget(unmade);
     header
 }
 
-/// Frees a task whose future could not be made.
+/// Frees a task whose body could not be made.
 struct Unmade(NonNull<Header>);
 
 impl Drop for Unmade {
     fn drop(&mut self) {
-        // SAFETY: it is `allocate`'s alone, and has no future.
+        // SAFETY: it is `allocate`'s alone, and has no body.
         unsafe { free(self.0) };
     }
 }
@@ -163,11 +157,55 @@ pub(super) enum Run {
     Again,
     /// It waits, or was cancelled, since nobody is left who could wake it.
     Gone,
-    /// Its future has gone.
+    /// Its body has gone.
     Finished,
 }
 
-/// Polls a task once.
+/// That a task runs, for its body. It is there while the run lasts.
+pub(crate) struct Turn(NonNull<Header>);
+
+impl Turn {
+    /// # Safety
+    /// The caller holds the task, and runs it on this thread, for as long as this lives.
+    unsafe fn new(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    /// The task's metadata.
+    #[inline]
+    pub(crate) fn meta(&self) -> &Meta {
+        // SAFETY: `new`'s contract: held.
+        &unsafe { self.0.as_ref() }.meta
+    }
+
+    /// A waker of the task, lent for the run.
+    #[inline]
+    pub(crate) fn waker(&self) -> Lent<'_> {
+        // SAFETY: it is used while `self` is there, and so the task held (`new`).
+        Lent(unsafe { waker::lend(self.0) }, PhantomData)
+    }
+
+    /// The task is to run again: what to wake it now would come to.
+    #[inline]
+    pub(crate) fn again(&self) {
+        // By `new`'s contract that is the task which runs here.
+        running::again();
+    }
+}
+
+/// See [`Turn::waker`].
+pub(crate) struct Lent<'turn>(ManuallyDrop<Waker>, PhantomData<&'turn Turn>);
+
+impl Deref for Lent<'_> {
+    type Target = Waker;
+
+    #[inline]
+    fn deref(&self) -> &Waker {
+        &self.0
+    }
+}
+
+/// Runs a task once.
 ///
 /// # Safety
 /// The caller holds the task's runnable, and gives it up unless the answer is `Again`.
@@ -177,15 +215,13 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     let this = unsafe { header.as_ref() };
     this.lifecycle.begin();
     let broken = AbortOnUnwind;
-    // SAFETY: the waker is used while the poll lasts, in which we hold the task.
-    let waker = unsafe { waker::lend(header) };
     running::begin(header);
-    // SAFETY: we hold the runnable, so the future is there; the table is that of its type.
-    let ended = unsafe { (this.table.poll)(header, &mut Context::from_waker(&waker)) };
+    // SAFETY: we hold the runnable, so the body is there; the table is that of its type.
+    let ended = unsafe { (this.table.run)(header) };
     let woke_itself = running::end();
     std::mem::forget(broken);
     if ended {
-        // SAFETY: we hold the task, and the future is gone.
+        // SAFETY: we hold the task, and the body is gone.
         unsafe { end(header, true) };
         return Run::Finished;
     }
@@ -203,7 +239,7 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     }
 }
 
-/// Drops a task's future without a result.
+/// Drops a task's body without a result.
 ///
 /// # Safety
 /// The caller holds the task's runnable, and gives it up.
@@ -211,17 +247,17 @@ pub(super) unsafe fn cancel(header: NonNull<Header>) {
     let broken = AbortOnUnwind;
     // SAFETY: held.
     let table = unsafe { header.as_ref() }.table;
-    // SAFETY: who holds the runnable finds the future there; the table is that of its type.
+    // SAFETY: who holds the runnable finds the body there; the table is that of its type.
     unsafe { (table.cancel)(header) };
     std::mem::forget(broken);
-    // SAFETY: passed on; the future is gone.
+    // SAFETY: passed on; the body is gone.
     unsafe { end(header, false) };
 }
 
 /// Tells everybody that a task is done.
 ///
 /// # Safety
-/// The caller holds the task, whose future is gone; with a result in its place if `outcome`. It gives it up.
+/// The caller holds the task, whose body is gone; with a result in its place if `outcome`. It gives it up.
 unsafe fn end(header: NonNull<Header>, outcome: bool) {
     // SAFETY: held.
     let this = unsafe { header.as_ref() };
@@ -272,7 +308,7 @@ pub(super) unsafe fn free_if(header: NonNull<Header>, then: Then) {
 }
 
 /// # Safety
-/// The caller alone refers to the task, whose future and result are gone.
+/// The caller alone refers to the task, whose body and result are gone.
 unsafe fn free(header: NonNull<Header>) {
     // SAFETY: the caller refers to it.
     let table = unsafe { header.as_ref() }.table;
@@ -283,7 +319,7 @@ unsafe fn free(header: NonNull<Header>) {
 /// Takes a task's result.
 ///
 /// # Safety
-/// The task's future has results of type `T`; one is in its place, and the caller's to take, once.
+/// The task's body has results of type `T`; one is in its place, and the caller's to take, once.
 pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
     // SAFETY: the caller has a part in the task.
     let offset = unsafe { header.as_ref() }.table.outcome;
@@ -292,28 +328,30 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
     unsafe { place.read() }
 }
 
+/// Whether the body of a task that is aligned so, as are its results, lies right behind its header.
+pub(crate) const fn lies_next(align: usize) -> bool {
+    align <= align_of::<Header>()
+}
+
 /// Asks for the memory elsewhere that a task needs first when it is run: if it is a user-level thread, the end of its stack.
 ///
 /// # Safety
-/// The caller holds the task, whose future is there, and, if the task has the flag `THREAD`, begins with an address.
+/// The caller holds the task, whose body is there, and, if the task has the flag `AHEAD`, begins with an address right behind the header.
 #[inline]
 pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
     // SAFETY: held.
     let this = unsafe { header.as_ref() };
-    if this.meta.has(THREAD) {
-        // Where it always is, but for what is aligned to more than the header, which goes without: so the read need not wait for the table.
-        const NEXT: usize = size_of::<Header>();
-        if this.table.outcome != NEXT {
-            return;
-        }
-        let future = header.as_ptr().wrapping_byte_add(NEXT);
-        // SAFETY: the future of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the task.
-        let stack = unsafe { future.cast::<*const u8>().read() };
+    if this.meta.has(AHEAD) {
+        // Where it is by the flag, so that the read need not wait for the table.
+        debug_assert_eq!(this.table.outcome, size_of::<Header>());
+        let body = header.as_ptr().wrapping_byte_add(size_of::<Header>());
+        // SAFETY: the body of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the task.
+        let stack = unsafe { body.cast::<*const u8>().read() };
         prefetch::bytes::<320>(stack);
     }
 }
 
-/// The future and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would be held for
+/// The body and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would be held for
 /// ever.
 struct AbortOnUnwind;
 

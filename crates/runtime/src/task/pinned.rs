@@ -21,6 +21,7 @@ use std::task::{Context as TaskContext, Poll};
 use quadrille_policy::WorkerId;
 
 use super::JoinHandle;
+use super::body::Polled;
 use super::meta::PINNED;
 use super::spawn::{Options, allocate_anywhere};
 use crate::runtime::{Handle, spawn_unchecked};
@@ -182,14 +183,16 @@ where
         let policy = context
             .shared
             .new_policy(Some(context.id), context.set.get().inherited());
-        let made = |_| Pinned::<fn() -> F, F> {
-            state: State::Made(future),
-            entered: Entered {
-                owner: context,
-                key: None,
-            },
+        let made = |_| {
+            Polled(Pinned::<fn() -> F, F> {
+                state: State::Made(future),
+                entered: Entered {
+                    owner: context,
+                    key: None,
+                },
+            })
         };
-        // SAFETY: the future and its output are 'static, and the flag `THREAD` is not set.
+        // SAFETY: the future and its output are 'static, and the flag `AHEAD` is not set.
         // - The future is run and dropped here: `spawn_bound` binds the task to this worker, and theorem B says the rest.
         // - A result that is not Send is given or dropped here: the handle, which is not Send then, cannot leave; who runs the task is here.
         let (runnable, handle) = unsafe { allocate_anywhere(&context.shared, Some(context), policy, options, made) };
@@ -291,14 +294,16 @@ impl Handle {
             flags: PINNED,
             ..options
         };
-        let fresh = |_| Pinned {
-            state: State::Fresh(make),
-            entered: Entered {
-                owner: ptr::null(),
-                key: None,
-            },
+        let fresh = |_| {
+            Polled(Pinned {
+                state: State::Fresh(make),
+                entered: Entered {
+                    owner: ptr::null(),
+                    key: None,
+                },
+            })
         };
-        // SAFETY: the future and its output are 'static, and the flag `THREAD` is not set.
+        // SAFETY: the future and its output are 'static, and the flag `AHEAD` is not set.
         unsafe { spawn_unchecked(&self.shared, options, fresh) }
     }
 }

@@ -34,7 +34,7 @@ impl Runnable {
         unsafe { &(*self.0.as_ptr()).meta }
     }
 
-    /// Polls the future once.
+    /// Runs the body once.
     #[inline]
     pub(crate) fn run(self) -> Ran {
         let this = ManuallyDrop::new(self);
@@ -55,7 +55,7 @@ pub(crate) enum Ran {
     Again(Runnable),
     /// It waits, or nobody is left who could wake it and it was cancelled.
     Gone,
-    /// Its future has gone: it was ready, or panicked, or was aborted. The caller counts it.
+    /// Its body has gone: it was ready, or panicked, or was aborted. The caller counts it.
     Finished,
 }
 
@@ -126,7 +126,7 @@ unsafe impl Linked for Runnable {
 
     #[inline]
     unsafe fn prefetch(raw: NonNull<()>) {
-        // SAFETY: the caller owns the runnable behind `raw`, and with the flag the future begins so (`allocate_unchecked`).
+        // SAFETY: the caller owns the runnable behind `raw`, and with the flag the body begins so (`allocate_unchecked`).
         unsafe { cell::fetch_ahead(raw.cast()) };
     }
 }

@@ -31,6 +31,14 @@ pub(super) fn end() -> bool {
     RUNNING.take() & WOKE_ITSELF != 0
 }
 
+/// The task that the calling thread runs is to run again.
+#[inline]
+pub(super) fn again() {
+    let running = RUNNING.get();
+    debug_assert_ne!(running, 0, "one runs");
+    RUNNING.set(running | WOKE_ITSELF);
+}
+
 /// If the calling thread runs this very task: notes that it is to run again. False: it does not.
 #[inline]
 pub(super) fn wake_itself(header: NonNull<Header>) -> bool {

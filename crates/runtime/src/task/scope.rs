@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::body::Polled;
 use super::spawn::Options;
 use super::{Id, JoinHandle};
 use crate::error::JoinError;
@@ -109,8 +110,8 @@ impl<'scope> Scope<'scope, '_> {
                 packet: packet.clone(),
             };
             // SAFETY: what the future borrows is there for 'scope, and the scope does not end before the future, with all
-            // that belongs to its result, is dropped (`Packet`). The flag `THREAD` is not set.
-            let task = unsafe { spawn_unchecked(scheduler, Options::default(), |_| child) };
+            // that belongs to its result, is dropped (`Packet`). The flag `AHEAD` is not set.
+            let task = unsafe { spawn_unchecked(scheduler, Options::default(), |_| Polled(child)) };
             ScopedJoinHandle { task, packet }
         })
     }

@@ -1,12 +1,13 @@
-//! Makes a task out of a future.
+//! Makes a task out of a future, or of another body.
 
 use std::future::Future;
 use std::ptr::NonNull;
 
 use quadrille_policy::{SetId, TaskPolicy, WorkerId};
 
+use super::body::{Body, Polled};
 use super::join::JoinHandle;
-use super::meta::THREAD;
+use super::meta::AHEAD;
 use super::{Meta, Runnable, cell};
 use crate::sched::Shared;
 use crate::sched::context::Context;
@@ -36,54 +37,54 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    assert!(options.flags & THREAD == 0, "only a thread's body is read as one");
+    assert!(options.flags & AHEAD == 0, "only a thread's body begins so");
     // SAFETY: the future and its output are 'static; the flag is not set.
-    unsafe { allocate_unchecked(shared, here, policy, options, |_| future) }
+    unsafe { allocate_unchecked(shared, here, policy, options, |_| Polled(future)) }
 }
 
-/// The same for a future that may borrow, and is made from the metadata of its task, which outlives it.
+/// The same for a body that may borrow, and is made from the metadata of its task, which outlives it.
 ///
 /// # Safety
-/// - What the future and its output borrow is there until both are dropped.
-/// - With the flag `THREAD` the future begins with an address (see `Fiber`), or is never in a bound FIFO.
+/// - What the body and its output borrow is there until both are dropped.
+/// - With the flag `AHEAD` the body begins with an address (see `Fiber`), and neither it nor its output is aligned to more than `cell::lies_next` allows.
 #[inline]
-pub(crate) unsafe fn allocate_unchecked<F>(
+pub(crate) unsafe fn allocate_unchecked<B>(
     shared: &Shared,
     here: Option<&Context>,
     policy: TaskPolicy,
     options: Options,
-    make: impl FnOnce(NonNull<Meta>) -> F,
-) -> (Runnable, JoinHandle<F::Output>)
+    make: impl FnOnce(NonNull<Meta>) -> B,
+) -> (Runnable, JoinHandle<B::Output>)
 where
-    F: Future + Send,
-    F::Output: Send,
+    B: Body + Send,
+    B::Output: Send,
 {
-    // SAFETY: that the future is Send, and dropped before what it borrows, are our bounds and contract. So are its results.
+    // SAFETY: that the body is Send, and dropped before what it borrows, are our bounds and contract. So are its results.
     unsafe { allocate_anywhere(shared, here, policy, options, make) }
 }
 
-/// The same for a future that need not be `Send`, and results that need not be.
+/// The same for a body that need not be `Send`, and results that need not be.
 ///
 /// # Safety
 /// As [`allocate_unchecked`], and
-/// - a future that is not `Send` is run and dropped on the OS thread that makes it, by whoever gets the runnable;
+/// - a body that is not `Send` is run and dropped on the OS thread that makes it, by whoever gets the runnable;
 /// - results that are not `Send` are given or dropped there.
 #[inline]
-pub(super) unsafe fn allocate_anywhere<F: Future>(
+pub(super) unsafe fn allocate_anywhere<B: Body>(
     shared: &Shared,
     here: Option<&Context>,
     policy: TaskPolicy,
     options: Options,
-    make: impl FnOnce(NonNull<Meta>) -> F,
-) -> (Runnable, JoinHandle<F::Output>) {
+    make: impl FnOnce(NonNull<Meta>) -> B,
+) -> (Runnable, JoinHandle<B::Output>) {
     let header = cell::allocate(|| Meta::new(shared, policy, options), make);
     match here {
         Some(context) => context.me().counters.spawned.add(1),
         None => shared.loads.count_foreign(1),
     }
-    // SAFETY: a new task is held, once. Who runs and drops its future is our contract.
+    // SAFETY: a new task is held, once. Who runs and drops its body is our contract.
     let runnable = unsafe { Runnable::held(header) };
-    // SAFETY: a new task is joined, once, and its future has such results. Who drops those is our contract: the runner, where the future
+    // SAFETY: a new task is joined, once, and its body has such results. Who drops those is our contract: the runner, where the body
     // is, or the handle, which is Send only if they are.
     (runnable, unsafe { JoinHandle::new(header) })
 }

@@ -1,34 +1,30 @@
-//! The body of a user-level thread: a future whose `poll` resumes a coroutine.
+//! The body of a user-level thread, each run of which resumes a coroutine.
 //!
 //! | state | is | may move between OS threads | dropped by |
 //! |---|---|---|---|
 //! | fresh | the closure, and a stack that will be there | yes | anyone |
 //! | started | the coroutine on its stack | no (B) | its owner, which unwinds it |
-//! | ended | nothing | yes | anyone |
 //!
-//! The first poll takes the stack and makes the coroutine; the runner has set `BOUND` before (B a). What is on the stack need
-//! not be `Send`: it never leaves its OS thread. Nothing is published before `poll` has returned to the worker's stack.
+//! The first run takes the stack and makes the coroutine; the runner has set `BOUND` before (B a). What is on the stack need
+//! not be `Send`: it never leaves its OS thread. Nothing is published before `run` has returned to the worker's stack.
 
-use std::future::Future;
 use std::mem::{self, ManuallyDrop, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::stack::{self, Lent, Occupant, Reservation, Stack};
-use super::suspend::{Frame, Input, Pause, Resumption, Suspension};
+use super::suspend::{Aside, Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
 use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::task::Meta;
-use crate::task::body::is_aborted;
-use crate::task::join::Cancelled;
+use crate::task::body::{self, Body, Outcome, is_aborted};
+use crate::task::cell::Turn;
 use crate::task::meta::{BOUND, READY};
 
 /// The body of a user-level thread that runs a closure `F` to its result `T`.
@@ -46,12 +42,16 @@ pub(super) struct Fiber<F, T> {
 struct Enrolled(NonNull<Meta>);
 
 enum State<F, T> {
-    Fresh { closure: F, reservation: Reservation },
+    Fresh {
+        closure: F,
+        reservation: Reservation,
+    },
+    /// In the middle of `begin`.
+    Starting,
     Started(Started<T>),
-    Ended,
 }
 
-// SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is; an ended one nothing. A started one
+// SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one
 // holds a coroutine whose stack may hold what is not: that is polled and dropped by its owner's OS thread alone (B), and may
 // lie in memory that others free only when it has ended. One pointer leads to the metadata of the same task, which is Sync; the
 // other is never followed.
@@ -78,20 +78,14 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         }
     }
 
-    /// The first poll, by the worker that becomes the owner: it starts the thread, or ends it if it is to unwind.
+    /// Starts the thread, with the worker that becomes its owner, unless it is to unwind.
     #[cold]
     fn begin(&mut self, context: &Context) {
-        let unwinds = context.unwinding.get() || is_aborted(self.enrolled.meta());
-        if unwinds && matches!(self.state, State::Fresh { .. }) {
-            self.state = State::Ended;
-        } else {
-            self.start(context);
+        if context.unwinding.get() || is_aborted(self.enrolled.meta()) {
+            return;
         }
-    }
-
-    fn start(&mut self, context: &Context) {
-        let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Ended) else {
-            unreachable!("a thread starts once, and is not polled after its end");
+        let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Starting) else {
+            unreachable!("a thread starts once");
         };
         let meta = self.enrolled.0;
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
@@ -104,7 +98,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
             // drops it after the coroutine; so does this function if it unwinds.
             coroutine: unsafe { begin(&stack, meta, closure) },
             occupant,
-            owner: context,
+            owner: NonNull::from(context),
             entered: Vec::new(),
             meta,
             _ground: Ground(ManuallyDrop::new(stack)),
@@ -112,42 +106,83 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     }
 }
 
-impl<F: FnOnce() -> T, T> Future for Fiber<F, T> {
+impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
     type Output = thread::Result<T>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        // One look a poll at whether it shall unwind: who aborts the thread later has woken it for the next.
-        let (is_owned, unwinds) = Context::with(|context| {
-            let context = context.unwrap_or_else(|| misplaced());
-            let State::Started(started) = &this.state else {
-                this.begin(context);
-                return (true, false);
-            };
-            let unwinds = context.unwinding.get() || is_aborted(started.meta());
-            (started.is_owned_by(context), unwinds)
-        });
-        let State::Started(started) = &mut this.state else {
-            // Bound, and not begun (B c), or aborted.
-            return Poll::Ready(Err(Box::new(Cancelled)));
+    #[inline]
+    unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool {
+        // SAFETY: it is there, and the caller's.
+        let fiber = unsafe { &mut *this };
+        let State::Started(started) = &mut fiber.state else {
+            // SAFETY: passed on.
+            return unsafe { Self::run_first(this, place, turn) };
         };
-        if !is_owned {
-            misplaced();
-        }
-        match started.resume((!unwinds).then(|| NonNull::from(cx.waker()))) {
+        let unwinds = started.unwinds(turn.meta());
+        match started.resume((!unwinds).then(NonNull::dangling), turn.meta()) {
             CoroutineResult::Yield(suspension) => {
-                this.stack_pointer = suspension.stack_pointer();
-                if unwinds && suspension.pause() == Pause::Waits && is_aborted(this.enrolled.meta()) {
-                    // It has caught what unwound it, and waits for something else: nobody would wake it to be told again.
-                    cx.waker().wake_by_ref();
-                }
-                Poll::Pending
+                fiber.suspended(suspension, unwinds, turn);
+                false
             }
-            CoroutineResult::Return(result) => {
-                this.state = State::Ended;
-                Poll::Ready(result)
-            }
+            // SAFETY: passed on; the reference is not used any more.
+            CoroutineResult::Return(result) => unsafe { Self::ended(this, place, turn, result) },
         }
+    }
+}
+
+impl<F: FnOnce() -> T, T> Fiber<F, T> {
+    /// The first run, by the worker that becomes the owner.
+    ///
+    /// # Safety
+    /// As for [`Body::run`].
+    #[cold]
+    unsafe fn run_first(this: *mut Self, place: *mut Outcome<thread::Result<T>>, turn: &Turn) -> bool {
+        // SAFETY: it is there, and the caller's.
+        let fiber = unsafe { &mut *this };
+        Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced())));
+        let State::Started(started) = &mut fiber.state else {
+            // Bound, and not begun (B c), or aborted. The closure is dropped where a panic of that is caught.
+            // SAFETY: passed on; the reference is not used any more.
+            unsafe { body::end(this, place, turn.meta(), Err(None)) };
+            return true;
+        };
+        match started.resume(Some(NonNull::from(&*turn.waker())), turn.meta()) {
+            CoroutineResult::Yield(suspension) => {
+                fiber.suspended(suspension, false, turn);
+                false
+            }
+            // SAFETY: as above.
+            CoroutineResult::Return(result) => unsafe { Self::ended(this, place, turn, result) },
+        }
+    }
+
+    #[inline(always)]
+    fn suspended(&mut self, suspension: Suspension, unwinds: bool, turn: &Turn) {
+        self.stack_pointer = suspension.stack_pointer();
+        let goes_on = match suspension.pause() {
+            Pause::GivesWay => true,
+            // It has caught what unwound it, and waits for something else: nobody would wake it to be told again.
+            Pause::Waits => unwinds && is_aborted(turn.meta()),
+            Pause::Outlasts => false,
+        };
+        if goes_on {
+            turn.again();
+        }
+    }
+
+    /// It has come to its end, or never begins.
+    ///
+    /// # Safety
+    /// As for [`Body::run`].
+    #[inline]
+    unsafe fn ended(
+        this: *mut Self,
+        place: *mut Outcome<thread::Result<T>>,
+        turn: &Turn,
+        result: thread::Result<T>,
+    ) -> bool {
+        // SAFETY: passed on. The stack, of which nothing is in use any more, goes with it.
+        unsafe { body::end(this, place, turn.meta(), Ok(result)) };
+        true
     }
 }
 
@@ -232,7 +267,7 @@ struct Started<T> {
     coroutine: Switched<T>,
     meta: NonNull<Meta>,
     /// The worker that alone may use what is here. Never dereferenced.
-    owner: *const Context,
+    owner: NonNull<Context>,
     /// The runtimes that it has entered and not left, while it is suspended.
     entered: Vec<Handle>,
     occupant: Occupant,
@@ -256,9 +291,9 @@ impl Drop for Ground {
 impl<T> Started<T> {
     /// Switches to the stack until it is suspended or ends. For the owner alone.
     #[inline(always)]
-    fn resume(&mut self, input: Input) -> CoroutineResult<Suspension, thread::Result<T>> {
+    fn resume(&mut self, input: Input, meta: &Meta) -> CoroutineResult<Suspension, thread::Result<T>> {
         let _resumption = Resumption::new();
-        self.meta().clear(READY);
+        meta.clear(READY);
         // SAFETY: the guard goes at the end of this function, and the occupant stays where it is until then.
         let _entered = unsafe { stack::enter(&self.occupant) };
         let depth = current::depth();
@@ -272,29 +307,39 @@ impl<T> Started<T> {
         result
     }
 
-    fn meta(&self) -> &Meta {
-        // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
-        unsafe { self.meta.as_ref() }
+    /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread. The calling thread's worker.
+    #[inline(always)]
+    fn with_owner<R>(&self, f: impl FnOnce(&Context) -> R) -> R {
+        Context::with(|context| {
+            // One comparison.
+            if context.map(NonNull::from) != Some(self.owner) {
+                misplaced();
+            }
+            f(context.unwrap_or_else(|| misplaced()))
+        })
     }
 
-    /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread.
-    #[inline]
-    fn is_owned_by(&self, context: &Context) -> bool {
-        ptr::eq(context, self.owner)
+    /// Whether it shall unwind. One look a turn: who aborts the thread later has woken it for the next.
+    #[inline(always)]
+    fn unwinds(&self, meta: &Meta) -> bool {
+        self.with_owner(|context| context.unwinding.get() || is_aborted(meta))
     }
 
     /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things are: the
     /// owner's list has a reference to its task until then. This is for whatever drops one all the same.
     #[cold]
     fn unwind(&mut self) {
-        if !Context::with(|context| context.is_some_and(|context| self.is_owned_by(context))) {
-            misplaced();
-        }
+        self.with_owner(|_| ());
+        // It may be dropped on another thread's stack.
+        let _aside = (Aside::new(), stack::leave());
+        let meta = self.meta;
+        // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
+        let meta = unsafe { meta.as_ref() };
         loop {
-            match self.resume(None) {
+            match self.resume(None, meta) {
                 CoroutineResult::Yield(suspension) => match suspension.pause() {
                     // It has caught what unwinds it, and waits again.
-                    Pause::Waits => {}
+                    Pause::Waits | Pause::GivesWay => {}
                     Pause::Outlasts => abort("a user-level thread was dropped while others borrow from its stack"),
                 },
                 CoroutineResult::Return(result) => {

@@ -19,8 +19,8 @@ use crate::sync::lock;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
 
-/// With what a coroutine is resumed: the waker of its task, which is valid until the coroutine is suspended again; or
-/// nothing, and then it shall unwind.
+/// With what a coroutine is resumed: the first time the waker of its task, which is valid until the coroutine is suspended, later
+/// something that says nothing; or nothing, and then it shall unwind.
 pub(super) type Input = Option<NonNull<Waker>>;
 
 /// Why a coroutine is suspended.
@@ -28,6 +28,8 @@ pub(super) type Input = Option<NonNull<Waker>>;
 pub(super) enum Pause {
     /// It waits for something, and unwinds if it is told to.
     Waits,
+    /// It waits for its next turn, for which nobody wakes it; else as the former.
+    GivesWay,
     /// It waits for threads that borrow from its stack, and does not unwind before they have ended.
     Outlasts,
 }
@@ -42,20 +44,29 @@ pub(super) struct Suspension(*const u8);
 impl Suspension {
     /// Set in the word of [`Pause::Outlasts`].
     const OUTLASTS: usize = 1;
+    /// Set in the word of [`Pause::GivesWay`].
+    const GIVES_WAY: usize = 2;
 
     /// Of a stack that is used down to about `stack_pointer`.
     #[inline(always)]
     fn new(stack_pointer: *const u64, pause: Pause) -> Self {
-        let flag = if pause == Pause::Outlasts { Self::OUTLASTS } else { 0 };
+        let flag = match pause {
+            Pause::Waits => 0,
+            Pause::Outlasts => Self::OUTLASTS,
+            Pause::GivesWay => Self::GIVES_WAY,
+        };
         Self(stack_pointer.cast::<u8>().wrapping_add(flag))
     }
 
     #[inline]
     pub(super) fn pause(self) -> Pause {
-        if self.0.addr() & Self::OUTLASTS == 0 {
-            Pause::Waits
-        } else {
+        let word = self.0.addr();
+        if word & Self::GIVES_WAY != 0 {
+            Pause::GivesWay
+        } else if word & Self::OUTLASTS != 0 {
             Pause::Outlasts
+        } else {
+            Pause::Waits
         }
     }
 
@@ -108,7 +119,7 @@ impl Frame {
         }
     }
 
-    /// Runs `f` as the thread behind this frame, to its end. Whoever resumed the coroutine puts back which thread was there before
+    /// Runs `f` as the thread behind this frame, to its end. Whoever resumed the coroutine says that its stack is left
     /// (`Resumption`).
     pub(super) fn run<T>(&self, f: impl FnOnce() -> T) -> std::thread::Result<T> {
         CURRENT.set(self);
@@ -181,9 +192,8 @@ impl Frame {
     #[track_caller]
     #[inline(always)]
     pub(super) fn give_way(&self) {
-        self.waker().wake_by_ref();
         self.note.waits::<()>(Reason::TURN);
-        self.suspend(Pause::Waits);
+        self.suspend(Pause::GivesWay);
     }
 
     /// Suspends the thread until its task is polled again. Unwinds if the thread is told to and does not outlast that.
@@ -213,7 +223,7 @@ impl Frame {
         self.note.goes_on();
         match (input, pause) {
             (Some(_), _) => {}
-            (None, Pause::Waits) => unwind(),
+            (None, Pause::Waits | Pause::GivesWay) => unwind(),
             (None, Pause::Outlasts) => self.owes_unwinding.set(true),
         }
     }
@@ -261,17 +271,36 @@ pub(super) fn is_cancelled(payload: &(dyn Any + Send)) -> bool {
     payload.is::<Cancelled>()
 }
 
-/// While it lives, a coroutine may run. Dropped, it puts back which thread ran before: none, on a worker.
+/// While it lives, a coroutine may run, resumed on the OS thread's own stack: when it is dropped that is in use again, and no thread's.
 #[derive(Debug)]
-pub(super) struct Resumption(*const Frame);
+pub(super) struct Resumption;
 
 impl Resumption {
+    #[inline]
     pub(super) fn new() -> Self {
-        Self(CURRENT.get())
+        debug_assert!(CURRENT.get().is_null(), "no thread's stack is in use");
+        Self
     }
 }
 
 impl Drop for Resumption {
+    #[inline]
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null());
+    }
+}
+
+/// While it lives, the stack in use passes for the OS thread's own. Dropped, it puts back whose it is.
+#[derive(Debug)]
+pub(super) struct Aside(*const Frame);
+
+impl Aside {
+    pub(super) fn new() -> Self {
+        Self(CURRENT.replace(ptr::null()))
+    }
+}
+
+impl Drop for Aside {
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }
@@ -287,10 +316,10 @@ mod tests {
     #[test]
     fn a_suspension_says_why_and_about_where() {
         let here = 0;
-        for pause in [Pause::Waits, Pause::Outlasts] {
+        for pause in [Pause::Waits, Pause::GivesWay, Pause::Outlasts] {
             let suspension = Suspension::new(&raw const here, pause);
             assert_eq!(suspension.pause(), pause);
-            assert!(suspension.stack_pointer().addr() - (&raw const here).addr() <= 1);
+            assert!(suspension.stack_pointer().addr() - (&raw const here).addr() <= 2);
         }
     }
 

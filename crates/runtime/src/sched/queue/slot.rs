@@ -41,6 +41,12 @@ impl<T: Linked> Slot<T> {
         if self.is_empty() {
             return None;
         }
+        self.take_present()
+    }
+
+    /// The same for who has just seen that it does not look empty.
+    #[inline]
+    pub(crate) fn take_present(&self) -> Option<T> {
         // Ordering: Acquire; pairs with `replace` (W1 a).
         from(self.word.swap(ptr::null_mut(), Ordering::Acquire))
     }

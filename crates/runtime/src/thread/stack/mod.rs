@@ -72,7 +72,7 @@ use corosensei::stack::StackPointer;
 
 pub(crate) use class::{DEFAULT_SIZE, StackBounds};
 pub(crate) use kept::Kept;
-pub(crate) use overflow::{Occupant, enter};
+pub(crate) use overflow::{Occupant, enter, leave};
 
 use crate::primitives::{AtomicU64, Ordering};
 use class::Class;

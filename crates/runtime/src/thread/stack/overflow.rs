@@ -13,6 +13,7 @@
 //! `class`), and a system call that is given a buffer in the guard, which fails with `EFAULT` instead.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr;
 
 use super::class::StackBounds;
@@ -48,38 +49,47 @@ thread_local! {
     static ALTERNATE: Cell<Option<AlternateStack>> = const { Cell::new(None) };
 }
 
-/// Says that the calling OS thread is about to switch to the stack of `occupant`. When the answer is dropped, it is back where it was
-/// before. Costs a load and a store.
+/// Says that the calling OS thread, which is on its own stack, is about to switch to that of `occupant`. When the answer is dropped, it is
+/// back. Who is on a thread's stack says first that it leaves that ([`leave`]).
 ///
 /// # Safety
 /// `occupant` stays where it is until the answer is dropped, which it is, on this OS thread.
 #[inline]
 #[must_use = "dropped at once, it says nothing"]
 pub(crate) unsafe fn enter(occupant: &Occupant) -> Entered {
+    debug_assert!(CURRENT.get().is_null(), "it is on its own stack");
     // The switch that follows is opaque to the compiler, and the handler is known to the system: so the cell is written
     // before the switch.
-    Entered {
-        previous: CURRENT.replace(occupant),
-    }
+    CURRENT.set(occupant);
+    Entered(PhantomData)
 }
 
-/// See [`enter`].
+/// See [`enter`]. It is of this OS thread: a pointer is not `Send`.
+#[derive(Debug)]
 #[must_use = "dropped at once, it says nothing"]
-pub(crate) struct Entered {
-    /// It is of this OS thread: a pointer is not `Send`.
-    previous: *const Occupant,
-}
+pub(crate) struct Entered(PhantomData<*const Occupant>);
 
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        CURRENT.set(self.previous);
+        CURRENT.set(ptr::null());
     }
 }
 
-impl std::fmt::Debug for Entered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entered").finish_non_exhaustive()
+/// Says that the calling OS thread is on no thread's stack, as far as [`enter`] is concerned, until the answer is dropped.
+#[must_use = "dropped at once, it says nothing"]
+pub(crate) fn leave() -> Left {
+    Left(CURRENT.replace(ptr::null()))
+}
+
+/// See [`leave`].
+#[derive(Debug)]
+#[must_use = "dropped at once, it says nothing"]
+pub(crate) struct Left(*const Occupant);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
     }
 }
 
@@ -158,6 +168,7 @@ mod tests {
             // SAFETY: the guard goes before the occupant.
             let _outer = unsafe { enter(&outer) };
             {
+                let _left = leave();
                 // SAFETY: as above.
                 let _inner = unsafe { enter(&inner) };
                 assert!(ptr::eq(CURRENT.get(), &raw const inner) && inner.name.is_null());

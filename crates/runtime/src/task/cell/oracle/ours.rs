@@ -11,6 +11,8 @@ use crate::primitives::Ordering;
 use crate::sched::Shared;
 use crate::sched::still::take_queued;
 use crate::task::abort::AbortCell;
+use crate::task::body::{self, Body, Outcome, Polled};
+use crate::task::cell::Turn;
 use crate::task::meta::THREAD;
 use crate::task::spawn::{Options, allocate_unchecked};
 use crate::task::{JoinHandle, Runnable};
@@ -31,9 +33,9 @@ impl Ours {
             ..Options::default()
         };
         let policy = shared.new_policy(None, SetId::NONE);
-        // SAFETY: the future and its output are 'static, and the task is in no bound FIFO.
+        // SAFETY: the future and its output are 'static, and the flag `AHEAD` is not set.
         let (runnable, handle) =
-            unsafe { allocate_unchecked(shared, None, policy, options, |_| Scripted(world.clone())) };
+            unsafe { allocate_unchecked(shared, None, policy, options, |_| PerScript(Scripted(world.clone()))) };
         if !registers {
             // As for a user-level thread, which never enters the registry: so nobody keeps a waker.
             // Ordering: Relaxed; written before the first run.
@@ -52,6 +54,29 @@ impl Ours {
         let mut queue = self.queue.lock().unwrap();
         queue.extend(take_queued(&self.shared));
         queue.pop()
+    }
+}
+
+/// A future, or what is like a user-level thread in that it neither obeys aborts nor enters the registry.
+struct PerScript(Scripted);
+
+impl Body for PerScript {
+    type Output = Output;
+
+    unsafe fn run(this: *mut Self, place: *mut Outcome<Output>, turn: &Turn) -> bool {
+        // SAFETY: a field of what is there.
+        let future = unsafe { &raw mut (*this).0 };
+        if !turn.meta().has(THREAD) {
+            // SAFETY: passed on: it is the only field, and dropping it all there is to be dropped.
+            return unsafe { Polled::run(future.cast::<Polled<Scripted>>(), place, turn) };
+        }
+        // SAFETY: passed on.
+        let Some(result) = (unsafe { body::poll(future, &mut Context::from_waker(&turn.waker())) }) else {
+            return false;
+        };
+        // SAFETY: passed on.
+        unsafe { body::end(this, place, turn.meta(), result) };
+        true
     }
 }
 
