@@ -66,9 +66,10 @@ async fn serve(listener: TcpListener) {
     let room = Room::new(BEHIND_MAX);
     loop {
         let (connection, member) = accept(&listener).await;
-        // Before the next one is let in: everybody hears of those who come later, and of nobody else.
-        say(&room, member, format!("{member} is here\n"));
+        // Before the next one is let in: everybody hears of those who come later, and of nobody else. And before anybody is told of this one:
+        // what they say then it is to hear.
         let lines = room.subscribe();
+        say(&room, member, format!("{member} is here\n"));
         quadrille::spawn(attend(room.clone(), lines, connection, member));
     }
 }

@@ -214,19 +214,23 @@ mod tests {
         );
     }
 
-    /// Runs a shell script in place of a run.
-    fn check_script(name: &str, script: &str, expected: &str) {
-        check_script_of(RuntimeName::Tokio, name, script, expected);
+    /// A program that is a shell script. Another process writes it: had this one it open, so had what another test starts meanwhile, for a
+    /// moment, and a file that is open for writing can't be run.
+    fn write_script(path: &Path, script: &str) {
+        let written = Command::new("sh")
+            .args(["-c", r#"printf '%s\n' '#!/bin/sh' "$1" >"$0" && chmod 755 "$0""#])
+            .arg(path)
+            .arg(script)
+            .status()
+            .unwrap();
+        assert!(written.success());
     }
 
-    /// The same, as a run of `runtime`.
-    fn check_script_of(runtime: RuntimeName, name: &str, script: &str, expected: &str) {
-        use std::os::unix::fs::PermissionsExt;
-
+    /// Runs a shell script in place of a run of `runtime`, for at most `limit`.
+    fn check_script(runtime: RuntimeName, limit: Duration, name: &str, script: &str, expected: &str) {
         let path = std::env::temp_dir().join(format!("quadrille-{name}-{}", std::process::id()));
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let launcher = Launcher::new(path.clone(), Some(Duration::from_secs(1)));
+        write_script(&path, script);
+        let launcher = Launcher::new(path.clone(), Some(limit));
         let spec = Spec {
             runtime: runtime.into(),
             ..SPEC
@@ -239,6 +243,8 @@ mod tests {
         }
     }
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     const SPEC: Spec = Spec {
         workload: Workload::SpawnJoin { tasks: 1, batch: 1 },
         body: Body::Tasks,
@@ -250,7 +256,13 @@ mod tests {
 
     #[test]
     fn a_run_that_hangs_is_killed() {
-        check_script("hangs", "exec sleep 1000", "killed after 1 s");
+        check_script(
+            RuntimeName::Tokio,
+            SECOND,
+            "hangs",
+            "exec sleep 1000",
+            "killed after 1 s",
+        );
     }
 
     #[test]
@@ -266,7 +278,7 @@ mod tests {
             .open(&path)
             .unwrap();
         let script = format!("exec 3>{}; sleep 1000 & wait", path.display());
-        check_script_of(RuntimeName::Hackbench, "starts", &script, "killed after 1 s");
+        check_script(RuntimeName::Hackbench, SECOND, "starts", &script, "killed after 1 s");
         std::fs::remove_file(&path).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while held.read(&mut [0]).map_err(|error| error.kind()) != Ok(0) {
@@ -277,7 +289,8 @@ mod tests {
 
     #[test]
     fn a_run_that_dies_is_a_failure_with_its_last_words() {
-        check_script("dies", "echo stack overflow >&2; kill -9 $$", "stack overflow");
+        let script = "echo stack overflow >&2; kill -9 $$";
+        check_script(RuntimeName::Tokio, 60 * SECOND, "dies", script, "stack overflow");
     }
 
     #[test]

@@ -26,10 +26,15 @@ fn program(name: &str, script: &str) -> std::path::PathBuf {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let directory = std::env::temp_dir().join(format!("quadrille-{name}-{number}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let file = directory.join(name);
-    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&file, permissions).unwrap();
+    // By another process: had this one the file open, so had what another test starts meanwhile, for a moment, and a file that is open for
+    // writing can't be run.
+    let written = Command::new("sh")
+        .args(["-c", r#"printf '%s\n' '#!/bin/sh' "$1" >"$0" && chmod 755 "$0""#])
+        .arg(directory.join(name))
+        .arg(script)
+        .status()
+        .unwrap();
+    assert!(written.success());
     directory
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::poll_once;
-use quadrille::net::{TcpStream, UnixStream};
+use quadrille::net::{TcpSocket, TcpStream, UnixStream};
 
 use crate::tcp::{connection, listen};
 use crate::watched::on_runtimes;
@@ -158,13 +158,14 @@ fn a_listener_goes_on_after_clients_that_gave_up() {
 #[test]
 fn a_refused_connection_can_be_tried_again() {
     on_runtimes(|| async {
-        let (listener, address) = listen().await;
-        drop(listener);
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
         for _ in 0..20 {
             let error = TcpStream::connect(address).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         }
-        let listener = quadrille::net::TcpListener::bind(address).await.unwrap();
+        let listener = socket.listen(16).unwrap();
         TcpStream::connect(address).await.unwrap();
         listener.accept().await.unwrap();
     });

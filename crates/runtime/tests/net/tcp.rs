@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_lite::{AsyncReadExt, AsyncWriteExt, StreamExt};
 use quadrille::io::Interest;
-use quadrille::net::{TcpKeepalive, TcpListener, TcpStream, UnixStream};
+use quadrille::net::{TcpKeepalive, TcpListener, TcpSocket, TcpStream, UnixStream};
 use quadrille::{JoinSet, Wait};
 
 use crate::watched::{on_runtimes, watched};
@@ -143,11 +143,10 @@ fn threads_use_the_same_sockets() {
 fn the_first_address_that_works_is_taken() {
     on_runtimes(|| async {
         let (listener, address) = listen().await;
-        let nobody = {
-            // A port that was free a moment ago, and isn't listened at.
-            let socket = net::TcpListener::bind("127.0.0.1:0").unwrap();
-            socket.local_addr().unwrap()
-        };
+        // Its port is nobody else's as long as it is there, and isn't listened at.
+        let bound = TcpSocket::new_v4().unwrap();
+        bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let nobody = bound.local_addr().unwrap();
         let error = TcpStream::connect(nobody).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         let client = TcpStream::connect(&[nobody, address][..]).await.unwrap();
