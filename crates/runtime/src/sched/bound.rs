@@ -172,7 +172,7 @@ impl Context {
         runnable.meta().set(READY);
         self.me().counters.wakes_self.add(1);
         // One of many, and one that is woken late in a long streak, waits for its turn.
-        if self.in_batch.get() || self.bound.len() > 0 && self.is_over(&self.bound_streak_since) {
+        if self.in_batch.get() || self.bound.len() > 0 && self.is_over(&self.bound_streak) {
             self.bound.push(runnable);
         } else {
             self.bound.push_next(runnable);
@@ -229,7 +229,7 @@ impl Worker {
         self.bound_streak = 0;
         let runnable = context.bound.pop(&me.bound)?;
         me.counters.bound_pops.add(1);
-        context.begin_streak(&context.bound_streak_since);
+        context.begin_streak(&context.bound_streak);
         Some(runnable)
     }
 

@@ -12,6 +12,7 @@ use super::bound::Living;
 use super::load::OwnLoad;
 use super::queue::bound::BoundFifo;
 use super::queue::local::Local;
+use super::streaks::Streak;
 use super::{Shared, WorkerShared};
 use crate::branches::chance;
 use crate::task::Runnable;
@@ -42,10 +43,12 @@ pub(crate) struct Context {
     pub(super) burst: Cell<Nanos>,
     /// Whether streaks are measured here, being long.
     pub(super) measures_streaks: Cell<bool>,
-    /// When a task last came out of the deque, if so: then the streak of the slot began.
-    pub(super) streak_since: Cell<Nanos>,
-    /// When a thread last came out of the bound FIFO, if so: the same for the place before that.
-    pub(super) bound_streak_since: Cell<Nanos>,
+    /// How many woken tasks join one for each look at the clock.
+    pub(super) joins_a_look: Cell<u32>,
+    /// The streak of the slot, which begins when a task comes out of the deque.
+    pub(super) slot_streak: Streak,
+    /// The same of the place before the bound FIFO, when a thread comes out of that.
+    pub(super) bound_streak: Streak,
     /// Whether something that ran here has waited for a task to end since the deque's front had its turn.
     pub(super) is_joining: Cell<bool>,
     /// Where the deque ended when the streak began.
@@ -148,8 +151,9 @@ impl Context {
             started: Cell::new(0),
             burst: Cell::new(Nanos(0)),
             measures_streaks: Cell::new(false),
-            streak_since: Cell::new(Nanos(0)),
-            bound_streak_since: Cell::new(Nanos(0)),
+            joins_a_look: Cell::new(1),
+            slot_streak: Streak::default(),
+            bound_streak: Streak::default(),
             is_joining: Cell::new(false),
             streak_end: Cell::new(0),
             set: Cell::new(SetId::NONE),

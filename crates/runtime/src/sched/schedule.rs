@@ -77,7 +77,7 @@ impl Context {
         if self.in_batch.get() {
             // Who ends the batch tells others of all of it.
             self.local.push(runnable);
-        } else if self.local.len() > 0 && self.is_over(&self.streak_since) {
+        } else if self.local.len() > 0 && self.is_over(&self.slot_streak) {
             self.local.push(runnable);
             self.offer();
         } else if let Some(displaced) = self.me().slot.replace(runnable) {

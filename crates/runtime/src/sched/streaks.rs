@@ -18,37 +18,71 @@ use crate::task::meta::LastWorker;
 /// Tasks from the back of the deque for each look at the clock.
 const NEWEST_A_LOOK: u32 = 8;
 
-/// Out of line: whoever begins a streak needs no room for what reading the clock does.
-#[inline(never)]
-fn begins_now(since: &Cell<Nanos>) {
-    since.set(Nanos(clock::nanos()));
+/// What is known of the streak of one of the two places, if they are measured.
+#[derive(Debug, Default)]
+pub(super) struct Streak {
+    /// When what is in the queue behind it had its turn.
+    since: Cell<Nanos>,
+    /// How many more join it before the clock is read.
+    joins: Cell<u32>,
+}
+
+impl Streak {
+    /// Out of line: whoever begins a streak needs no room for what reading the clock does.
+    #[inline(never)]
+    fn begins_now(&self, joins: u32) {
+        self.begins(Nanos(clock::nanos()), joins);
+    }
+
+    /// From now on, with a look at the clock for each `joins` that join it, one at least.
+    fn begins(&self, now: Nanos, joins: u32) {
+        self.since.set(now);
+        self.joins.set(joins - 1);
+    }
 }
 
 impl Context {
-    /// The queue behind one of the two places has had its turn: a streak begins, at the time that is written to `since`.
+    /// The queue behind one of the two places has had its turn: a streak begins.
     #[inline]
-    pub(super) fn begin_streak(&self, since: &Cell<Nanos>) {
+    pub(super) fn begin_streak(&self, streak: &Streak) {
         if self.measures_streaks.get() {
-            begins_now(since);
+            streak.begins_now(self.joins_a_look.get());
         }
     }
 
     /// Both queues were empty.
     pub(super) fn begin_streaks(&self) {
-        self.begin_streak(&self.streak_since);
+        self.begin_streak(&self.slot_streak);
         self.streak_end.set(self.local.end());
-        self.bound_streak_since.set(self.streak_since.get());
+        self.bound_streak
+            .begins(self.slot_streak.since.get(), self.joins_a_look.get());
     }
 
-    /// Whether what is woken now comes too late for the streak that began at `since`, and goes behind those that wait.
+    /// Whether what is woken now comes too late for a streak, and goes behind those that wait.
     #[inline]
-    pub(super) fn is_over(&self, since: &Cell<Nanos>) -> bool {
-        self.measures_streaks.get() && self.has_lasted(since.get())
+    pub(super) fn is_over(&self, streak: &Streak) -> bool {
+        self.measures_streaks.get() && self.has_lasted(streak)
     }
 
+    fn has_lasted(&self, streak: &Streak) -> bool {
+        let joins = streak.joins.get();
+        if joins > 0 {
+            streak.joins.set(joins - 1);
+            return false;
+        }
+        self.lasts_until_now(streak)
+    }
+
+    /// What is over stays so until another begins.
     #[cold]
-    fn has_lasted(&self, since: Nanos) -> bool {
-        !self.shared.policy.joins_streak(Nanos(clock::nanos()).since(since))
+    fn lasts_until_now(&self, streak: &Streak) -> bool {
+        let since = streak.since.get();
+        let joins = self.shared.policy.joins_streak(Nanos(clock::nanos()).since(since));
+        if joins {
+            // This one is one of them.
+            streak.joins.set(self.joins_a_look.get() - 1);
+        }
+        !joins
     }
 }
 
@@ -91,7 +125,7 @@ impl Worker {
     /// Whether the newest have not gone first for too long, whatever those before them have taken. Not while the clock stands.
     fn newest_are_in_time(&mut self) -> bool {
         let context = &self.context;
-        if context.is_over(&context.streak_since) {
+        if context.is_over(&context.slot_streak) {
             return false;
         }
         if !self.newest.is_multiple_of(NEWEST_A_LOOK) || context.shared.clock.is_paused() {
@@ -124,9 +158,10 @@ impl Worker {
         };
         if measures && !context.measures_streaks.get() {
             // When those that run began nobody knows: as if they began now.
-            context.streak_since.set(context.now.get());
-            context.bound_streak_since.set(context.now.get());
+            context.slot_streak.begins(context.now.get(), 1);
+            context.bound_streak.begins(context.now.get(), 1);
         }
         context.measures_streaks.set(measures);
+        context.joins_a_look.set(policy.joins_a_look(context.average_run.get()));
     }
 }

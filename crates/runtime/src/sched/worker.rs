@@ -180,7 +180,7 @@ impl Worker {
         let me = context.me();
         if let Some(runnable) = context.local.pop() {
             me.counters.local_pops.add(1);
-            context.begin_streak(&context.streak_since);
+            context.begin_streak(&context.slot_streak);
             context.streak_end.set(context.local.end());
             return Some(runnable);
         }

@@ -40,7 +40,7 @@ impl<F: Future> Body for Polled<F> {
     unsafe fn run(this: *mut Self, place: *mut Outcome<F::Output>, turn: &Turn) -> bool {
         let meta = turn.meta();
         let mut result = Err(None);
-        if !is_aborted(meta) {
+        if !turn.is_aborted() {
             let waker = turn.waker();
             let cx = &mut Context::from_waker(&waker);
             // SAFETY: by our contract; transparent.

@@ -39,8 +39,8 @@ pub(crate) struct Header {
 /// What depends on the type of the body. Each is given the header of a task of that type.
 #[derive(Debug)]
 struct Table {
-    /// Runs the body once. True: it is gone, and its result in its place.
-    run: unsafe fn(NonNull<Header>) -> bool,
+    /// Runs the body once; the flag says whether there are abort handles. True: it is gone, and its result in its place.
+    run: unsafe fn(NonNull<Header>, bool) -> bool,
     /// Drops the body.
     cancel: unsafe fn(NonNull<Header>),
     /// Drops the result.
@@ -85,9 +85,9 @@ impl<B: Body> Cell<B> {
 
     /// # Safety
     /// The header is that of a `Cell<B>` whose runnable the caller holds, and whose body is there.
-    unsafe fn run(header: NonNull<Header>) -> bool {
+    unsafe fn run(header: NonNull<Header>, watched: bool) -> bool {
         // SAFETY: held.
-        let turn = unsafe { Turn::new(header) };
+        let turn = unsafe { Turn::new(header, watched) };
         // SAFETY: the body is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after. The place
         // is its own, and large enough for either.
         unsafe { B::run(Self::body(header), Self::place(header), &turn) }
@@ -162,27 +162,36 @@ pub(super) enum Run {
 }
 
 /// That a task runs, for its body. It is there while the run lasts.
-pub(crate) struct Turn(NonNull<Header>);
+pub(crate) struct Turn {
+    header: NonNull<Header>,
+    watched: bool,
+}
 
 impl Turn {
     /// # Safety
     /// The caller holds the task, and runs it on this thread, for as long as this lives.
-    unsafe fn new(header: NonNull<Header>) -> Self {
-        Self(header)
+    unsafe fn new(header: NonNull<Header>, watched: bool) -> Self {
+        Self { header, watched }
     }
 
     /// The task's metadata.
     #[inline]
     pub(crate) fn meta(&self) -> &Meta {
         // SAFETY: `new`'s contract: held.
-        &unsafe { self.0.as_ref() }.meta
+        &unsafe { self.header.as_ref() }.meta
+    }
+
+    /// Whether somebody had asked the task to stop when this run began (E e).
+    #[inline]
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.watched && body::is_aborted(self.meta())
     }
 
     /// A waker of the task, lent for the run.
     #[inline]
     pub(crate) fn waker(&self) -> Lent<'_> {
         // SAFETY: it is used while `self` is there, and so the task held (`new`).
-        Lent(unsafe { waker::lend(self.0) }, PhantomData)
+        Lent(unsafe { waker::lend(self.header) }, PhantomData)
     }
 
     /// The task is to run again: what to wake it now would come to.
@@ -213,11 +222,11 @@ impl Deref for Lent<'_> {
 pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     // SAFETY: what we hold is there.
     let this = unsafe { header.as_ref() };
-    this.lifecycle.begin();
+    let watched = this.lifecycle.begin();
     let broken = AbortOnUnwind;
     running::begin(header);
     // SAFETY: we hold the runnable, so the body is there; the table is that of its type.
-    let ended = unsafe { (this.table.run)(header) };
+    let ended = unsafe { (this.table.run)(header, watched) };
     let woke_itself = running::end();
     std::mem::forget(broken);
     if ended {

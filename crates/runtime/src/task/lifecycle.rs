@@ -138,14 +138,16 @@ impl Lifecycle {
         })
     }
 
-    /// The holder is about to poll.
+    /// The holder is about to poll. Whether there are abort handles, so that an abort may be what it was woken for (E e).
     #[inline]
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self) -> bool {
         // Ordering: Relaxed; what woke it before it was held came through the queue. What wakes it meanwhile is seen by `pause`.
-        if self.load(Ordering::Relaxed).is_woken() {
-            // Ordering: Acquire; (C a) pairs with the release in `wake`.
-            self.state.fetch_and(State::NOT_WOKEN, Ordering::Acquire);
+        let mut state = self.load(Ordering::Relaxed);
+        if state.is_woken() {
+            // Ordering: Acquire; (C a) pairs with the release in `wake`. Who made the first abort handle may have woken it since the look.
+            state = State(self.state.fetch_and(State::NOT_WOKEN, Ordering::Acquire));
         }
+        state.is_watched()
     }
 
     /// The holder's future is not ready. What is left to do: nothing after [`Pause::Released`].

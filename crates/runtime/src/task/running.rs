@@ -12,40 +12,56 @@ use std::ptr::NonNull;
 use super::cell::Header;
 
 thread_local! {
-    /// Address of the header; its lowest bit says that the task woke itself. Zero: none runs.
-    static RUNNING: Cell<usize> = const { Cell::new(0) };
+    static RUNNING: Running = const {
+        Running {
+            task: Cell::new(0),
+            woke_itself: Cell::new(false),
+        }
+    };
 }
 
-const WOKE_ITSELF: usize = 1;
+/// What a thread runs. Two words: a bit in the first would be written by itself and read with the rest, which waits until it is in the cache.
+struct Running {
+    /// Address of the header; zero: none.
+    task: Cell<usize>,
+    woke_itself: Cell<bool>,
+}
 
 /// The thread begins to run a task, which it holds.
 #[inline]
 pub(super) fn begin(header: NonNull<Header>) {
-    debug_assert_eq!(RUNNING.get(), 0, "runs do not nest");
-    RUNNING.set(header.addr().get());
+    RUNNING.with(|running| {
+        debug_assert_eq!(running.task.get(), 0, "runs do not nest");
+        running.task.set(header.addr().get());
+    });
 }
 
 /// The poll has ended. Whether the task woke itself.
 #[inline]
 pub(super) fn end() -> bool {
-    RUNNING.take() & WOKE_ITSELF != 0
+    RUNNING.with(|running| {
+        running.task.set(0);
+        running.woke_itself.take()
+    })
 }
 
 /// The task that the calling thread runs is to run again.
 #[inline]
 pub(super) fn again() {
-    let running = RUNNING.get();
-    debug_assert_ne!(running, 0, "one runs");
-    RUNNING.set(running | WOKE_ITSELF);
+    RUNNING.with(|running| {
+        debug_assert_ne!(running.task.get(), 0, "one runs");
+        running.woke_itself.set(true);
+    });
 }
 
 /// If the calling thread runs this very task: notes that it is to run again. False: it does not.
 #[inline]
 pub(super) fn wake_itself(header: NonNull<Header>) -> bool {
-    let running = RUNNING.get();
-    let itself = running & !WOKE_ITSELF == header.addr().get();
-    if itself {
-        RUNNING.set(running | WOKE_ITSELF);
-    }
-    itself
+    RUNNING.with(|running| {
+        let itself = running.task.get() == header.addr().get();
+        if itself {
+            running.woke_itself.set(true);
+        }
+        itself
+    })
 }

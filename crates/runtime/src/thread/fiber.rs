@@ -117,7 +117,7 @@ impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
             // SAFETY: passed on.
             return unsafe { Self::run_first(this, place, turn) };
         };
-        let unwinds = started.unwinds(turn.meta());
+        let unwinds = started.unwinds(turn);
         match started.resume((!unwinds).then(NonNull::dangling), turn.meta()) {
             CoroutineResult::Yield(suspension) => {
                 fiber.suspended(suspension, unwinds, turn);
@@ -161,7 +161,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let goes_on = match suspension.pause() {
             Pause::GivesWay => true,
             // It has caught what unwound it, and waits for something else: nobody would wake it to be told again.
-            Pause::Waits => unwinds && is_aborted(turn.meta()),
+            Pause::Waits => unwinds && turn.is_aborted(),
             Pause::Outlasts => false,
         };
         if goes_on {
@@ -321,8 +321,8 @@ impl<T> Started<T> {
 
     /// Whether it shall unwind. One look a turn: who aborts the thread later has woken it for the next.
     #[inline(always)]
-    fn unwinds(&self, meta: &Meta) -> bool {
-        self.with_owner(|context| context.unwinding.get() || is_aborted(meta))
+    fn unwinds(&self, turn: &Turn) -> bool {
+        self.with_owner(|context| context.unwinding.get() || turn.is_aborted())
     }
 
     /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things are: the

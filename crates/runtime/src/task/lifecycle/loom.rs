@@ -32,6 +32,9 @@ struct Task {
     shared: UnsafeCell<bool>,
     /// What they know of its end.
     cell: AbortCell,
+    /// It was asked to stop, and a run has noticed that.
+    asked: AtomicBool,
+    noticed: AtomicBool,
 }
 
 impl Task {
@@ -46,6 +49,8 @@ impl Task {
             abandoned: AtomicBool::new(false),
             shared: UnsafeCell::new(false),
             cell: AbortCell::new(Id::next(), std::ptr::null()),
+            asked: AtomicBool::new(false),
+            noticed: AtomicBool::new(false),
         })
     }
 
@@ -68,7 +73,10 @@ impl Task {
     fn run(&self) {
         loop {
             self.touch();
-            self.lifecycle.begin();
+            let watched = self.lifecycle.begin();
+            // Ordering: Relaxed; (E e).
+            self.noticed
+                .fetch_or(watched && self.asked.load(Ordering::Relaxed), Ordering::Relaxed);
             // SAFETY: a model's.
             self.future.with_mut(|polls| unsafe { *polls += 1 });
             // Ordering: Relaxed; (C a) is what makes them seen.
@@ -323,4 +331,28 @@ fn e_the_end_is_told() {
             );
         });
     }
+}
+
+/// (E e) The first abort handle is made and used while others wake the task: the run that its wake-up brings knows of it.
+#[test]
+fn e_a_woken_run_knows_of_the_handle() {
+    check(3, || {
+        // What it waits for never happens.
+        let task = Task::new(1);
+        (0..2).for_each(|_| task.lifecycle.add_waker());
+        let other = task.clone();
+        let waking = spawn(move || other.follow(other.lifecycle.wake(true)));
+        let runner = task.clone();
+        let running = spawn(move || runner.run());
+        task.make_abort_handle();
+        // Ordering: Relaxed; the wake-up that follows makes it seen.
+        task.asked.store(true, Ordering::Relaxed);
+        task.follow(task.lifecycle.wake(true));
+        waking.join().unwrap();
+        running.join().unwrap();
+        assert!(
+            task.noticed.load(Ordering::Relaxed),
+            "it ran after the abort, and did not look"
+        );
+    });
 }
