@@ -86,7 +86,8 @@ pub struct Config {
     /// average. Default 3, 1 or more; the cap and its value are tokio's.
     pub slot_polls_max: u32,
     /// How long after the beginning of a streak a woken task may still join it by way of the slot, where streaks are longer on average. Default
-    /// 10 us, 0 to 1 s; with that `slot_polls_max` decides for all streaks up to a second. Ours, measured.
+    /// 10 us, 0 to 1 s; with that `slot_polls_max` decides for all streaks up to a second. The clock is read once for as many tasks as take an eighth
+    /// of it on average, 16 at most. Ours, measured.
     pub slot_time: Nanos,
     /// While a task waits for another's end: tasks that have not begun which a worker takes from the back of its deque, the newest first, before
     /// the front has its turn. Default 64, 0 (none) or more. Ours, measured: a tree of a million tasks takes 2.4 times as long with 8, and 0.7 of it
