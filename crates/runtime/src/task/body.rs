@@ -16,11 +16,21 @@ use crate::primitives::Ordering;
 use crate::sched::Shared;
 
 /// What a task runs.
-pub(crate) trait Body {
+///
+/// # Safety
+/// `run`, if its contract is kept, does what it says: it does not unwind, and is true only if the body was dropped and `place` written.
+/// A body with the flag `THREAD` keeps a waker of its task while it is pending (`JoinHandle::with_waker`), and never enters the registry. One that is
+/// said to begin with an address does, for as long as it is there.
+pub(crate) unsafe trait Body {
     /// What it comes to.
     type Output;
 
-    /// Runs it once. True: it is gone, and what it leaves is in `place`, which may be its own. It does not unwind.
+    /// What its task is marked with.
+    const FLAGS: u8 = 0;
+    /// Whether it begins with an address: of the memory that it needs first when it runs.
+    const BEGINS_WITH_ADDRESS: bool = false;
+
+    /// Runs it once. True: it is gone, and what it leaves is in `place`, which may be its own.
     ///
     /// # Safety
     /// - The body is there, stays where it is until it is dropped, and is the caller's; it is not used again once it is gone.
@@ -33,7 +43,8 @@ pub(crate) trait Body {
 #[repr(transparent)]
 pub(crate) struct Polled<F>(pub(crate) F);
 
-impl<F: Future> Body for Polled<F> {
+// SAFETY: `poll` and `end` catch what unwinds, and `end` writes `place`, which is last of all. Neither flag nor address.
+unsafe impl<F: Future> Body for Polled<F> {
     type Output = F::Output;
 
     #[inline]
@@ -119,7 +130,7 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, cx: &mut Context<'_>) -> Op
 /// Drops a body that has come to `result`, and puts what it leaves into `place`.
 ///
 /// # Safety
-/// As for [`Body::run`].
+/// As for [`Body::run`]; the metadata is that of its task.
 #[inline]
 pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, meta: &Meta, result: Ended<B::Output>) {
     // SAFETY: by our contract.

@@ -84,12 +84,13 @@ impl<B: Body> Cell<B> {
     }
 
     /// # Safety
-    /// The header is that of a `Cell<B>` whose runnable the caller holds, and whose body is there.
+    /// The header is that of a `Cell<B>` whose runnable the caller holds, and whose body is there. The task is what runs on this thread
+    /// (`running::begin`).
     unsafe fn run(header: NonNull<Header>, watched: bool) -> bool {
-        // SAFETY: held.
+        // SAFETY: held, and said to run here (`run`), until this function returns.
         let turn = unsafe { Turn::new(header, watched) };
         // SAFETY: the body is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after. The place
-        // is its own, and large enough for either.
+        // is its own, and large enough for either. The turn is that of this task.
         unsafe { B::run(Self::body(header), Self::place(header), &turn) }
     }
 
@@ -169,7 +170,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// # Safety
-    /// The caller holds the task, and runs it on this thread, for as long as this lives.
+    /// The caller holds the task, and it is what runs on this thread (`running::begin`), for as long as this lives.
     unsafe fn new(header: NonNull<Header>, watched: bool) -> Self {
         Self { header, watched }
     }
@@ -181,7 +182,7 @@ impl Turn {
         &unsafe { self.header.as_ref() }.meta
     }
 
-    /// Whether somebody had asked the task to stop when this run began (E e).
+    /// Whether somebody asks the task to stop, by a handle that there was when this run began (E e).
     #[inline]
     pub(crate) fn is_aborted(&self) -> bool {
         self.watched && body::is_aborted(self.meta())
@@ -225,7 +226,7 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     let watched = this.lifecycle.begin();
     let broken = AbortOnUnwind;
     running::begin(header);
-    // SAFETY: we hold the runnable, so the body is there; the table is that of its type.
+    // SAFETY: we hold the runnable, so the body is there; the table is that of its type. It runs here, as was just said.
     let ended = unsafe { (this.table.run)(header, watched) };
     let woke_itself = running::end();
     std::mem::forget(broken);
@@ -337,9 +338,9 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
     unsafe { place.read() }
 }
 
-/// Whether the body of a task that is aligned so, as are its results, lies right behind its header.
-pub(crate) const fn lies_next(align: usize) -> bool {
-    align <= align_of::<Header>()
+/// Whether such a body lies right behind its header: unless it, or its result, is aligned to more than that.
+pub(super) const fn lies_next<B: Body>() -> bool {
+    offset_of!(Cell<B>, stage) == size_of::<Header>()
 }
 
 /// Asks for the memory elsewhere that a task needs first when it is run: if it is a user-level thread, the end of its stack.

@@ -192,7 +192,7 @@ pub(crate) const LEFT: u8 = 16;
 pub(crate) const READY: u8 = 32;
 /// The body is a closure that makes a future, which is bound by its first run.
 pub(crate) const PINNED: u8 = 64;
-/// The body begins with an address, right behind the header: of the memory that it needs first when it runs.
+/// The body begins with an address (`Body`), right behind the header.
 pub(crate) const AHEAD: u8 = 128;
 /// The first run binds the body.
 pub(crate) const BINDS: u8 = THREAD | PINNED;

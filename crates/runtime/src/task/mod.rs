@@ -4,7 +4,7 @@
 //! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
 //! holds many, a [`TaskTracker`] only waits for them to end, and a [`TaskGroup`] says which belong together.
 
-// A task is one allocation (`cell`): its state word and the joiner's waker (`lifecycle`), our `Meta`, and the user's future or, later,
+// A task is one allocation (`cell`): its state word and the joiner's waker (`lifecycle`), our `Meta`, and its body, the user's future or a user-level thread, or, later,
 // its result. The rest of the crate sees a `Runnable` (the right to run the task once) and a `JoinHandle`.
 //
 // # Who owns what
@@ -19,10 +19,10 @@
 //
 // | phase | where the `Runnable` is | in the registry | content |
 // |---|---|---|---|
-// | new | in a queue | no | future |
-// | running | on a worker's stack | if it was ever pending | future |
-// | pending | nowhere | yes | future |
-// | woken | in a queue | yes | future |
+// | new | in a queue | no | body |
+// | running | on a worker's stack | if it was ever pending | body |
+// | pending | nowhere | yes | body |
+// | woken | in a queue | yes | body |
 // | finished | gone | no | result, until it is taken or the handle is dropped |
 //
 // A task that finishes in its first run never touches the registry. One that returns `Pending` enters it once, so that
@@ -34,7 +34,7 @@
 // 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them; they pass on with the queue's
 //    release and acquire.
 // 2. Everything else in `Meta` is either constant or atomic.
-// 3. The future is dropped exactly once: by its runner when it is ready or aborted, or with its `Runnable`. A panic in the user's
+// 3. The body is dropped exactly once: by its runner when it is ready or aborted, or with its `Runnable`. A panic in the user's
 //    destructor is caught there: destructors of tasks never unwind into a worker.
 //    With the flag `BOUND` all of that happens on the OS thread of one worker: `sched` sees to where the `Runnable` goes.
 // 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to

@@ -192,7 +192,7 @@ where
                 },
             })
         };
-        // SAFETY: the future and its output are 'static, and the flag `AHEAD` is not set.
+        // SAFETY: the future and its output are 'static.
         // - The future is run and dropped here: `spawn_bound` binds the task to this worker, and theorem B says the rest.
         // - A result that is not Send is given or dropped here: the handle, which is not Send then, cannot leave; who runs the task is here.
         let (runnable, handle) = unsafe { allocate_anywhere(&context.shared, Some(context), policy, options, made) };
@@ -303,7 +303,7 @@ impl Handle {
                 },
             })
         };
-        // SAFETY: the future and its output are 'static, and the flag `AHEAD` is not set.
+        // SAFETY: the future and its output are 'static.
         unsafe { spawn_unchecked(&self.shared, options, fresh) }
     }
 }

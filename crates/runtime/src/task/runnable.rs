@@ -126,7 +126,7 @@ unsafe impl Linked for Runnable {
 
     #[inline]
     unsafe fn prefetch(raw: NonNull<()>) {
-        // SAFETY: the caller owns the runnable behind `raw`, and with the flag the body begins so (`allocate_unchecked`).
+        // SAFETY: the caller owns the runnable behind `raw`, and with the flag the body begins so (`Body`).
         unsafe { cell::fetch_ahead(raw.cast()) };
     }
 }

@@ -1,4 +1,5 @@
-//! Which task the calling thread runs: one that wakes itself tells its runner so without the state word, which others write.
+//! Which task the calling thread runs: one that wakes itself, or a user-level thread that gives way, tells its runner so without the state word, which
+//! others write.
 //!
 //! Giving way is the most frequent wake-up of all, and otherwise costs three read-modify-writes: to be woken, to let go, to begin
 //! again. The runner holds the task anyway, and asks here when the poll has ended; meanwhile others find it held, as it is.

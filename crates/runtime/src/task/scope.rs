@@ -110,7 +110,7 @@ impl<'scope> Scope<'scope, '_> {
                 packet: packet.clone(),
             };
             // SAFETY: what the future borrows is there for 'scope, and the scope does not end before the future, with all
-            // that belongs to its result, is dropped (`Packet`). The flag `AHEAD` is not set.
+            // that belongs to its result, is dropped (`Packet`).
             let task = unsafe { spawn_unchecked(scheduler, Options::default(), |_| Polled(child)) };
             ScopedJoinHandle { task, packet }
         })

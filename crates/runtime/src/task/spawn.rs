@@ -7,7 +7,7 @@ use quadrille_policy::{SetId, TaskPolicy, WorkerId};
 
 use super::body::{Body, Polled};
 use super::join::JoinHandle;
-use super::meta::AHEAD;
+use super::meta::{AHEAD, THREAD};
 use super::{Meta, Runnable, cell};
 use crate::sched::Shared;
 use crate::sched::context::Context;
@@ -37,16 +37,14 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    assert!(options.flags & AHEAD == 0, "only a thread's body begins so");
-    // SAFETY: the future and its output are 'static; the flag is not set.
+    // SAFETY: the future and its output are 'static.
     unsafe { allocate_unchecked(shared, here, policy, options, |_| Polled(future)) }
 }
 
 /// The same for a body that may borrow, and is made from the metadata of its task, which outlives it.
 ///
 /// # Safety
-/// - What the body and its output borrow is there until both are dropped.
-/// - With the flag `AHEAD` the body begins with an address (see `Fiber`), and neither it nor its output is aligned to more than `cell::lies_next` allows.
+/// What the body and its output borrow is there until both are dropped.
 #[inline]
 pub(crate) unsafe fn allocate_unchecked<B>(
     shared: &Shared,
@@ -74,9 +72,15 @@ pub(super) unsafe fn allocate_anywhere<B: Body>(
     shared: &Shared,
     here: Option<&Context>,
     policy: TaskPolicy,
-    options: Options,
+    mut options: Options,
     make: impl FnOnce(NonNull<Meta>) -> B,
 ) -> (Runnable, JoinHandle<B::Output>) {
+    debug_assert!(
+        options.flags & (THREAD | AHEAD) == 0,
+        "what the body is, it says itself"
+    );
+    let ahead = B::BEGINS_WITH_ADDRESS && const { cell::lies_next::<B>() };
+    options.flags |= B::FLAGS | if ahead { AHEAD } else { 0 };
     let header = cell::allocate(|| Meta::new(shared, policy, options), make);
     match here {
         Some(context) => context.me().counters.spawned.add(1),

@@ -8,7 +8,7 @@
 //! | `OUTCOME` | there is a result, for the joiner | the runner, with `DONE` | |
 //! | `JOINER` | a `JoinHandle` exists | birth | its drop |
 //! | `AWAITED` | the joiner has left a waker; the cell for it is the runner's from `DONE` on | the joiner | the joiner, before `DONE` |
-//! | `WATCHED` | there are abort handles, which the runner tells before `DONE` | the joiner, before `DONE` | |
+//! | `WATCHED` | there are abort handles, to which a run looks for an abort (E e), and which the runner tells before `DONE` | the joiner, before `DONE` | |
 //!
 //! The rest of the word, from bit 7 on, counts wakers. A task lives as long as it is held, joined or referred to.
 //!

@@ -25,7 +25,7 @@ use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::body::{self, Body, Outcome, is_aborted};
 use crate::task::cell::Turn;
-use crate::task::meta::{BOUND, READY};
+use crate::task::meta::{BOUND, READY, THREAD};
 
 /// The body of a user-level thread that runs a closure `F` to its result `T`.
 #[repr(C)]
@@ -52,13 +52,10 @@ enum State<F, T> {
 }
 
 // SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one
-// holds a coroutine whose stack may hold what is not: that is polled and dropped by its owner's OS thread alone (B), and may
+// holds a coroutine whose stack may hold what is not: that is run and dropped by its owner's OS thread alone (B), and may
 // lie in memory that others free only when it has ended. One pointer leads to the metadata of the same task, which is Sync; the
 // other is never followed.
 unsafe impl<F: Send, T: Send> Send for Fiber<F, T> {}
-
-// The closure is moved out before it runs; a stack lies elsewhere.
-impl<F, T> Unpin for Fiber<F, T> {}
 
 impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// The body of a thread that has not started.
@@ -106,8 +103,12 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     }
 }
 
-impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
+// SAFETY: what the closure throws is caught on its own stack (`Frame::run`), all else by `end`, which writes `place`, last of all. A thread that is
+// pending has a waker in its frame (`Frame::enter_list`). It begins with `stack_pointer`.
+unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
     type Output = thread::Result<T>;
+    const FLAGS: u8 = THREAD;
+    const BEGINS_WITH_ADDRESS: bool = true;
 
     #[inline]
     unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool {

@@ -91,7 +91,7 @@
 // | file | has |
 // |---|---|
 // | `spawn` | the ways to make a thread: reserves a stack, makes a task of a fiber |
-// | `fiber` | the body: closure, then coroutine; polled and dropped by its owner once it has started |
+// | `fiber` | the body: closure, then coroutine; run and dropped by its owner once it has started |
 // | `suspend` | what runs on the thread's own stack: the current thread, suspending, unwinding |
 // | `wait` | `.wait()`, on whichever kind of thread |
 // | `handle`, `park`, `scope`, `local` | what users hold |

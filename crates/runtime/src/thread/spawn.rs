@@ -11,9 +11,7 @@ use super::stack::{DEFAULT_SIZE, Reservation};
 use crate::runtime::{Handle, Runtime, spawn_unchecked, with_current};
 use crate::sched::Shared;
 use crate::sched::context::Context;
-use crate::task::cell::lies_next;
 use crate::task::group::{Member, Set};
-use crate::task::meta::{AHEAD, THREAD};
 use crate::task::spawn::Options;
 use crate::task::{self, TaskGroup};
 
@@ -262,26 +260,15 @@ impl Builder {
     {
         let options = Options {
             name: self.name.take().map(String::into_boxed_str),
-            flags: if lies_next(aligned::<F, T>()) {
-                THREAD | AHEAD
-            } else {
-                THREAD
-            },
             set,
             ..Options::default()
         };
-        // SAFETY: the fiber is given the metadata of the task that it is made for, which has the flag, and what it borrows is
+        // SAFETY: the fiber is given the metadata of the task that it is made for, which has its flag, and what it borrows is
         // there by our contract.
         let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
-        // SAFETY: by our contract, and a fiber begins with an address; with the flag it is aligned as it must be.
+        // SAFETY: by our contract.
         unsafe { spawn_unchecked(shared, options, make) }
     }
-}
-
-/// What a thread's body and its results are aligned to.
-const fn aligned<F, T>() -> usize {
-    let (body, result) = (align_of::<Fiber<F, T>>(), align_of::<std::thread::Result<T>>());
-    if body > result { body } else { result }
 }
 
 /// What a closure and its result take of a stack beside what the closure does there, if that is much: each is moved there, and

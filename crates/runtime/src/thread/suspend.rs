@@ -196,7 +196,7 @@ impl Frame {
         self.suspend(Pause::GivesWay);
     }
 
-    /// Suspends the thread until its task is polled again. Unwinds if the thread is told to and does not outlast that.
+    /// Suspends the thread until its task runs again. Unwinds if the thread is told to and does not outlast that.
     ///
     /// Inlined, as all that calls it and all that resumes it, as far as that can be had: the processor predicts where a function returns
     /// to by the calls before it, of which a switch makes those of another stack. Each frame that is entered before a switch and left

@@ -28,14 +28,15 @@ pub(super) struct Ours {
 impl Ours {
     pub(super) fn boxed(shared: &Arc<Shared>, world: &Arc<World>) -> Box<dyn TaskCell> {
         let registers = world.script().registers;
-        let options = Options {
-            flags: if registers { 0 } else { THREAD },
-            ..Options::default()
-        };
         let policy = shared.new_policy(None, SetId::NONE);
-        // SAFETY: the future and its output are 'static, and the flag `AHEAD` is not set.
-        let (runnable, handle) =
-            unsafe { allocate_unchecked(shared, None, policy, options, |_| PerScript(Scripted(world.clone()))) };
+        let future = Scripted(world.clone());
+        let (runnable, handle) = if registers {
+            // SAFETY: the future and its output are 'static.
+            unsafe { allocate_unchecked(shared, None, policy, Options::default(), |_| Polled(future)) }
+        } else {
+            // SAFETY: as above.
+            unsafe { allocate_unchecked(shared, None, policy, Options::default(), |_| Unregistered(future)) }
+        };
         if !registers {
             // As for a user-level thread, which never enters the registry: so nobody keeps a waker.
             // Ordering: Relaxed; written before the first run.
@@ -57,19 +58,17 @@ impl Ours {
     }
 }
 
-/// A future, or what is like a user-level thread in that it neither obeys aborts nor enters the registry.
-struct PerScript(Scripted);
+/// What is like a user-level thread in that it neither obeys aborts nor enters the registry.
+struct Unregistered(Scripted);
 
-impl Body for PerScript {
+// SAFETY: `poll` and `end` catch what unwinds, and `end` writes `place`, last of all. Nobody asks for the waker that it does not keep.
+unsafe impl Body for Unregistered {
     type Output = Output;
+    const FLAGS: u8 = THREAD;
 
     unsafe fn run(this: *mut Self, place: *mut Outcome<Output>, turn: &Turn) -> bool {
         // SAFETY: a field of what is there.
         let future = unsafe { &raw mut (*this).0 };
-        if !turn.meta().has(THREAD) {
-            // SAFETY: passed on: it is the only field, and dropping it all there is to be dropped.
-            return unsafe { Polled::run(future.cast::<Polled<Scripted>>(), place, turn) };
-        }
         // SAFETY: passed on.
         let Some(result) = (unsafe { body::poll(future, &mut Context::from_waker(&turn.waker())) }) else {
             return false;
