@@ -58,31 +58,31 @@ impl Context {
             .begins(self.slot_streak.since.get(), self.joins_a_look.get());
     }
 
-    /// Whether what is woken now comes too late for a streak, and goes behind those that wait.
+    /// Whether what is woken now comes too late for a streak, and goes behind those that wait. If not it is one of those that join.
     #[inline]
     pub(super) fn is_over(&self, streak: &Streak) -> bool {
-        self.measures_streaks.get() && self.has_lasted(streak)
+        self.measures_streaks.get() && !self.joins(streak)
     }
 
-    fn has_lasted(&self, streak: &Streak) -> bool {
+    fn joins(&self, streak: &Streak) -> bool {
         let joins = streak.joins.get();
         if joins > 0 {
             streak.joins.set(joins - 1);
-            return false;
+            return true;
         }
-        self.lasts_until_now(streak)
+        self.joins_by_the_clock(streak)
     }
 
     /// What is over stays so until another begins.
     #[cold]
-    fn lasts_until_now(&self, streak: &Streak) -> bool {
+    fn joins_by_the_clock(&self, streak: &Streak) -> bool {
         let since = streak.since.get();
         let joins = self.shared.policy.joins_streak(Nanos(clock::nanos()).since(since));
         if joins {
             // This one is one of them.
             streak.joins.set(self.joins_a_look.get() - 1);
         }
-        !joins
+        joins
     }
 }
 
@@ -163,5 +163,31 @@ impl Worker {
         }
         context.measures_streaks.set(measures);
         context.joins_a_look.set(policy.joins_a_look(context.average_run.get()));
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::super::still::Still;
+    use super::*;
+
+    #[test]
+    fn so_many_join_for_each_look_at_the_clock() {
+        let mut still = Still::new("core:1", "slot-time=0ns");
+        let worker = still.worker(0);
+        let context = &worker.context;
+        context.measures_streaks.set(true);
+        context.joins_a_look.set(3);
+        let joined = |streak: &Streak| [(); 4].map(|()| !context.is_over(streak));
+        // Two before the first look; what is over then stays so.
+        let streak = Streak::default();
+        streak.begins(Nanos(0), 3);
+        assert_eq!(joined(&streak), [true, true, false, false]);
+        assert_eq!(joined(&streak), [false; 4]);
+        // The third looks in time, and is one of the next three; then time has passed.
+        streak.begins(Nanos(u64::MAX), 3);
+        assert_eq!(joined(&streak), [true; 4]);
+        streak.since.set(Nanos(0));
+        assert_eq!(joined(&streak), [true, false, false, false]);
     }
 }

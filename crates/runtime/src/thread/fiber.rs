@@ -170,7 +170,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         }
     }
 
-    /// It has come to its end, or never begins.
+    /// It has come to its end.
     ///
     /// # Safety
     /// As for [`Body::run`].
