@@ -116,10 +116,11 @@ func schbench(p params) (measured, error) {
 		ready.Add(1)
 		go func() {
 			defer messengers.Done()
+			ticks := random(g)
 			ready.Done()
 			<-start
 			for r := 0; r < p.Rounds; r++ {
-				time.Sleep(tick)
+				time.Sleep(time.Duration(ticks.between(uint64(tick)/2, uint64(tick)+uint64(tick)/2)))
 				stamp := time.Now()
 				for _, waker := range wakers {
 					waker <- stamp

@@ -1,7 +1,9 @@
 //! schbench: messengers wake workers, which work a little; how long it takes from the wake-up until a worker runs.
 //!
 //! - **tick**: every tick each messenger takes one time stamp and wakes all its workers, as in schbench before 2023; so the
-//!   latency includes the wake loop.
+//!   latency includes the wake loop. A tick there is always as long, and whether the messengers' bursts meet always, never or now and
+//!   then is left to chance, on which the quantiles depend more than on who runs them. Here a tick takes half to one and a half times its
+//!   length, drawn evenly from a fixed seed, the same for every runtime; so they meet as often in each run.
 //! - **closed**: each worker asks its messenger, which answers at once with a time stamp. Always somebody is ready; in a queue that
 //!   is first in, first out every wait would be that of a full round.
 //!
@@ -9,7 +11,7 @@
 //!
 //! schbench has processors that are pre-empted; here nobody is, so the work is short (20 us). Verified by the number of wake-ups.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::adapters::{Channel, Received, Runtime, Sent};
 use crate::meter::Meter;
@@ -17,6 +19,7 @@ use crate::outcome::{Measured, Stop};
 use crate::spec::Schbench;
 use crate::workloads::fairness::work;
 use crate::workloads::gate::{Gate, gate};
+use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
 
 /// Runs it once.
@@ -27,7 +30,7 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
     let (opener, gate) = gate();
     let mut messengers = Vec::new();
     let mut workers = Vec::new();
-    for _ in 0..params.messengers {
+    for messenger in 0..params.messengers {
         let (posts, post_office) = C::bounded::<usize>(params.workers);
         let mut wakers = Vec::new();
         for index in 0..params.workers {
@@ -40,7 +43,12 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
         messengers.push(if params.is_closed() {
             runtime.spawn(answer::<C>(post_office, wakers))
         } else {
-            runtime.spawn(tick::<R, C>(wakers, params, gate.clone()))
+            runtime.spawn(tick::<R, C>(
+                wakers,
+                params,
+                Ticks::new(params, messenger),
+                gate.clone(),
+            ))
         });
     }
     drop(gate);
@@ -57,6 +65,28 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
     }
     let expected = params.messengers * params.workers * params.rounds;
     finish(latencies, meter.stop(&runtime, expected as u64))
+}
+
+/// How long a messenger's ticks take.
+pub(super) struct Ticks {
+    usual: Duration,
+    random: Random,
+}
+
+impl Ticks {
+    /// Of one of the messengers.
+    pub(super) fn new(params: Schbench, messenger: usize) -> Self {
+        Self {
+            usual: params.tick(),
+            random: Random::new(messenger as u64),
+        }
+    }
+
+    /// Half to one and a half times what is usual.
+    pub(super) fn draw(&mut self) -> Duration {
+        let usual = u64::try_from(self.usual.as_nanos()).unwrap_or(u64::MAX / 2);
+        Duration::from_nanos(self.random.between(usual / 2, usual + usual / 2))
+    }
 }
 
 /// The run with its quantiles, if no wake-up is missing.
@@ -106,15 +136,43 @@ pub(super) async fn answer<C: Channel>(mut posts: C::Receiver<usize>, wakers: Ve
 }
 
 /// The messenger of the tick.
-async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<Instant>>, params: Schbench, gate: Gate) {
+async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<Instant>>, params: Schbench, mut ticks: Ticks, gate: Gate) {
     gate.pass().await;
     for _ in 0..params.rounds {
-        R::sleep(params.tick()).await;
+        R::sleep(ticks.draw()).await;
         let stamp = Instant::now();
         for waker in &wakers {
             if C::send(waker, stamp).await.sent().is_err() {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same of each messenger in every run, others of the next one, and as long as they are called on average.
+    #[test]
+    fn ticks_are_drawn_around_the_usual_one() {
+        let params = Schbench {
+            messengers: 2,
+            workers: 1,
+            work_us: 20,
+            tick_us: 1000,
+            rounds: 1,
+        };
+        let draw = |messenger| -> Vec<Duration> {
+            let mut ticks = Ticks::new(params, messenger);
+            (0..1000).map(|_| ticks.draw()).collect()
+        };
+        let ticks = draw(0);
+        assert_eq!(ticks, draw(0));
+        assert_ne!(ticks, draw(1));
+        let micros = Duration::from_micros;
+        assert!(ticks.iter().all(|tick| (micros(500)..=micros(1500)).contains(tick)));
+        let average = ticks.iter().sum::<Duration>() / 1000;
+        assert!((micros(970)..micros(1030)).contains(&average), "{average:?}");
     }
 }

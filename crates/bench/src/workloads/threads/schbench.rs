@@ -10,7 +10,7 @@ use crate::outcome::{Measured, Stop};
 use crate::spec::{Schbench, SchbenchRequests};
 use crate::workloads::fairness::work;
 use crate::workloads::samples::Samples;
-use crate::workloads::schbench::finish;
+use crate::workloads::schbench::{Ticks, finish};
 use crate::workloads::schbench_requests::{Latencies, Matrices};
 
 /// Runs the tick, or the closed loop, once.
@@ -23,7 +23,7 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel>(runtime: R, params: Schbench) -> 
     let (opener, gate) = gate::<R>(if is_ticking { count + params.messengers } else { count });
     let mut behind_gate = Vec::new();
     let mut messengers = Vec::new();
-    for _ in 0..params.messengers {
+    for messenger in 0..params.messengers {
         let (posts, post_office) = C::bounded::<usize>(params.workers);
         let mut wakers = Vec::new();
         for index in 0..params.workers {
@@ -33,8 +33,8 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel>(runtime: R, params: Schbench) -> 
             behind_gate.push(runtime.spawn(move || worker::<R, C>(index, posts.as_ref(), wakes, params, gate)));
         }
         if is_ticking {
-            let gate = gate.clone();
-            behind_gate.push(runtime.spawn(move || tick::<R, C>(&wakers, params, gate)));
+            let (gate, ticks) = (gate.clone(), Ticks::new(params, messenger));
+            behind_gate.push(runtime.spawn(move || tick::<R, C>(&wakers, params, ticks, gate)));
         } else {
             messengers.push(runtime.spawn(move || answer::<C>(post_office, &wakers)));
         }
@@ -83,10 +83,15 @@ fn answer<C: ThreadChannel>(mut posts: C::Receiver<usize>, wakers: &[C::Sender<I
 }
 
 /// The messenger of the tick. It has no latencies of its own.
-fn tick<R: ThreadRuntime, C: ThreadChannel>(wakers: &[C::Sender<Instant>], params: Schbench, gate: Gate<R>) -> Samples {
+fn tick<R: ThreadRuntime, C: ThreadChannel>(
+    wakers: &[C::Sender<Instant>],
+    params: Schbench,
+    mut ticks: Ticks,
+    gate: Gate<R>,
+) -> Samples {
     gate.pass();
     for _ in 0..params.rounds {
-        R::sleep(params.tick());
+        R::sleep(ticks.draw());
         let stamp = Instant::now();
         if wakers.iter().any(|waker| C::send(waker, stamp).is_err()) {
             break;
