@@ -71,7 +71,7 @@ func schbench(p params) (measured, error) {
 	var ready sync.WaitGroup
 	start := make(chan struct{})
 	workTime := time.Duration(p.WorkUs) * time.Microsecond
-	tick := time.Duration(p.TickUs) * time.Microsecond
+	closed := p.TickUs == 0
 	count := p.Messengers * p.Workers
 	results := make(chan samples, count)
 	var messengers sync.WaitGroup
@@ -90,7 +90,7 @@ func schbench(p params) (measured, error) {
 				ready.Done()
 				<-start
 				for r := 0; r < p.Rounds; r++ {
-					if tick == 0 {
+					if closed {
 						posts <- i
 					}
 					latencies.add(time.Since(<-wakes))
@@ -100,7 +100,7 @@ func schbench(p params) (measured, error) {
 			}()
 		}
 		messengers.Add(1)
-		if tick == 0 {
+		if closed {
 			go func() {
 				group.Wait()
 				close(posts)
@@ -120,7 +120,7 @@ func schbench(p params) (measured, error) {
 			ready.Done()
 			<-start
 			for r := 0; r < p.Rounds; r++ {
-				time.Sleep(time.Duration(ticks.between(uint64(tick)/2, uint64(tick)+uint64(tick)/2)))
+				time.Sleep(time.Duration(ticks.between(uint64(p.TickUs/2), uint64(p.TickUs+p.TickUs/2))) * time.Microsecond)
 				stamp := time.Now()
 				for _, waker := range wakers {
 					waker <- stamp

@@ -78,7 +78,7 @@ fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
         }) => {
             let when = match tick_us {
                 0 => "that ask again at once".to_owned(),
-                tick_us => format!("every {} ms", tick_us / 1000),
+                tick_us => format!("every {} ms on average", tick_us / 1000),
             };
             format!(
                 "{name}: {messengers} messengers wake {workers} workers each {when}, {work_us} us of work; wake-up latency: {figure}"

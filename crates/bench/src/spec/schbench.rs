@@ -15,7 +15,7 @@ pub struct Schbench {
     pub workers: usize,
     /// Work for each wake-up, in microseconds.
     pub work_us: u64,
-    /// Time between two wake-ups of all, in microseconds; 0 is the closed loop.
+    /// Time between two wake-ups of all on average, in microseconds: half to one and a half times as long; 0 is the closed loop.
     pub tick_us: u64,
     /// Wake-ups a worker.
     pub rounds: usize,
@@ -32,12 +32,6 @@ impl Schbench {
     #[must_use]
     pub fn work(&self) -> Duration {
         Duration::from_micros(self.work_us)
-    }
-
-    /// Time between two wake-ups of all.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        Duration::from_micros(self.tick_us)
     }
 
     /// The name of its rows.

@@ -69,7 +69,7 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
 
 /// How long a messenger's ticks take.
 pub(super) struct Ticks {
-    usual: Duration,
+    usual_us: u64,
     random: Random,
 }
 
@@ -77,15 +77,15 @@ impl Ticks {
     /// Of one of the messengers.
     pub(super) fn new(params: Schbench, messenger: usize) -> Self {
         Self {
-            usual: params.tick(),
+            usual_us: params.tick_us,
             random: Random::new(messenger as u64),
         }
     }
 
     /// Half to one and a half times what is usual.
     pub(super) fn draw(&mut self) -> Duration {
-        let usual = u64::try_from(self.usual.as_nanos()).unwrap_or(u64::MAX / 2);
-        Duration::from_nanos(self.random.between(usual / 2, usual + usual / 2))
+        let half = self.usual_us / 2;
+        Duration::from_micros(self.random.between(half, self.usual_us.saturating_add(half)))
     }
 }
 
