@@ -26,6 +26,12 @@ func (s samples) intoRequests(m measured) measured {
 	return m
 }
 
+// intoDues writes the quantiles as those from when each was due, beside those of wake-ups.
+func (s samples) intoDues(m measured) measured {
+	s.put(m, map[string]int{"due_p50_ns": 500, "due_p99_ns": 990})
+	return m
+}
+
 // put sorts them and writes these quantiles, in thousandths.
 func (s samples) put(m measured, permilles map[string]int) {
 	slices.Sort(s)

@@ -73,27 +73,35 @@ func schbench(p params) (measured, error) {
 	workTime := time.Duration(p.WorkUs) * time.Microsecond
 	closed := p.TickUs == 0
 	count := p.Messengers * p.Workers
-	results := make(chan samples, count)
+	// A wake-up, and what a worker has seen of its own; due is zero in the closed loop.
+	type wakeUp struct{ due, stamp time.Time }
+	type seen struct{ wakes, dues samples }
+	results := make(chan seen, count)
 	var messengers sync.WaitGroup
 	for g := 0; g < p.Messengers; g++ {
 		posts := make(chan int, p.Workers)
-		wakers := make([]chan time.Time, p.Workers)
+		wakers := make([]chan wakeUp, p.Workers)
 		var group sync.WaitGroup
 		for i := range wakers {
-			wakes := make(chan time.Time, 1)
+			wakes := make(chan wakeUp, 1)
 			wakers[i] = wakes
 			ready.Add(1)
 			group.Add(1)
 			go func() {
 				defer group.Done()
-				latencies := make(samples, 0, p.Rounds)
+				latencies := seen{make(samples, 0, p.Rounds), make(samples, 0, p.Rounds)}
 				ready.Done()
 				<-start
 				for r := 0; r < p.Rounds; r++ {
 					if closed {
 						posts <- i
 					}
-					latencies.add(time.Since(<-wakes))
+					wake := <-wakes
+					now := time.Now()
+					latencies.wakes.add(now.Sub(wake.stamp))
+					if !wake.due.IsZero() {
+						latencies.dues.add(now.Sub(wake.due))
+					}
 					work(workTime)
 				}
 				results <- latencies
@@ -108,7 +116,7 @@ func schbench(p params) (measured, error) {
 			go func() {
 				defer messengers.Done()
 				for index := range posts {
-					wakers[index] <- time.Now()
+					wakers[index] <- wakeUp{stamp: time.Now()}
 				}
 			}()
 			continue
@@ -120,10 +128,12 @@ func schbench(p params) (measured, error) {
 			ready.Done()
 			<-start
 			for r := 0; r < p.Rounds; r++ {
-				time.Sleep(time.Duration(ticks.between(uint64(p.TickUs/2), uint64(p.TickUs+p.TickUs/2))) * time.Microsecond)
-				stamp := time.Now()
+				tick := time.Duration(ticks.between(uint64(p.TickUs/2), uint64(p.TickUs+p.TickUs/2))) * time.Microsecond
+				due := time.Now().Add(tick)
+				time.Sleep(tick)
+				wake := wakeUp{due, time.Now()}
 				for _, waker := range wakers {
-					waker <- stamp
+					waker <- wake
 				}
 			}
 		}()
@@ -131,16 +141,21 @@ func schbench(p params) (measured, error) {
 	ready.Wait()
 	m := startMeter()
 	close(start)
-	latencies := make(samples, 0, count*p.Rounds)
+	latencies := seen{make(samples, 0, count*p.Rounds), make(samples, 0, count*p.Rounds)}
 	for i := 0; i < count; i++ {
-		latencies = append(latencies, <-results...)
+		of := <-results
+		latencies.wakes = append(latencies.wakes, of.wakes...)
+		latencies.dues = append(latencies.dues, of.dues...)
 	}
 	messengers.Wait()
 	result := m.stop(count * p.Rounds)
-	if len(latencies) != count*p.Rounds {
-		return measured{}, fmt.Errorf("%d wake-ups, %d expected", len(latencies), count*p.Rounds)
+	if len(latencies.wakes) != count*p.Rounds {
+		return measured{}, fmt.Errorf("%d wake-ups, %d expected", len(latencies.wakes), count*p.Rounds)
 	}
-	return latencies.into(result), nil
+	if !closed {
+		result = latencies.dues.intoDues(result)
+	}
+	return latencies.wakes.into(result), nil
 }
 
 func mixed(p params) (measured, error) {

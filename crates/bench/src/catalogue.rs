@@ -458,7 +458,7 @@ mod tests {
         assert!(!has(WorkloadName::Http, RuntimeName::None));
         assert!(!has(WorkloadName::RrTcp, RuntimeName::TokioMimalloc));
         assert!(!has(WorkloadName::Timers, RuntimeName::TokioMimalloc));
-        assert!(!has(WorkloadName::Timers, RuntimeName::None));
+        assert!(has(WorkloadName::Timers, RuntimeName::None));
         assert!(has(WorkloadName::HackbenchPipe, RuntimeName::Hackbench));
         assert!(has(WorkloadName::ThreadHackbenchSocket, RuntimeName::Hackbench));
         assert!(!has(WorkloadName::Hackbench, RuntimeName::Hackbench));

@@ -116,7 +116,7 @@ pub struct CompareArgs {
     /// What to run [default: hackbench spawn_join yield ping_pong spawn_remote]
     #[arg(value_enum)]
     pub workloads: Vec<WorkloadName>,
-    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where there is work without waiting, and
+    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where one thread can do it alone, and
     /// tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads; hackbench(8)
     /// where hackbench uses pipes and sockets]
     ///

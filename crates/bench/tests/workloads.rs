@@ -252,6 +252,7 @@ fn requests_are_served_and_have_latencies_of_their_own() {
 fn threads_are_woken_by_a_tick_and_in_a_closed_loop() {
     for tick_us in [0, 300] {
         for measured in check_threads(Workload::Schbench(schbench(tick_us)), &WITH_THREADS, 60) {
+            check_dues(tick_us, &measured);
             let [p50, p999] = ["p50_ns", "p999_ns"].map(|name| measured.counters[name]);
             assert!(p50 > 0 && p50 <= p999, "{measured:?}");
         }
@@ -261,7 +262,9 @@ fn threads_are_woken_by_a_tick_and_in_a_closed_loop() {
 #[test]
 fn wake_ups_and_round_trips_have_latencies() {
     for tick_us in [0, 300] {
-        check_latencies(Workload::Schbench(schbench(tick_us)), 60);
+        for measured in check_latencies(Workload::Schbench(schbench(tick_us)), 60) {
+            check_dues(tick_us, &measured);
+        }
     }
     let workload = Workload::Mixed {
         pairs: 2,
@@ -296,18 +299,30 @@ fn a_load_is_the_same_for_all() {
 }
 
 /// Quantiles are there and in order, on each runtime.
-fn check_latencies(workload: Workload, ops: u64) {
-    for runtime in RUNTIMES {
-        match run(workload, runtime, ChannelKind::Own) {
-            Outcome::Measured(measured) => {
-                let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|name| measured.counters[name]);
-                assert_eq!(measured.ops, ops, "{workload:?} on {}", runtime.name());
-                assert!(p50 > 0 && p50 <= p99 && p99 <= p999, "{measured:?}");
-                assert_eq!(measured.longest_wait_ns, Some(p999), "{measured:?}");
-            }
-            other => panic!("{workload:?} on {}: {other:?}", runtime.name()),
-        }
+/// A messenger comes to a tick when it is due, or later; in the closed loop nothing is due.
+fn check_dues(tick_us: u64, measured: &Measured) {
+    let counter = |name| measured.counters.get(name).copied();
+    let [p50, p99] = ["p50_ns", "p99_ns"].map(counter);
+    let [due_p50, due_p99] = ["due_p50_ns", "due_p99_ns"].map(counter);
+    if tick_us == 0 {
+        assert_eq!((due_p50, due_p99), (None, None), "{measured:?}");
+    } else {
+        assert!(due_p50 > p50 && due_p99 > p99, "{measured:?}");
     }
+}
+
+fn check_latencies(workload: Workload, ops: u64) -> Vec<Measured> {
+    let check = |runtime: RuntimeName| match run(workload, runtime, ChannelKind::Own) {
+        Outcome::Measured(measured) => {
+            let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|name| measured.counters[name]);
+            assert_eq!(measured.ops, ops, "{workload:?} on {}", runtime.name());
+            assert!(p50 > 0 && p50 <= p99 && p99 <= p999, "{measured:?}");
+            assert_eq!(measured.longest_wait_ns, Some(p999), "{measured:?}");
+            measured
+        }
+        other => panic!("{workload:?} on {}: {other:?}", runtime.name()),
+    };
+    RUNTIMES.into_iter().map(check).collect()
 }
 
 #[test]
@@ -340,6 +355,15 @@ fn the_bare_work_gives_the_same_results() {
                 passes: 3,
             },
             1000 * 3 * 80 / 64,
+        ),
+        (
+            Workload::Timers {
+                tasks: 10,
+                sleeps: 3,
+                from_us: 100,
+                to_us: 500,
+            },
+            30,
         ),
     ] {
         assert!(workload.has_floor(), "{workload:?}");

@@ -102,9 +102,13 @@ fn figure_of(outcome: &Outcome, metric: Metric) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "waits stay far below 2^53 ns")]
         Metric::LongestWait => measured.longest_wait_ns.map(|wait| wait as f64),
         #[expect(clippy::cast_precision_loss, reason = "latencies stay far below 2^53 ns")]
-        Metric::P50 | Metric::P99 | Metric::P999 | Metric::RequestP50 | Metric::RequestP99 => {
-            measured.counters.get(metric.name()).map(|&latency| latency as f64)
-        }
+        Metric::P50
+        | Metric::P99
+        | Metric::P999
+        | Metric::DueP50
+        | Metric::DueP99
+        | Metric::RequestP50
+        | Metric::RequestP99 => measured.counters.get(metric.name()).map(|&latency| latency as f64),
         Metric::CreateEach | Metric::MemoryEach | Metric::WakeJoinEach => measured.counter_per_op(metric.name()),
         #[expect(clippy::cast_precision_loss, reason = "wake-ups stay far below 2^53")]
         Metric::WakeUps => measured.counters.get(metric.name()).map(|&count| count as f64),

@@ -53,8 +53,8 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
 /// The heading of a workload whose figures are waits.
 fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
     let figure = match metric {
-        Metric::P50 | Metric::RequestP50 => "the median, in ns",
-        Metric::P99 | Metric::RequestP99 => "what 1 in 100 exceeds, in ns",
+        Metric::P50 | Metric::DueP50 | Metric::RequestP50 => "the median, in ns",
+        Metric::P99 | Metric::DueP99 | Metric::RequestP99 => "what 1 in 100 exceeds, in ns",
         Metric::P999 => "what 1 in 1000 exceeds, in ns",
         Metric::LongestWait => "the longest, in ns",
         Metric::Cpu => "CPU ns an operation",
@@ -80,8 +80,12 @@ fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
                 0 => "that ask again at once".to_owned(),
                 tick_us => format!("every {} ms on average", tick_us / 1000),
             };
+            let latency = match metric {
+                Metric::DueP50 | Metric::DueP99 => "latency from when the tick was due",
+                _ => "wake-up latency",
+            };
             format!(
-                "{name}: {messengers} messengers wake {workers} workers each {when}, {work_us} us of work; wake-up latency: {figure}"
+                "{name}: {messengers} messengers wake {workers} workers each {when}, {work_us} us of work; {latency}: {figure}"
             )
         }
         Workload::SchbenchRequests(params) => title_of_requests(&params, name, metric, figure),

@@ -16,6 +16,10 @@ pub enum Metric {
     P99,
     /// The latency that one in a thousand exceeds.
     P999,
+    /// The median latency from when the wake-up was due, in nanoseconds, where the others are from when somebody came to it.
+    DueP50,
+    /// What one of those in a hundred exceeds.
+    DueP99,
     /// The median of how long a whole request takes, in nanoseconds, where latencies are those of its wake-up.
     RequestP50,
     /// What one request in a hundred exceeds.
@@ -46,6 +50,8 @@ impl Metric {
             Self::P50 => "p50_ns",
             Self::P99 => "p99_ns",
             Self::P999 => "p999_ns",
+            Self::DueP50 => "due_p50_ns",
+            Self::DueP99 => "due_p99_ns",
             Self::RequestP50 => "request_p50_ns",
             Self::RequestP99 => "request_p99_ns",
             Self::Cpu => "cpu_ns_per_op",
@@ -71,8 +77,8 @@ impl Metric {
     #[must_use]
     pub fn permille(self) -> Option<usize> {
         match self {
-            Self::P50 | Self::RequestP50 => Some(500),
-            Self::P99 | Self::RequestP99 => Some(990),
+            Self::P50 | Self::DueP50 | Self::RequestP50 => Some(500),
+            Self::P99 | Self::DueP99 | Self::RequestP99 => Some(990),
             Self::P999 => Some(999),
             _ => None,
         }
@@ -88,7 +94,17 @@ impl Workload {
             Self::Sleepers { .. } => &[Metric::CreateEach, Metric::MemoryEach, Metric::WakeJoinEach],
             Self::Idle { .. } => &[Metric::MemoryEach, Metric::WakeUps],
             Self::Timers { .. } => &[Metric::P50, Metric::P99, Metric::Cpu],
-            Self::Schbench(_) => &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait],
+            Self::Schbench(params) if params.is_closed() => {
+                &[Metric::P50, Metric::P99, Metric::P999, Metric::LongestWait]
+            }
+            Self::Schbench(_) => &[
+                Metric::P50,
+                Metric::P99,
+                Metric::P999,
+                Metric::LongestWait,
+                Metric::DueP50,
+                Metric::DueP99,
+            ],
             Self::SchbenchRequests(_) => &[
                 Metric::PerOperation,
                 Metric::RequestP50,

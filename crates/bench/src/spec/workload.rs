@@ -224,7 +224,7 @@ impl Workload {
         }
     }
 
-    /// Whether its work can be done in one thread that never waits.
+    /// Whether its work can be done in one thread that waits for nobody else.
     #[must_use]
     pub fn has_floor(&self) -> bool {
         match self {
@@ -236,6 +236,7 @@ impl Workload {
             | Self::Skynet { .. }
             | Self::Yield { .. }
             | Self::PingPong { .. }
+            | Self::Timers { .. }
             | Self::Stream { .. } => true,
             _ => false,
         }

@@ -1,7 +1,7 @@
 //! The bare work of a workload, on one thread, without any runtime: the floor under every row.
 //!
 //! What must be done whoever schedules: a task is a future in a box that is polled once, a message is copied into a ring and
-//! out of it, a yield is a pass through a queue. What no single thread can do without waiting has no floor.
+//! out of it, a yield is a pass through a queue, a sleep is an entry of a heap. Where tasks wait for more than each other and the time there is no floor.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Hackbench, Transport, Workload};
-use crate::workloads::{fib, hackbench, skynet, spawn_join, stream};
+use crate::workloads::{fib, hackbench, skynet, spawn_join, stream, timers};
 
 /// No runtime.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl Counts for Bare {}
 /// Runs the bare work of `workload`, after a warm-up.
 ///
 /// # Errors
-/// [`Stop::Unsupported`] if the workload is waiting; [`Stop::Failed`] if a result is wrong.
+/// [`Stop::Unsupported`] if one thread alone can't do it; [`Stop::Failed`] if a result is wrong.
 pub fn run(workload: Workload) -> Result<Measured, Stop> {
     if let Some(warm_up) = workload.warm_up() {
         once(warm_up)?;
@@ -43,8 +43,14 @@ fn once(workload: Workload) -> Result<Measured, Stop> {
         Workload::PingPong { pairs, round_trips } => there_and_back(pairs, round_trips),
         Workload::Hackbench(params) if params.transport == Transport::Channel => by_size(params.size, Rings(params)),
         Workload::Stream { elements, passes } => arrays(elements, passes),
+        Workload::Timers {
+            tasks,
+            sleeps,
+            from_us,
+            to_us,
+        } => timers::in_one_thread(&Bare, tasks, sleeps, (from_us, to_us)),
         _ => Err(Stop::unsupported(
-            "there is no work in it but waiting, or several must wait at once",
+            "one thread alone cannot do it: somebody waits for others, or for a client",
         )),
     }
 }

@@ -57,6 +57,13 @@ impl Samples {
         measured
     }
 
+    /// Writes the quantiles, as those from when each was due, into the figures of a run that has others.
+    #[must_use]
+    pub fn into_dues(mut self, mut measured: Measured) -> Measured {
+        self.put(&[Metric::DueP50, Metric::DueP99], &mut measured);
+        measured
+    }
+
     /// Writes the quantiles, as those of whole requests, into the figures of a run that has others.
     #[must_use]
     pub fn into_requests(mut self, mut measured: Measured) -> Measured {

@@ -4,6 +4,8 @@
 //!   latency includes the wake loop. A tick there is always as long, and whether the messengers' bursts meet always, never or now and
 //!   then is left to chance, on which the quantiles depend more than on who runs them. Here a tick takes half to one and a half times its
 //!   length, drawn evenly from a fixed seed, the same for every runtime; so they meet as often in each run.
+//!   The stamp leaves out for how long the messenger itself waited behind other work, so that a scheduler looks the better the later it runs one. From
+//!   when its tick was due the same is counted again, the messenger's wait and the timer's lateness included.
 //! - **closed**: each worker asks its messenger, which answers at once with a time stamp. Always somebody is ready; in a queue that
 //!   is first in, first out every wait would be that of a full round.
 //!
@@ -34,14 +36,14 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
         let (posts, post_office) = C::bounded::<usize>(params.workers);
         let mut wakers = Vec::new();
         for index in 0..params.workers {
-            let (waker, wakes) = C::bounded::<Instant>(1);
+            let (waker, wakes) = C::bounded::<WakeUp>(1);
             wakers.push(waker);
             let posts = params.is_closed().then(|| posts.clone());
             workers.push(runtime.spawn(worker::<C>(index, posts, wakes, params, gate.clone())));
         }
         drop(posts);
         messengers.push(if params.is_closed() {
-            runtime.spawn(answer::<C>(post_office, wakers))
+            runtime.spawn(answer::<C, WakeUp>(post_office, wakers))
         } else {
             runtime.spawn(tick::<R, C>(
                 wakers,
@@ -56,15 +58,79 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, params: Schbench) -> Result
     opener.all_ready(workers.len() + ticking).await?;
     let meter = Meter::start(&runtime);
     opener.open();
-    let mut latencies = Samples::with_capacity(params.messengers * params.workers * params.rounds);
+    let expected = params.messengers * params.workers * params.rounds;
+    let mut latencies = Latencies::with_capacity(expected);
     for worker in workers {
         latencies.merge(worker.await);
     }
     for messenger in messengers {
         messenger.await;
     }
-    let expected = params.messengers * params.workers * params.rounds;
-    finish(latencies, meter.stop(&runtime, expected as u64))
+    latencies.finish(meter.stop(&runtime, expected as u64))
+}
+
+/// What a messenger sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WakeUp {
+    /// When the tick was due; nobody waits for one in the closed loop.
+    pub(super) due: Option<Instant>,
+    /// When the messenger came to it.
+    pub(super) stamp: Instant,
+}
+
+impl From<Instant> for WakeUp {
+    fn from(stamp: Instant) -> Self {
+        Self { due: None, stamp }
+    }
+}
+
+/// How long it took from wake-ups until a worker ran.
+#[derive(Default)]
+pub(super) struct Latencies {
+    /// From the messengers' stamps.
+    wakes: Samples,
+    /// From when ticks were due.
+    dues: Samples,
+}
+
+impl Latencies {
+    /// Room for so many wake-ups.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self {
+            wakes: Samples::with_capacity(count),
+            dues: Samples::with_capacity(count),
+        }
+    }
+
+    /// A worker runs.
+    pub(super) fn add(&mut self, wake_up: WakeUp) {
+        let now = Instant::now();
+        self.wakes.add(now.saturating_duration_since(wake_up.stamp));
+        if let Some(due) = wake_up.due {
+            self.dues.add(now.saturating_duration_since(due));
+        }
+    }
+
+    /// Adds all of another.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.wakes.merge(other.wakes);
+        self.dues.merge(other.dues);
+    }
+
+    /// The run with its quantiles, if no wake-up is missing.
+    pub(super) fn finish(self, measured: Measured) -> Result<Measured, Stop> {
+        let Self { wakes, dues } = self;
+        if wakes.len() as u64 != measured.ops {
+            let (found, expected) = (wakes.len(), measured.ops);
+            return Err(Stop::failed(format!("{found} wake-ups, {expected} expected")));
+        }
+        let measured = wakes.into(measured);
+        Ok(if dues.is_empty() {
+            measured
+        } else {
+            dues.into_dues(measured)
+        })
+    }
 }
 
 /// How long a messenger's ticks take.
@@ -89,27 +155,14 @@ impl Ticks {
     }
 }
 
-/// The run with its quantiles, if no wake-up is missing.
-pub(super) fn finish(latencies: Samples, measured: Measured) -> Result<Measured, Stop> {
-    if latencies.len() as u64 == measured.ops {
-        Ok(latencies.into(measured))
-    } else {
-        Err(Stop::failed(format!(
-            "{} wake-ups, {} expected",
-            latencies.len(),
-            measured.ops
-        )))
-    }
-}
-
 async fn worker<C: Channel>(
     index: usize,
     posts: Option<C::Sender<usize>>,
-    mut wakes: C::Receiver<Instant>,
+    mut wakes: C::Receiver<WakeUp>,
     params: Schbench,
     gate: Gate,
-) -> Samples {
-    let mut latencies = Samples::with_capacity(params.rounds);
+) -> Latencies {
+    let mut latencies = Latencies::with_capacity(params.rounds);
     gate.pass().await;
     for _ in 0..params.rounds {
         if let Some(posts) = &posts
@@ -117,32 +170,37 @@ async fn worker<C: Channel>(
         {
             break;
         }
-        let Some(stamp) = C::recv(&mut wakes).await.value() else {
+        let Some(wake_up) = C::recv(&mut wakes).await.value() else {
             break;
         };
-        latencies.add_since(stamp);
+        latencies.add(wake_up);
         work(params.work());
     }
     latencies
 }
 
 /// The messenger of the closed loop, and of [`schbench_requests`](super::schbench_requests).
-pub(super) async fn answer<C: Channel>(mut posts: C::Receiver<usize>, wakers: Vec<C::Sender<Instant>>) {
+pub(super) async fn answer<C: Channel, W: From<Instant> + Send + 'static>(
+    mut posts: C::Receiver<usize>,
+    wakers: Vec<C::Sender<W>>,
+) {
     while let Some(index) = C::recv(&mut posts).await.value() {
-        if C::send(&wakers[index], Instant::now()).await.sent().is_err() {
+        if C::send(&wakers[index], Instant::now().into()).await.sent().is_err() {
             break;
         }
     }
 }
 
 /// The messenger of the tick.
-async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<Instant>>, params: Schbench, mut ticks: Ticks, gate: Gate) {
+async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<WakeUp>>, params: Schbench, mut ticks: Ticks, gate: Gate) {
     gate.pass().await;
     for _ in 0..params.rounds {
-        R::sleep(ticks.draw()).await;
+        let tick = ticks.draw();
+        let due = Some(Instant::now() + tick);
+        R::sleep(tick).await;
         let stamp = Instant::now();
         for waker in &wakers {
-            if C::send(waker, stamp).await.sent().is_err() {
+            if C::send(waker, WakeUp { due, stamp }).await.sent().is_err() {
                 return;
             }
         }

@@ -137,7 +137,7 @@ pub async fn run<R: Runtime, C: Channel>(runtime: R, count: usize, params: Schbe
         workers.push(runtime.spawn(worker::<R, C>(index, posts.clone(), wakes, params, gate.clone())));
     }
     drop((posts, gate));
-    let messenger = runtime.spawn(answer::<C>(post_office, wakers));
+    let messenger = runtime.spawn(answer::<C, Instant>(post_office, wakers));
     opener.all_ready(count).await?;
     let meter = Meter::start(&runtime);
     opener.open();

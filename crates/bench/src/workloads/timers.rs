@@ -5,17 +5,23 @@
 //!
 //! Verified: no sleep is early, and none is missing.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::future::poll_fn;
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::adapters::Runtime;
+use crate::adapters::{Counts, Runtime};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::workloads::gate::{Gate, gate};
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
+
+/// For how long the one thread waits for more sleeps after the first is due. quadrille's workers do as long by default (`Builder::timer_slack`).
+const SLACK: Duration = Duration::from_micros(90);
 
 /// A deadline that never comes in a run.
 const FAR: Duration = Duration::from_secs(10);
@@ -45,7 +51,14 @@ pub async fn run<R: Runtime>(
         late.merge(samples);
         early += too_early;
     }
-    let measured = meter.stop(&runtime, (tasks * sleeps) as u64);
+    judge(late, early, meter.stop(&runtime, (tasks * sleeps) as u64))
+}
+
+/// `measured` with how late the sleeps were.
+///
+/// # Errors
+/// [`Stop::Failed`] if a sleep was early or is missing.
+fn judge(late: Samples, early: usize, measured: Measured) -> Result<Measured, Stop> {
     if early != 0 || late.len() as u64 != measured.ops {
         return Err(Stop::failed(format!(
             "{} sleeps of {}, {early} of them early",
@@ -75,6 +88,48 @@ async fn sleeper<R: Runtime>(
         late.add(slept.saturating_sub(asked));
     }
     (late, early)
+}
+
+/// The same sleeps out of a heap, in the calling thread, which gets up a slack after the first is due and ends all that are due by then: what they cost
+/// if nothing is scheduled. Who gets up more often is less late for more CPU.
+///
+/// # Errors
+/// As [`run`], and [`Stop::Unsupported`] if the kernel does not let a thread sleep exactly.
+pub fn in_one_thread(
+    counts: &impl Counts,
+    tasks: usize,
+    sleeps: usize,
+    (from_us, to_us): (u64, u64),
+) -> Result<Measured, Stop> {
+    if rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).is_err() {
+        return Err(Stop::unsupported(
+            "the kernel does not let a thread sleep exactly (PR_SET_TIMERSLACK)",
+        ));
+    }
+    let mut sleepers: Vec<_> = (0..tasks as u64).map(|seed| (Random::new(seed), sleeps)).collect();
+    let mut due = BinaryHeap::with_capacity(tasks);
+    let mut late = Samples::with_capacity(tasks * sleeps);
+    let meter = Meter::start(counts);
+    let mut sleep = |due: &mut BinaryHeap<_>, index: usize| {
+        let (random, left) = &mut sleepers[index];
+        if let Some(others) = left.checked_sub(1) {
+            *left = others;
+            let asked = Duration::from_micros(random.between(from_us, to_us));
+            due.push(Reverse((Instant::now() + asked, index)));
+        }
+    };
+    (0..tasks).for_each(|index| sleep(&mut due, index));
+    while let Some(&Reverse((first, _))) = due.peek() {
+        std::thread::sleep((first + SLACK).saturating_duration_since(Instant::now()));
+        while let Some(&Reverse((time, index))) = due.peek()
+            && let Some(by) = Instant::now().checked_duration_since(time)
+        {
+            due.pop();
+            late.add(by);
+            sleep(&mut due, index);
+        }
+    }
+    judge(late, 0, meter.stop(counts, (tasks * sleeps) as u64))
 }
 
 /// Runs `timeout_drop` once, in one task.

@@ -9,9 +9,8 @@ use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::spec::{Schbench, SchbenchRequests};
 use crate::workloads::fairness::work;
-use crate::workloads::samples::Samples;
-use crate::workloads::schbench::{Ticks, finish};
-use crate::workloads::schbench_requests::{Latencies, Matrices};
+use crate::workloads::schbench::{Latencies, Ticks, WakeUp};
+use crate::workloads::schbench_requests::{self, Matrices};
 
 /// Runs the tick, or the closed loop, once.
 ///
@@ -27,7 +26,7 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel>(runtime: R, params: Schbench) -> 
         let (posts, post_office) = C::bounded::<usize>(params.workers);
         let mut wakers = Vec::new();
         for index in 0..params.workers {
-            let (waker, wakes) = C::bounded::<Instant>(1);
+            let (waker, wakes) = C::bounded::<WakeUp>(1);
             wakers.push(waker);
             let (posts, gate) = ((!is_ticking).then(|| posts.clone()), gate.clone());
             behind_gate.push(runtime.spawn(move || worker::<R, C>(index, posts.as_ref(), wakes, params, gate)));
@@ -36,47 +35,47 @@ pub fn run<R: ThreadRuntime, C: ThreadChannel>(runtime: R, params: Schbench) -> 
             let (gate, ticks) = (gate.clone(), Ticks::new(params, messenger));
             behind_gate.push(runtime.spawn(move || tick::<R, C>(&wakers, params, ticks, gate)));
         } else {
-            messengers.push(runtime.spawn(move || answer::<C>(post_office, &wakers)));
+            messengers.push(runtime.spawn(move || answer::<C, WakeUp>(post_office, &wakers)));
         }
     }
     let behind_gate = opener.all_ready(behind_gate)?;
     let messengers = all_made(messengers)?;
     let meter = Meter::start(&runtime);
     opener.open(&behind_gate);
-    let mut latencies = Samples::with_capacity(count * params.rounds);
+    let mut latencies = Latencies::with_capacity(count * params.rounds);
     for thread in behind_gate {
         latencies.merge(R::join(thread));
     }
     for messenger in messengers {
         R::join(messenger);
     }
-    finish(latencies, meter.stop(&runtime, (count * params.rounds) as u64))
+    latencies.finish(meter.stop(&runtime, (count * params.rounds) as u64))
 }
 
 fn worker<R: ThreadRuntime, C: ThreadChannel>(
     index: usize,
     posts: Option<&C::Sender<usize>>,
-    mut wakes: C::Receiver<Instant>,
+    mut wakes: C::Receiver<WakeUp>,
     params: Schbench,
     gate: Gate<R>,
-) -> Samples {
-    let mut latencies = Samples::with_capacity(params.rounds);
+) -> Latencies {
+    let mut latencies = Latencies::with_capacity(params.rounds);
     gate.pass();
     for _ in 0..params.rounds {
         if posts.is_some_and(|posts| C::send(posts, index).is_err()) {
             break;
         }
-        let Some(stamp) = C::recv(&mut wakes) else { break };
-        latencies.add_since(stamp);
+        let Some(wake_up) = C::recv(&mut wakes) else { break };
+        latencies.add(wake_up);
         work(params.work());
     }
     latencies
 }
 
 /// The messenger of the closed loop, and of requests.
-fn answer<C: ThreadChannel>(mut posts: C::Receiver<usize>, wakers: &[C::Sender<Instant>]) {
+fn answer<C: ThreadChannel, W: From<Instant> + Send + 'static>(mut posts: C::Receiver<usize>, wakers: &[C::Sender<W>]) {
     while let Some(index) = C::recv(&mut posts) {
-        if C::send(&wakers[index], Instant::now()).is_err() {
+        if C::send(&wakers[index], Instant::now().into()).is_err() {
             break;
         }
     }
@@ -84,20 +83,25 @@ fn answer<C: ThreadChannel>(mut posts: C::Receiver<usize>, wakers: &[C::Sender<I
 
 /// The messenger of the tick. It has no latencies of its own.
 fn tick<R: ThreadRuntime, C: ThreadChannel>(
-    wakers: &[C::Sender<Instant>],
+    wakers: &[C::Sender<WakeUp>],
     params: Schbench,
     mut ticks: Ticks,
     gate: Gate<R>,
-) -> Samples {
+) -> Latencies {
     gate.pass();
     for _ in 0..params.rounds {
-        R::sleep(ticks.draw());
+        let tick = ticks.draw();
+        let due = Some(Instant::now() + tick);
+        R::sleep(tick);
         let stamp = Instant::now();
-        if wakers.iter().any(|waker| C::send(waker, stamp).is_err()) {
+        if wakers
+            .iter()
+            .any(|waker| C::send(waker, WakeUp { due, stamp }).is_err())
+        {
             break;
         }
     }
-    Samples::default()
+    Latencies::default()
 }
 
 /// Runs the requests once, with `count` workers.
@@ -120,11 +124,11 @@ pub fn requests<R: ThreadRuntime, C: ThreadChannel>(
         workers.push(runtime.spawn(move || serve::<R, C>(index, &posts, wakes, params, gate)));
     }
     drop(posts);
-    let messenger = all_made(vec![runtime.spawn(move || answer::<C>(post_office, &wakers))])?;
+    let messenger = all_made(vec![runtime.spawn(move || answer::<C, Instant>(post_office, &wakers))])?;
     let workers = opener.all_ready(workers)?;
     let meter = Meter::start(&runtime);
     opener.open(&workers);
-    let mut latencies = Latencies::with_capacity(count * params.requests);
+    let mut latencies = schbench_requests::Latencies::with_capacity(count * params.requests);
     for worker in workers {
         latencies.merge(R::join(worker));
     }
@@ -141,8 +145,8 @@ fn serve<R: ThreadRuntime, C: ThreadChannel>(
     mut wakes: C::Receiver<Instant>,
     params: SchbenchRequests,
     gate: Gate<R>,
-) -> Latencies {
-    let mut latencies = Latencies::with_capacity(params.requests);
+) -> schbench_requests::Latencies {
+    let mut latencies = schbench_requests::Latencies::with_capacity(params.requests);
     let mut matrices = Matrices::new(params.kib);
     gate.pass();
     for _ in 0..params.requests {
