@@ -244,7 +244,7 @@ impl WorkloadName {
             ],
             Self::Mixed => vec![Workload::Mixed {
                 pairs: 16,
-                round_trips: 500,
+                round_trips: 5000,
                 heavy: 4,
                 piece_us: 200,
             }],
