@@ -1,5 +1,5 @@
 //! thread_schbench: messengers and workers that are threads; see [`schbench`](crate::workloads::schbench) and
-//! [`schbench_requests`](crate::workloads::schbench_requests).
+//! [`schbench_requests`].
 
 use std::time::Instant;
 
