@@ -298,7 +298,6 @@ fn a_load_is_the_same_for_all() {
     );
 }
 
-/// Quantiles are there and in order, on each runtime.
 /// A messenger comes to a tick when it is due, or later; in the closed loop nothing is due.
 fn check_dues(tick_us: u64, measured: &Measured) {
     let counter = |name| measured.counters.get(name).copied();
@@ -311,6 +310,7 @@ fn check_dues(tick_us: u64, measured: &Measured) {
     }
 }
 
+/// Quantiles are there and in order, on each runtime; the runs.
 fn check_latencies(workload: Workload, ops: u64) -> Vec<Measured> {
     let check = |runtime: RuntimeName| match run(workload, runtime, ChannelKind::Own) {
         Outcome::Measured(measured) => {

@@ -22,8 +22,17 @@ use crate::workloads::samples::Samples;
 /// The seed of the schedule.
 const SEED: u64 = 42;
 
-/// How exactly the generator sleeps, in nanoseconds; the kernel's default is 50 us.
+/// How exactly a thread may sleep, in nanoseconds; the kernel's default is 50 us.
 const SLACK: Option<NonZeroU64> = NonZeroU64::new(1);
+
+/// Lets the calling thread sleep exactly.
+///
+/// # Errors
+/// [`Stop::Unsupported`] if the kernel does not.
+pub(super) fn sleep_exactly() -> Result<(), Stop> {
+    rustix::thread::set_current_timer_slack(SLACK)
+        .map_err(|_| Stop::unsupported("the kernel does not let a thread sleep exactly (PR_SET_TIMERSLACK)"))
+}
 
 /// The requests of a run, and the thread that waits for the last.
 struct Requests {
@@ -63,11 +72,7 @@ pub fn run<R: Runtime>(
         done: AtomicUsize::new(0),
         generator: thread::current(),
     }));
-    if rustix::thread::set_current_timer_slack(SLACK).is_err() {
-        return Err(Stop::unsupported(
-            "the kernel does not let a thread sleep exactly (PR_SET_TIMERSLACK)",
-        ));
-    }
+    sleep_exactly()?;
     let meter = Meter::start(&runtime);
     let start = Instant::now();
     let mut latest = Duration::ZERO;

@@ -8,7 +8,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
-use std::num::NonZeroU64;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::adapters::{Counts, Runtime};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::workloads::gate::{Gate, gate};
+use crate::workloads::load::sleep_exactly;
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
 
@@ -101,11 +101,7 @@ pub fn in_one_thread(
     sleeps: usize,
     (from_us, to_us): (u64, u64),
 ) -> Result<Measured, Stop> {
-    if rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).is_err() {
-        return Err(Stop::unsupported(
-            "the kernel does not let a thread sleep exactly (PR_SET_TIMERSLACK)",
-        ));
-    }
+    sleep_exactly()?;
     let mut sleepers: Vec<_> = (0..tasks as u64).map(|seed| (Random::new(seed), sleeps)).collect();
     let mut due = BinaryHeap::with_capacity(tasks);
     let mut late = Samples::with_capacity(tasks * sleeps);
