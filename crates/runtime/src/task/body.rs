@@ -135,33 +135,35 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, cx: &mut Context<'_>) -> Op
 pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, meta: &Meta, result: Ended<B::Output>) {
     // SAFETY: by our contract.
     let dropped = unsafe { drop_body(body) };
+    leave::<B>(meta);
     let result = match (result, dropped) {
-        (Ok(value), None) => Ok(value),
+        // Each way to its place by itself: a value that all share would be copied there right after it was written, in other pieces.
+        // SAFETY: by our contract: the body is gone.
+        (Ok(value), None) => return unsafe { place.write(Outcome::new(Ok(value))) },
         (Ok(value), Some(payload)) => {
             quietly(|| drop(value));
-            Err(payload)
+            payload
         }
-        (Err(None), dropped) => Err(dropped.unwrap_or_else(|| Box::new(Cancelled))),
+        (Err(None), dropped) => dropped.unwrap_or_else(|| Box::new(Cancelled)),
         (Err(Some(payload)), dropped) => {
             // The panic of the poll wins over one of the destructor.
             std::mem::forget(dropped);
-            Err(payload)
+            payload
         }
     };
-    leave(meta);
-    // SAFETY: by our contract: the body is gone.
-    unsafe { place.write(Outcome::new(result)) };
+    // SAFETY: as above.
+    unsafe { place.write(Outcome::new(Err(result))) };
 }
 
 /// Drops a task's body without a result.
 ///
 /// # Safety
 /// The body is there, the caller's, and not used again.
-pub(super) unsafe fn cancel<B>(body: *mut B, meta: &Meta) {
+pub(super) unsafe fn cancel<B: Body>(body: *mut B, meta: &Meta) {
     // A panic here has nobody to be reported to: the task was cancelled.
     // SAFETY: by our contract.
     std::mem::forget(unsafe { drop_body(body) });
-    leave(meta);
+    leave::<B>(meta);
     scheduler(meta).counts_cancelled();
 }
 
@@ -204,11 +206,16 @@ pub(super) fn tell_abort_handles(meta: &Meta) {
     }
 }
 
-/// The future has gone: nobody needs to find the task any more.
-fn leave(meta: &Meta) {
+/// The body has gone: nobody needs to find the task any more.
+#[inline]
+fn leave<B: Body>(meta: &Meta) {
+    if B::FLAGS & THREAD != 0 {
+        // It never entered the registry.
+        return;
+    }
     // Ordering: Relaxed; whoever drops the future got it from the runner that wrote the key.
     let key = meta.key.load(Ordering::Relaxed);
-    if key != 0 && !meta.has(THREAD) {
+    if key != 0 {
         scheduler(meta).registry.remove(key);
     }
 }

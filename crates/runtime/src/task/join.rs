@@ -40,10 +40,21 @@ pub(crate) struct Cancelled;
 /// ```
 pub struct JoinHandle<T> {
     header: NonNull<Header>,
-    /// The result was moved out, or there is none.
-    taken: bool,
+    /// Whether a result may be left to take.
+    left: Left,
     /// It may drop a result.
     _result: PhantomData<T>,
+}
+
+/// Whether the result of a task is still to be had by its handle.
+///
+/// A word: a handle is handed on in words, and to read one of which a byte was just written takes until that is in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+enum Left {
+    Maybe,
+    /// It was moved out, or there is none.
+    Nothing,
 }
 
 // SAFETY: it is a part in a lifecycle, which is made of atomics, a look at metadata, which is Sync, and the right to take a `T`.
@@ -66,7 +77,7 @@ impl<T> JoinHandle<T> {
     pub(super) unsafe fn new(header: NonNull<Header>) -> Self {
         Self {
             header,
-            taken: false,
+            left: Left::Maybe,
             _result: PhantomData,
         }
     }
@@ -146,12 +157,12 @@ impl<T> JoinHandle<T> {
     /// What the task has left, once. `None`: it was dropped, or that has been taken.
     #[inline]
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<T>>> {
-        if self.taken {
+        if self.left == Left::Nothing {
             return Poll::Ready(None);
         }
         let has_outcome = std::task::ready!(self.header().lifecycle.poll_done(cx.waker()));
-        self.taken = true;
-        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `taken` says that it is read
+        self.left = Left::Nothing;
+        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `left` says that it is read
         // once.
         Poll::Ready(has_outcome.then(|| unsafe { cell::take_outcome(self.header) }))
     }
@@ -171,7 +182,7 @@ impl<T> Drop for JoinHandle<T> {
     #[inline]
     fn drop(&mut self) {
         if let Detached::Done { outcome } = self.header().lifecycle.detach() {
-            if outcome && !self.taken {
+            if outcome && self.left == Left::Maybe {
                 // SAFETY: as in `poll_outcome`; we are gone after this.
                 drop(unsafe { cell::take_outcome::<T>(self.header) });
             }

@@ -100,8 +100,8 @@ pub(crate) struct Meta {
     pub(crate) id: Id,
     extras: AtomicPtr<Extras>,
     policy: Cell<TaskPolicy>,
-    /// Key in the registry, which is never zero; zero before the task was first pending. Of a user-level thread, which never enters
-    /// the registry, its place in the roll of threads.
+    /// Key in the registry, which is never zero; zero before the task was first pending, and of a user-level thread, which never enters
+    /// the registry.
     pub(crate) key: AtomicU32,
     flags: AtomicU8,
     /// Where the task was last. Touched by the holder of the runnable alone.

@@ -15,10 +15,11 @@ use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::rarely::Rarely;
+use super::roll::{At, Places};
 use super::stack::{self, Lent, Occupant, Reservation, Stack};
 use super::suspend::{Aside, Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
-use crate::primitives::Ordering;
 use crate::runtime::Handle;
 use crate::sched::Shared;
 use crate::sched::context::Context;
@@ -33,13 +34,16 @@ pub(super) struct Fiber<F, T> {
     /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
     /// (`task::cell`).
     stack_pointer: *const u8,
-    state: State<F, T>,
-    /// Dropped after the state.
+    /// Before the state, of which who spawns a thread fills the beginning only: so it writes to two cache lines.
     enrolled: Enrolled,
+    state: State<F, T>,
 }
 
 /// While it lives, the thread with this metadata is on the roll.
-struct Enrolled(NonNull<Meta>);
+struct Enrolled {
+    meta: NonNull<Meta>,
+    at: At,
+}
 
 enum State<F, T> {
     Fresh {
@@ -81,25 +85,47 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         if context.unwinding.get() || is_aborted(self.enrolled.meta()) {
             return;
         }
-        let State::Fresh { closure, reservation } = mem::replace(&mut self.state, State::Starting) else {
-            unreachable!("a thread starts once");
-        };
-        let meta = self.enrolled.0;
+        let (closure, reservation) = self.state.take_fresh();
+        let meta = self.enrolled.meta;
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
-        context.shared.roll.begins(self.enrolled.place(), context.id);
+        // SAFETY: the thread's place; the worker is one of its scheduler.
+        unsafe { context.shared.roll.begins(self.enrolled.at, context.id) };
         let stack = context.stacks.take(reservation);
         let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
         let occupant = Occupant::new(stack.bounds(), name);
-        self.state = State::Started(Started {
-            // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
-            // drops it after the coroutine; so does this function if it unwinds.
-            coroutine: unsafe { begin(&stack, meta, closure) },
+        // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
+        // drops it after the coroutine; so does this function if it unwinds.
+        let coroutine = unsafe { begin(&stack, meta, closure) };
+        let started = State::Started(Started {
+            coroutine,
             occupant,
             owner: NonNull::from(context),
-            entered: Vec::new(),
+            entered: Rarely::new(),
             meta,
             _ground: Ground(ManuallyDrop::new(stack)),
         });
+        // SAFETY: ours to write. What is there, `Starting`, has nothing to drop.
+        unsafe { ptr::write(&raw mut self.state, started) };
+    }
+}
+
+impl<F, T> State<F, T> {
+    /// What a fresh one holds; it is `Starting` then. Taken out by itself: the whole is as large as what it becomes.
+    ///
+    /// # Panics
+    /// If it is not fresh: a thread starts once.
+    #[inline(always)]
+    fn take_fresh(&mut self) -> (F, Reservation) {
+        let Self::Fresh { closure, reservation } = self else {
+            unreachable!("a thread starts once");
+        };
+        // SAFETY: it is there, and forgotten below.
+        let closure = unsafe { ptr::read(closure) };
+        // SAFETY: as above.
+        let reservation = unsafe { ptr::read(reservation) };
+        // SAFETY: ours to write. What was there has been taken out.
+        unsafe { ptr::write(self, Self::Starting) };
+        (closure, reservation)
     }
 }
 
@@ -114,48 +140,35 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
     unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool {
         // SAFETY: it is there, and the caller's.
         let fiber = unsafe { &mut *this };
-        let State::Started(started) = &mut fiber.state else {
-            // SAFETY: passed on.
-            return unsafe { Self::run_first(this, place, turn) };
-        };
-        let unwinds = started.unwinds(turn);
-        match started.resume((!unwinds).then(NonNull::dangling), turn.meta()) {
-            CoroutineResult::Yield(suspension) => {
-                fiber.suspended(suspension, unwinds, turn);
-                false
-            }
-            // SAFETY: passed on; the reference is not used any more.
-            CoroutineResult::Return(result) => unsafe { Self::ended(this, place, turn, result) },
+        let is_first = !matches!(fiber.state, State::Started(_));
+        if is_first {
+            Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced())));
         }
-    }
-}
-
-impl<F: FnOnce() -> T, T> Fiber<F, T> {
-    /// The first run, by the worker that becomes the owner.
-    ///
-    /// # Safety
-    /// As for [`Body::run`].
-    #[cold]
-    unsafe fn run_first(this: *mut Self, place: *mut Outcome<thread::Result<T>>, turn: &Turn) -> bool {
-        // SAFETY: it is there, and the caller's.
-        let fiber = unsafe { &mut *this };
-        Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced())));
         let State::Started(started) = &mut fiber.state else {
             // Bound, and not begun (B c), or aborted. The closure is dropped where a panic of that is caught.
             // SAFETY: passed on; the reference is not used any more.
             unsafe { body::end(this, place, turn.meta(), Err(None)) };
             return true;
         };
-        match started.resume(Some(NonNull::from(&*turn.waker())), turn.meta()) {
+        // In one place for the first run and all others: a frame more between here and the switch would be left wrongly predicted.
+        let waker = is_first.then(|| turn.waker());
+        let unwinds = !is_first && started.unwinds(turn);
+        let input = waker.as_deref().map_or(NonNull::dangling(), NonNull::from);
+        match started.resume((!unwinds).then_some(input), turn.meta()) {
             CoroutineResult::Yield(suspension) => {
-                fiber.suspended(suspension, false, turn);
+                fiber.suspended(suspension, unwinds, turn);
                 false
             }
-            // SAFETY: as above.
-            CoroutineResult::Return(result) => unsafe { Self::ended(this, place, turn, result) },
+            CoroutineResult::Return(result) => {
+                // SAFETY: passed on; the reference is not used any more. The stack, of which nothing is in use any more, goes with it.
+                unsafe { body::end(this, place, turn.meta(), Ok(result)) };
+                true
+            }
         }
     }
+}
 
+impl<F: FnOnce() -> T, T> Fiber<F, T> {
     #[inline(always)]
     fn suspended(&mut self, suspension: Suspension, unwinds: bool, turn: &Turn) {
         self.stack_pointer = suspension.stack_pointer();
@@ -169,22 +182,6 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
             turn.again();
         }
     }
-
-    /// It has come to its end.
-    ///
-    /// # Safety
-    /// As for [`Body::run`].
-    #[inline]
-    unsafe fn ended(
-        this: *mut Self,
-        place: *mut Outcome<thread::Result<T>>,
-        turn: &Turn,
-        result: thread::Result<T>,
-    ) -> bool {
-        // SAFETY: passed on. The stack, of which nothing is in use any more, goes with it.
-        unsafe { body::end(this, place, turn.meta(), Ok(result)) };
-        true
-    }
 }
 
 impl Enrolled {
@@ -193,47 +190,40 @@ impl Enrolled {
     /// # Safety
     /// The metadata, which is a thread's, outlives what is returned.
     unsafe fn new(meta: NonNull<Meta>) -> Self {
-        let this = Self(meta);
-        this.with_places(|meta, shared, context| {
-            let places = context.map(|context| &context.places);
+        // SAFETY: by our contract.
+        let at = with_roll(unsafe { meta.as_ref() }, |meta, shared, places| {
             let name = meta.extras().and_then(|extras| extras.name.as_deref());
-            // Ordering: Relaxed; whoever runs or drops the thread gets it by way of a queue.
-            meta.key
-                .store(shared.roll.enter(places, meta.id, name), Ordering::Relaxed);
+            shared.roll.enter(places, meta.id, name)
         });
-        this
+        Self { meta, at }
     }
 
     fn meta(&self) -> &Meta {
         // SAFETY: it outlives us (`new`).
-        unsafe { self.0.as_ref() }
-    }
-
-    fn place(&self) -> u32 {
-        // Ordering: Relaxed; written before the thread was queued.
-        self.meta().key.load(Ordering::Relaxed)
-    }
-
-    /// Calls `f` with the metadata, its scheduler, and the calling thread's worker, if it is one of that scheduler.
-    fn with_places(&self, f: impl FnOnce(&Meta, &Shared, Option<&Context>)) {
-        let meta = self.meta();
-        // SAFETY: rule 4 of `task`: the scheduler outlives every body, which we are part of.
-        let shared = unsafe { &*meta.scheduler() };
-        Context::with(|context| {
-            let here = context.filter(|context| ptr::eq(&*context.shared, shared));
-            f(meta, shared, here);
-        });
+        unsafe { self.meta.as_ref() }
     }
 }
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
-        self.with_places(|meta, shared, context| {
-            let places = context.map(|context| &context.places);
+        with_roll(self.meta(), |meta, shared, places| {
             let has_name = meta.extras().is_some_and(|extras| extras.name.is_some());
-            shared.roll.leave(places, self.place(), meta.id, has_name);
+            // SAFETY: ours, since `new`, and this is our end.
+            unsafe { shared.roll.leave(places, self.at, meta.id, has_name) };
         });
     }
+}
+
+/// Calls `f` with the metadata of a thread whose body is there, its scheduler, and the free places of the calling thread's worker, if it is one of
+/// that scheduler.
+#[inline]
+fn with_roll<R>(meta: &Meta, f: impl FnOnce(&Meta, &Shared, Option<&Places>) -> R) -> R {
+    // SAFETY: rule 4 of `task`: the scheduler outlives every body, which is there.
+    let shared = unsafe { &*meta.scheduler() };
+    Context::with(|context| {
+        let here = context.filter(|context| ptr::eq(&*context.shared, shared));
+        f(meta, shared, here.map(|context| &context.places))
+    })
 }
 
 /// What runs on a stack.
@@ -270,7 +260,7 @@ struct Started<T> {
     /// The worker that alone may use what is here. Never dereferenced.
     owner: NonNull<Context>,
     /// The runtimes that it has entered and not left, while it is suspended.
-    entered: Vec<Handle>,
+    entered: Rarely<Handle>,
     occupant: Occupant,
     _ground: Ground,
 }
@@ -299,11 +289,11 @@ impl<T> Started<T> {
         let _entered = unsafe { stack::enter(&self.occupant) };
         let depth = current::depth();
         if !self.entered.is_empty() {
-            current::resume(mem::take(&mut self.entered));
+            current::resume(mem::take(&mut *self.entered));
         }
         let result = self.coroutine.resume(input);
         if current::depth() > depth {
-            self.entered = current::suspend_above(depth);
+            *self.entered = current::suspend_above(depth);
         }
         result
     }

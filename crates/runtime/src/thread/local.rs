@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use super::rarely::Rarely;
 use super::suspend::Frame;
 use crate::sched::context::may_block;
 
@@ -216,7 +217,7 @@ impl std::error::Error for AccessError {}
 /// What a thread has of its own.
 #[derive(Debug)]
 pub(super) struct Locals {
-    entries: RefCell<Vec<Entry>>,
+    entries: RefCell<Rarely<Entry>>,
 }
 
 #[derive(Debug)]
@@ -230,7 +231,7 @@ struct Entry {
 impl Locals {
     pub(super) const fn new() -> Self {
         Self {
-            entries: RefCell::new(Vec::new()),
+            entries: RefCell::new(Rarely::new()),
         }
     }
 

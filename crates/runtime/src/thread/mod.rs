@@ -96,6 +96,7 @@
 // | `wait` | `.wait()`, on whichever kind of thread |
 // | `handle`, `park`, `scope`, `local` | what users hold |
 // | `list`, `roll`, `note` | a list of all threads: who there is, what each waits for |
+// | `rarely` | a vector that few threads ever fill |
 // | `sync` | locks and channels, with std's names |
 // | `stack` | the memory |
 //
@@ -108,6 +109,7 @@ pub(crate) mod list;
 mod local;
 pub(crate) mod note;
 mod park;
+mod rarely;
 #[cfg(doctest)]
 mod refused;
 pub(crate) mod roll;

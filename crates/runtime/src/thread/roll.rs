@@ -1,7 +1,8 @@
 //! The roll: which user-level threads there are.
 //!
 //! Each has a *place* from when it is spawned until its body is dropped, and writes there who it is, and who has begun to run it. A
-//! place is 16 bytes that stay where they are as long as the scheduler does, so whoever makes a list reads them without a lock.
+//! place is 16 bytes that stay where they are as long as the scheduler does, so whoever makes a list reads them without a lock, and whose
+//! it is knows it by its address.
 //! Free places travel in batches: a worker keeps some for what it spawns, and those of the threads that end on it; a lock is
 //! taken once in 64 threads.
 //!
@@ -17,6 +18,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use quadrille_policy::WorkerId;
@@ -51,14 +53,32 @@ struct Place {
     owner: AtomicU32,
 }
 
+/// A place of a roll, which outlives whoever has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At(NonNull<Place>);
+
+// SAFETY: a `Place` is read and written through atomics.
+unsafe impl Send for At {}
+// SAFETY: as above.
+unsafe impl Sync for At {}
+
+impl At {
+    /// # Safety
+    /// The roll is there for as long as the answer is used.
+    unsafe fn place<'roll>(self) -> &'roll Place {
+        // SAFETY: places stay where they are as long as their roll is there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
 /// Free places that a worker keeps for itself.
 #[derive(Debug, Default)]
-pub(crate) struct Places(RefCell<Vec<u32>>);
+pub(crate) struct Places(RefCell<Vec<At>>);
 
 /// Free places that nobody keeps.
 #[derive(Debug)]
 struct Spare {
-    free: Vec<u32>,
+    free: Vec<At>,
     /// Number of the next place to be made. They begin with one.
     next: u32,
 }
@@ -83,13 +103,13 @@ impl Roll {
         }
     }
 
-    /// Enters a thread that is spawned by the worker with these places, or by nobody's. The number of its place, never zero.
+    /// Enters a thread that is spawned by the worker with these places, or by nobody's.
     #[inline]
-    pub(super) fn enter(&self, places: Option<&Places>, id: Id, name: Option<&str>) -> u32 {
+    pub(super) fn enter(&self, places: Option<&Places>, id: Id, name: Option<&str>) -> At {
         if let Some(name) = name {
             self.names_of(id).insert(id.number(), name.into());
         }
-        let number = match places {
+        let at = match places {
             Some(places) => {
                 let mut free = places.0.borrow_mut();
                 if free.is_empty() {
@@ -103,38 +123,49 @@ impl Roll {
                 one[0]
             }
         };
-        let place = self.place(number);
+        // SAFETY: a place of ours.
+        let place = unsafe { at.place() };
         // Ordering: Release; (R b), against the Acquire loads in `read`.
         place.owner.store(NOBODY, Ordering::Release);
         // Ordering: Release; (R c), against the same.
         place.id.store(id.number(), Ordering::Release);
-        number
+        at
     }
 
-    /// `worker` begins to run the thread.
+    /// `worker` begins to run the thread that has this place of ours.
+    ///
+    /// # Safety
+    /// The place is the thread's, from `enter` of this roll.
     #[inline]
-    pub(super) fn begins(&self, number: u32, worker: WorkerId) {
+    pub(super) unsafe fn begins(&self, at: At, worker: WorkerId) {
+        // SAFETY: a place of ours.
+        let place = unsafe { at.place() };
         // Ordering: Release; (R d), against the Acquire loads in `read`.
-        self.place(number).owner.store(u32::from(worker.0), Ordering::Release);
+        place.owner.store(u32::from(worker.0), Ordering::Release);
     }
 
-    /// The thread's body is gone, on the worker with these places, or on nobody's.
+    /// The body of the thread that has this place is gone, on the worker with these places, or on nobody's.
+    ///
+    /// # Safety
+    /// The place is the thread's, from `enter` of this roll, and not any more after this.
     #[inline]
-    pub(super) fn leave(&self, places: Option<&Places>, number: u32, id: Id, has_name: bool) {
+    pub(super) unsafe fn leave(&self, places: Option<&Places>, at: At, id: Id, has_name: bool) {
+        // SAFETY: a place of ours.
+        let place = unsafe { at.place() };
         // Ordering: Relaxed; (R a) happens before (R b) by the place's way to its next thread, through `places` or the lock.
-        self.place(number).id.store(0, Ordering::Relaxed);
+        place.id.store(0, Ordering::Relaxed);
         if has_name {
             self.names_of(id).remove(&id.number());
         }
         match places {
             Some(places) => {
                 let mut free = places.0.borrow_mut();
-                free.push(number);
+                free.push(at);
                 if free.len() == 2 * BATCH {
                     self.spare().free.extend(free.drain(..BATCH));
                 }
             }
-            None => self.spare().free.push(number),
+            None => self.spare().free.push(at),
         }
     }
 
@@ -159,16 +190,16 @@ impl Roll {
 
     /// Moves `count` free places into `free`, made if need be.
     #[cold]
-    fn take_spare(&self, count: usize, free: &mut Vec<u32>) {
+    fn take_spare(&self, count: usize, free: &mut Vec<At>) {
         let mut spare = self.spare();
         let kept = spare.free.len().saturating_sub(count);
         free.extend(spare.free.drain(kept..));
         while free.len() < count {
             let number = spare.next;
             assert!(number < END, "fewer than 2^32 - 64 threads at a time");
-            let (sheet, _) = split(number);
+            let (sheet, index) = split(number);
             // Under the lock: its first place is the only one for which it is not there.
-            self.sheets[sheet].get_or_init(|| {
+            let sheet = self.sheets[sheet].get_or_init(|| {
                 let place = || Place {
                     id: AtomicU64::new(0),
                     owner: AtomicU32::new(NOBODY),
@@ -176,15 +207,8 @@ impl Roll {
                 (0..FIRST << sheet).map(|_| place()).collect()
             });
             spare.next = number + 1;
-            free.push(number);
+            free.push(At(NonNull::from(&sheet[index])));
         }
-    }
-
-    #[inline]
-    fn place(&self, number: u32) -> &Place {
-        let (sheet, index) = split(number);
-        let sheet = self.sheets[sheet].get().expect("made before its places are given out");
-        &sheet[index]
     }
 
     fn spare(&self) -> MutexGuard<'_, Spare> {
@@ -199,7 +223,6 @@ impl Roll {
 }
 
 /// The sheet of a place, and its index there.
-#[inline]
 fn split(number: u32) -> (usize, usize) {
     let sheet = (number / FIRST + 1).ilog2();
     // On the sheets before; no more than `number`, and so less than 2^32.
@@ -238,13 +261,16 @@ mod tests {
         let here = roll.enter(Some(&places), a, Some("a"));
         let foreign = roll.enter(None, b, None);
         assert_eq!(listed(&roll), [(a.number(), None), (b.number(), None)]);
-        roll.begins(foreign, WorkerId(3));
+        // SAFETY: its place, here.
+        unsafe { roll.begins(foreign, WorkerId(3)) };
         assert_eq!(listed(&roll), [(a.number(), None), (b.number(), Some(3))]);
         assert_eq!((roll.name(a).as_deref(), roll.name(b)), (Some("a"), None));
-        roll.leave(None, here, a, true);
+        // SAFETY: as above.
+        unsafe { roll.leave(None, here, a, true) };
         assert_eq!(listed(&roll), [(b.number(), Some(3))]);
         assert_eq!(roll.name(a), None);
-        roll.leave(Some(&places), foreign, b, false);
+        // SAFETY: as above.
+        unsafe { roll.leave(Some(&places), foreign, b, false) };
         assert_eq!(listed(&roll), []);
     }
 
@@ -253,10 +279,11 @@ mod tests {
         let (roll, spawner, runner) = (Roll::new(), Places::default(), Places::default());
         for _ in 0..100 {
             let ids: Vec<Id> = (0..1000).map(|_| Id::next()).collect();
-            let numbers: Vec<u32> = ids.iter().map(|id| roll.enter(Some(&spawner), *id, None)).collect();
+            let places: Vec<At> = ids.iter().map(|id| roll.enter(Some(&spawner), *id, None)).collect();
             assert_eq!(listed(&roll).len(), 1000);
-            for (id, number) in ids.iter().zip(numbers) {
-                roll.leave(Some(&runner), number, *id, false);
+            for (id, at) in ids.iter().zip(places) {
+                // SAFETY: its place, here.
+                unsafe { roll.leave(Some(&runner), at, *id, false) };
             }
         }
         assert!(listed(&roll).is_empty());
@@ -274,9 +301,11 @@ mod tests {
                 let places = Places::default();
                 for _ in 0..200_000 {
                     let id = Id::next();
-                    let number = roll.enter(Some(&places), id, None);
-                    roll.begins(number, WorkerId(u16::try_from(id.number() % 1000).unwrap()));
-                    roll.leave(Some(&places), number, id, false);
+                    let at = roll.enter(Some(&places), id, None);
+                    // SAFETY: its place, here.
+                    unsafe { roll.begins(at, WorkerId(u16::try_from(id.number() % 1000).unwrap())) };
+                    // SAFETY: as above.
+                    unsafe { roll.leave(Some(&places), at, id, false) };
                 }
                 // Ordering: Relaxed; it ends the other loop some time.
                 stop.store(true, Ordering::Relaxed);
@@ -305,7 +334,8 @@ mod loom {
             let roll = Arc::new(Roll::new());
             let places = Places::default();
             let first = roll.enter(Some(&places), Id::from_number(100), None);
-            roll.begins(first, WorkerId(100));
+            // SAFETY: its place, here.
+            unsafe { roll.begins(first, WorkerId(100)) };
             let other = roll.clone();
             let reader = ::loom::thread::spawn(move || {
                 other.read(|id, owner| {
@@ -314,10 +344,12 @@ mod loom {
                 });
             });
             for id in [200_u16, 300] {
-                roll.leave(Some(&places), first, Id::from_number(u64::from(id) - 100), false);
+                // SAFETY: as above.
+                unsafe { roll.leave(Some(&places), first, Id::from_number(u64::from(id) - 100), false) };
                 let again = roll.enter(Some(&places), Id::from_number(u64::from(id)), None);
-                assert_eq!(again, first);
-                roll.begins(again, WorkerId(id));
+                assert_eq!(again.0, first.0);
+                // SAFETY: as above.
+                unsafe { roll.begins(again, WorkerId(id)) };
             }
             reader.join().unwrap();
         });

@@ -247,11 +247,18 @@ impl Frame {
 }
 
 impl Drop for Frame {
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(key) = self.key.get() {
-            Context::with(|context| context.expect("a started thread ends on its worker").has_ended(key));
+            leave_list(key);
         }
     }
+}
+
+/// At the end of a thread that was ever suspended.
+#[cold]
+fn leave_list(key: usize) {
+    Context::with(|context| context.expect("a started thread ends on its worker").has_ended(key));
 }
 
 /// Whether a poll may have been refused for lack of budget to a thread that can't give way, as it panics.

@@ -58,9 +58,6 @@ const SLAB_STACKS_MAX: usize = 256;
 const SLAB_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// A size class: stacks of 16 KiB, 32 KiB, and so on up to 1 GiB.
-///
-/// A word, as the rest of a stack: what has it is handed on in words, and to read one of which a byte was just written takes
-/// until that is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class(usize);
 
@@ -73,10 +70,10 @@ impl Class {
     /// # Errors
     ///
     /// `InvalidInput` if there is none.
+    #[inline]
     pub(super) fn of(size: usize) -> io::Result<Self> {
         if size > SIZE_MAX {
-            let message = format!("a stack of {size} bytes is larger than the maximum, {SIZE_MAX} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            return Err(too_large(size));
         }
         let steps = size.max(SIZE_MIN).next_power_of_two() / SIZE_MIN;
         Ok(Self(steps.ilog2() as usize))
@@ -89,6 +86,13 @@ impl Class {
 
     pub(super) fn index(self) -> usize {
         self.0
+    }
+
+    /// The class with this index.
+    #[inline]
+    pub(super) fn at(index: usize) -> Self {
+        debug_assert!(index < Self::COUNT, "an index of a class");
+        Self(index)
     }
 
     /// Bytes of a stack of this class; on a system with larger pages, at least one page.
@@ -114,6 +118,12 @@ impl Class {
             base: lowest + self.stride() - number % COLOURS * COLOUR_STEP,
         }
     }
+}
+
+#[cold]
+fn too_large(size: usize) -> io::Error {
+    let message = format!("a stack of {size} bytes is larger than the maximum, {SIZE_MAX} bytes");
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// Bytes of a guard.

@@ -11,9 +11,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::ptr::NonNull;
 
 use super::class::{Class, DEFAULT_SIZE, StackBounds};
+use super::origin::Origin;
 use super::pool::{LOOK_BYTES, Pool};
 use super::{Reservation, Stack, Stacks, TRIM_EVERY_NS};
 
@@ -26,8 +26,8 @@ const BATCH: usize = MAX / 2;
 /// See the module. Of one class, that of the default size.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pool: NonNull<Pool>,
-    class: Class,
+    /// What it keeps is of this one.
+    origin: Origin,
     llc: usize,
     credit: Cell<usize>,
     stacks: RefCell<Vec<StackBounds>>,
@@ -54,9 +54,9 @@ impl Kept {
     /// # Safety
     /// As for `new`.
     pub(super) unsafe fn of(stacks: &Stacks, llc: usize, size: usize) -> Self {
+        let class = Class::of(size).expect("a size that has a class");
         Self {
-            pool: stacks.pool,
-            class: Class::of(size).expect("a size that has a class"),
+            origin: Origin::new(stacks.pool, class),
             llc: stacks.pool().shelf_of(llc),
             credit: Cell::new(0),
             stacks: RefCell::new(Vec::new()),
@@ -68,24 +68,26 @@ impl Kept {
 
     fn pool(&self) -> &Pool {
         // SAFETY: the handle is there as long as we are (`new`), and keeps the pool (N2).
-        unsafe { self.pool.as_ref() }
+        unsafe { self.origin.pool().as_ref() }
     }
 
     /// As [`Stacks::reserve`], for a thread that is spawned by this worker.
     ///
+    /// Inlined, as `take` is: what they answer is some words, which the caller copies in other pieces than they would be returned in.
+    ///
     /// # Errors
     /// As that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reserve(&self, size: usize) -> io::Result<Reservation> {
         let class = Class::of(size)?;
-        if class != self.class || !self.spend() {
+        if class != self.origin.class() {
+            self.pool().reserve(self.llc, class)?;
+            return Ok(Reservation(Origin::new(self.origin.pool(), class)));
+        }
+        if !self.spend() {
             self.pool().reserve(self.llc, class)?;
         }
-        Ok(Reservation {
-            pool: self.pool,
-            class,
-            llc: self.llc,
-        })
+        Ok(Reservation(self.origin))
     }
 
     /// Makes a promise of kept credit, or of some that comes from the shelf. False if there is none.
@@ -103,7 +105,7 @@ impl Kept {
     fn fetch_credit(&self) {
         let share = || {
             self.pool()
-                .with_shelf(self.llc, self.class, |shelf| shelf.share_credit(BATCH))
+                .with_shelf(self.llc, self.origin.class(), |shelf| shelf.share_credit(BATCH))
         };
         self.credit.set(share());
         if self.credit.get() == 0 && !self.stacks.borrow().is_empty() {
@@ -114,9 +116,9 @@ impl Kept {
     }
 
     /// Takes the stack of a reservation, for a thread that begins to run on this worker. Never fails (N1).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, reservation: Reservation) -> Stack {
-        if reservation.class != self.class || reservation.pool != self.pool {
+        if reservation.0 != self.origin {
             return reservation.take(self.llc);
         }
         let (bounds, left) = {
@@ -134,17 +136,15 @@ impl Kept {
             self.return_credit(BATCH);
         }
         Stack {
-            pool: self.pool,
+            origin: self.origin,
             bounds,
-            class: self.class,
-            llc: self.llc,
         }
     }
 
     /// Takes a stack back from a thread that ran on this worker last.
     #[inline]
     pub(crate) fn give_back(&self, stack: Stack) {
-        if stack.class != self.class || stack.pool != self.pool {
+        if stack.origin != self.origin {
             return stack.give_back(self.llc);
         }
         let unseen = self.unseen.get() + stack.bounds.size();
@@ -153,7 +153,7 @@ impl Kept {
             self.unseen.set(0);
             return stack.look_and_give_back(self.llc);
         }
-        let bounds = stack.into_bounds();
+        let (_, bounds) = stack.into_parts();
         let mut stacks = self.stacks.borrow_mut();
         stacks.push(bounds);
         if stacks.len() > MAX {
@@ -199,12 +199,12 @@ impl Kept {
     fn return_credit(&self, count: usize) {
         self.credit.set(self.credit.get() - count);
         self.pool()
-            .with_shelf(self.llc, self.class, |shelf| shelf.add_credit(count));
+            .with_shelf(self.llc, self.origin.class(), |shelf| shelf.add_credit(count));
     }
 
     /// Puts stacks on the shelf, with their credit.
     fn put(&self, stacks: impl Iterator<Item = StackBounds>) {
-        self.pool().put(self.llc, self.class, stacks);
+        self.pool().put(self.llc, self.origin.class(), stacks);
     }
 
     /// Whether its LLC may have too many idle stacks that take up memory.

@@ -157,5 +157,5 @@ fn n2_a_look_at_idle_stacks_while_the_handle_goes() {
 /// The witness of the pool that `stack` keeps.
 fn stack_witness(stack: &Stack) -> Arc<()> {
     // SAFETY: the promise of the stack keeps the pool.
-    Arc::clone(unsafe { &stack.pool.as_ref().witness })
+    Arc::clone(unsafe { &stack.origin.pool().as_ref().witness })
 }

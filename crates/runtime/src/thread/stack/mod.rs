@@ -3,6 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | `class` | sizes, and where guard, stack and colour lie |
+//! | `origin` | which pool and class a stack is of |
 //! | `slab` | many stacks in one mapping, each above its guard |
 //! | `shelf` | idle stacks of a class in an LLC: which goes out next, which lose their pages |
 //! | `pool` | shelves under locks: promises (N1), and when all is unmapped (N2) |
@@ -57,6 +58,7 @@ mod class;
 mod kept;
 #[cfg(all(test, quadrille_loom))]
 mod loom;
+mod origin;
 mod overflow;
 mod pool;
 mod shelf;
@@ -76,6 +78,7 @@ pub(crate) use overflow::{Occupant, enter, leave};
 
 use crate::primitives::{AtomicU64, Ordering};
 use class::Class;
+use origin::Origin;
 use pool::Pool;
 use slab::Guarding;
 
@@ -135,13 +138,8 @@ impl Stacks {
     pub(crate) fn reserve(&self, llc: usize, size: usize) -> io::Result<Reservation> {
         let class = Class::of(size)?;
         let pool = self.pool();
-        let llc = pool.shelf_of(llc);
-        pool.reserve(llc, class)?;
-        Ok(Reservation {
-            pool: self.pool,
-            class,
-            llc,
-        })
+        pool.reserve(pool.shelf_of(llc), class)?;
+        Ok(Reservation(Origin::new(self.pool, class)))
     }
 
     /// For workers that look up: once a second, for whoever comes first, [`trim`](Self::trim). `now_ns` is the time of the
@@ -194,14 +192,10 @@ impl fmt::Debug for Stacks {
 }
 
 /// The promise of a stack. Dropping it gives the promise back.
+///
+/// The pool is kept by this promise (N2).
 #[derive(Debug)]
-pub(crate) struct Reservation {
-    /// Kept by this promise (N2).
-    pool: NonNull<Pool>,
-    class: Class,
-    /// Where the promise was made.
-    llc: usize,
-}
+pub(crate) struct Reservation(Origin);
 
 // SAFETY: as `Stacks`; a promise may end on any thread.
 unsafe impl Send for Reservation {}
@@ -212,21 +206,18 @@ impl Reservation {
     /// Bytes of the stack that there will be.
     #[cfg(all(test, not(quadrille_loom)))]
     pub(crate) fn size(&self) -> usize {
-        self.class.size()
+        self.0.class().size()
     }
 
     /// Takes a stack, for a thread that begins to run in `llc`. Never fails (N1).
     pub(crate) fn take(self, llc: usize) -> Stack {
         // The stack has the promise now.
-        let this = std::mem::ManuallyDrop::new(self);
+        let Self(origin) = *std::mem::ManuallyDrop::new(self);
         // SAFETY: the promise keeps the pool.
-        let pool = unsafe { this.pool.as_ref() };
-        let llc = pool.shelf_of(llc);
+        let pool = unsafe { origin.pool().as_ref() };
         Stack {
-            pool: this.pool,
-            bounds: pool.take(llc, this.class),
-            class: this.class,
-            llc,
+            origin,
+            bounds: pool.take(pool.shelf_of(llc), origin.class()),
         }
     }
 }
@@ -234,19 +225,16 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         // SAFETY: the promise is ours and ends here; `take` does not come here.
-        unsafe { pool::cancel(self.pool, self.llc, self.class) };
+        unsafe { pool::cancel(self.0.pool(), self.0.class()) };
     }
 }
 
-/// A stack in use. Dropping it gives it back, to the LLC where it was taken.
+/// A stack in use. Dropping it gives it back, to the first LLC.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// Kept by this stack's promise (N2).
-    pool: NonNull<Pool>,
+    /// The pool is kept by this stack's promise (N2).
+    origin: Origin,
     bounds: StackBounds,
-    class: Class,
-    /// Where it goes when it is dropped.
-    llc: usize,
 }
 
 // SAFETY: as `Stacks`. The memory belongs to whoever has the `Stack`; what lies on it is the coroutine's affair.
@@ -256,9 +244,12 @@ unsafe impl Sync for Stack {}
 
 impl Stack {
     /// Gives the stack back, to `llc`: where its thread ran last.
-    pub(crate) fn give_back(mut self, llc: usize) {
+    pub(crate) fn give_back(self, llc: usize) {
+        let (origin, bounds) = self.into_parts();
         // SAFETY: the promise of this stack keeps the pool.
-        self.llc = unsafe { self.pool.as_ref() }.shelf_of(llc);
+        let llc = unsafe { origin.pool().as_ref() }.shelf_of(llc);
+        // SAFETY: as in `drop`, which does not follow.
+        unsafe { pool::give_back(origin.pool(), llc, origin.class(), bounds) };
     }
 
     /// Where it is.
@@ -277,16 +268,17 @@ impl Stack {
 
     /// Gives it back as [`give_back`](Self::give_back) does, and looks how deep it was used.
     fn look_and_give_back(self, llc: usize) {
-        let this = std::mem::ManuallyDrop::new(self);
+        let (origin, bounds) = self.into_parts();
         // SAFETY: the promise of this stack keeps the pool.
-        let llc = unsafe { this.pool.as_ref() }.shelf_of(llc);
+        let llc = unsafe { origin.pool().as_ref() }.shelf_of(llc);
         // SAFETY: as in `drop`, which does not follow.
-        unsafe { pool::look_and_give_back(this.pool, llc, this.class, this.bounds) };
+        unsafe { pool::look_and_give_back(origin.pool(), llc, origin.class(), bounds) };
     }
 
     /// What it was; its promise is the caller's.
-    fn into_bounds(self) -> StackBounds {
-        std::mem::ManuallyDrop::new(self).bounds
+    fn into_parts(self) -> (Origin, StackBounds) {
+        let this = std::mem::ManuallyDrop::new(self);
+        (this.origin, this.bounds)
     }
 }
 
@@ -294,7 +286,7 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: `bounds` came from `take` with this class, and is given back once, here. Nothing on the stack is used any
         // more: the coroutine was dropped before (`lend`), when it had ended or by being unwound (corosensei).
-        unsafe { pool::give_back(self.pool, self.llc, self.class, self.bounds) };
+        unsafe { pool::give_back(self.origin.pool(), 0, self.origin.class(), self.bounds) };
     }
 }
 

@@ -10,9 +10,9 @@
 //! | step | where | credit | free | reservations | out |
 //! |---|---|--:|--:|--:|--:|
 //! | reserve | spawner's LLC | -1 | | +1 | |
-//! | a reservation is dropped | the LLC that made it | +1 | | -1 | |
+//! | a reservation is dropped | the first LLC | +1 | | -1 | |
 //! | take | runner's LLC, or any other | | -1 | -1 | +1 |
-//! | give back | runner's LLC | +1 | +1 | | -1 |
+//! | give back | runner's LLC, or the first | +1 | +1 | | -1 |
 //! | a slab of n is mapped, for one reservation | spawner's LLC | +n-1 | +n | +1 | |
 //! | k stacks are taken off to release their pages | one LLC | -k | -k | | |
 //! | they are put back | the same | +k | +k | | |
@@ -118,7 +118,10 @@ struct Slabs {
 }
 
 /// See the module.
+///
+/// Aligned so that its address has room for a class (`Origin`).
 #[derive(Debug)]
+#[repr(align(32))]
 pub(super) struct Pool {
     llcs: Box<[CachePadded<OfLlc>]>,
     /// Held while a slab is mapped. No shelf's lock is held when it is taken.
@@ -452,16 +455,16 @@ pub(super) unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: 
     }
 }
 
-/// Ends the promise of a reservation that was made in `llc` and not used.
+/// Ends the promise of a reservation that was not used. Its credit goes to the first LLC, from which others borrow.
 ///
 /// # Safety
 ///
 /// The promise is the caller's, and this is done once.
-pub(super) unsafe fn cancel(pool: NonNull<Pool>, llc: usize, class: Class) {
+pub(super) unsafe fn cancel(pool: NonNull<Pool>, class: Class) {
     let is_closed = {
         // SAFETY: until it has ended, the promise keeps the pool (N2).
         let pool = unsafe { pool.as_ref() };
-        pool.with(llc, |shelves| {
+        pool.with(0, |shelves| {
             if !shelves.closed {
                 shelves.classes[class.index()].add_credit(1);
             }
