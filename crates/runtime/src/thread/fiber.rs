@@ -34,6 +34,8 @@ pub(super) struct Fiber<F, T> {
     /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
     /// (`task::cell`).
     stack_pointer: *const u8,
+    /// Before the state, of which who spawns a thread fills the beginning only: so it writes to two cache lines.
+    enrolled: Enrolled,
     state: State<F, T>,
 }
 
@@ -44,17 +46,13 @@ struct Enrolled {
 }
 
 enum State<F, T> {
-    Fresh(Fresh<F>),
+    Fresh {
+        closure: F,
+        reservation: Reservation,
+    },
     /// In the middle of `begin`.
     Starting,
     Started(Started<T>),
-}
-
-/// A thread that has not begun.
-struct Fresh<F> {
-    closure: F,
-    reservation: Reservation,
-    enrolled: Enrolled,
 }
 
 // SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one
@@ -74,44 +72,37 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
         // SAFETY: `meta` outlives the fiber, by our contract.
         let enrolled = unsafe { Enrolled::new(meta) };
-        let fresh = Fresh {
-            closure,
-            reservation,
-            enrolled,
-        };
         Self {
             stack_pointer: ptr::null(),
-            state: State::Fresh(fresh),
+            state: State::Fresh { closure, reservation },
+            enrolled,
         }
     }
 
-    /// Starts the thread, with the worker that becomes its owner, unless it is to unwind. The metadata is that of its task.
+    /// Starts the thread, with the worker that becomes its owner, unless it is to unwind.
     #[cold]
-    fn begin(&mut self, context: &Context, meta: &Meta) {
-        if context.unwinding.get() || is_aborted(meta) {
+    fn begin(&mut self, context: &Context) {
+        if context.unwinding.get() || is_aborted(self.enrolled.meta()) {
             return;
         }
-        let Fresh {
-            closure,
-            reservation,
-            enrolled,
-        } = self.state.take_fresh();
-        debug_assert!(meta.has(BOUND), "the runner binds it first (B a)");
+        let (closure, reservation) = self.state.take_fresh();
+        let meta = self.enrolled.meta;
+        debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
         // SAFETY: the thread's place; the worker is one of its scheduler.
-        unsafe { context.shared.roll.begins(enrolled.at, context.id) };
+        unsafe { context.shared.roll.begins(self.enrolled.at, context.id) };
         let stack = context.stacks.take(reservation);
-        let name = meta.extras().and_then(|extras| extras.name.as_deref());
+        let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
         let occupant = Occupant::new(stack.bounds(), name);
-        // SAFETY: metadata and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
+        // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
         // drops it after the coroutine; so does this function if it unwinds.
-        let coroutine = unsafe { begin(&stack, enrolled.meta, closure) };
+        let coroutine = unsafe { begin(&stack, meta, closure) };
         let started = State::Started(Started {
             coroutine,
+            occupant,
             owner: NonNull::from(context),
             entered: Rarely::new(),
-            occupant,
+            meta,
             _ground: Ground(ManuallyDrop::new(stack)),
-            enrolled,
         });
         // SAFETY: ours to write. What is there, `Starting`, has nothing to drop.
         unsafe { ptr::write(&raw mut self.state, started) };
@@ -119,20 +110,22 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
 }
 
 impl<F, T> State<F, T> {
-    /// What it is while it is fresh; it is `Starting` then. Taken out by itself: the whole is as large as what it becomes.
+    /// What a fresh one holds; it is `Starting` then. Taken out by itself: the whole is as large as what it becomes.
     ///
     /// # Panics
     /// If it is not fresh: a thread starts once.
     #[inline(always)]
-    fn take_fresh(&mut self) -> Fresh<F> {
-        let Self::Fresh(fresh) = self else {
+    fn take_fresh(&mut self) -> (F, Reservation) {
+        let Self::Fresh { closure, reservation } = self else {
             unreachable!("a thread starts once");
         };
         // SAFETY: it is there, and forgotten below.
-        let fresh = unsafe { ptr::read(fresh) };
+        let closure = unsafe { ptr::read(closure) };
+        // SAFETY: as above.
+        let reservation = unsafe { ptr::read(reservation) };
         // SAFETY: ours to write. What was there has been taken out.
         unsafe { ptr::write(self, Self::Starting) };
-        fresh
+        (closure, reservation)
     }
 }
 
@@ -149,7 +142,7 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
         let fiber = unsafe { &mut *this };
         let is_first = !matches!(fiber.state, State::Started(_));
         if is_first {
-            Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced()), turn.meta()));
+            Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced())));
         }
         let State::Started(started) = &mut fiber.state else {
             // Bound, and not begun (B c), or aborted. The closure is dropped where a panic of that is caught.
@@ -263,16 +256,16 @@ unsafe fn begin<F: FnOnce() -> T, T>(stack: &Stack, meta: NonNull<Meta>, closure
 struct Started<T> {
     /// Dropped before `_ground`, which lends it its stack: fields go in their order.
     coroutine: Switched<T>,
+    meta: NonNull<Meta>,
     /// The worker that alone may use what is here. Never dereferenced.
     owner: NonNull<Context>,
     /// The runtimes that it has entered and not left, while it is suspended.
     entered: Rarely<Handle>,
     occupant: Occupant,
     _ground: Ground,
-    enrolled: Enrolled,
 }
 
-/// The stack of a thread that has started, until `drop` takes it: a worker gets it back, else the first LLC.
+/// The stack of a thread that has started, until `drop` takes it: a worker gets it back, else the LLC that it came from.
 struct Ground(ManuallyDrop<Stack>);
 
 impl Drop for Ground {
@@ -330,7 +323,7 @@ impl<T> Started<T> {
         self.with_owner(|_| ());
         // It may be dropped on another thread's stack.
         let _aside = (Aside::new(), stack::leave());
-        let meta = self.enrolled.meta;
+        let meta = self.meta;
         // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
         let meta = unsafe { meta.as_ref() };
         loop {
