@@ -90,19 +90,18 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
         // SAFETY: the thread's place; the worker is one of its scheduler.
         unsafe { context.shared.roll.begins(self.enrolled.at, context.id) };
-        let stack = context.stacks.take(reservation);
         let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
-        let occupant = Occupant::new(stack.bounds(), name);
+        // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing does, and if it did all the
+        // same, the process would end (`Body::run`).
+        let occupant = ManuallyDrop::new(Occupant::new(context.stacks.take(reservation), name));
         // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
-        // drops it after the coroutine; so does this function if it unwinds.
-        let coroutine = unsafe { begin(&stack, meta, closure) };
+        // drops it after the coroutine.
+        let coroutine = unsafe { begin(occupant.stack(), meta, closure) };
         let started = State::Started(Started {
             coroutine,
-            occupant,
             owner: NonNull::from(context),
             entered: Rarely::new(),
-            meta,
-            _ground: Ground(ManuallyDrop::new(stack)),
+            ground: Ground(occupant),
         });
         // SAFETY: ours to write. What is there, `Starting`, has nothing to drop.
         unsafe { ptr::write(&raw mut self.state, started) };
@@ -151,12 +150,16 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
             return true;
         };
         // In one place for the first run and all others: a frame more between here and the switch would be left wrongly predicted.
-        let waker = is_first.then(|| turn.waker());
-        let unwinds = !is_first && started.unwinds(turn);
-        let input = waker.as_deref().map_or(NonNull::dangling(), NonNull::from);
-        match started.resume((!unwinds).then_some(input), turn.meta()) {
+        let waker;
+        let input = if is_first {
+            waker = turn.waker();
+            Some(NonNull::from(&*waker))
+        } else {
+            (!started.unwinds(turn)).then(NonNull::dangling)
+        };
+        match started.resume(input, turn.meta()) {
             CoroutineResult::Yield(suspension) => {
-                fiber.suspended(suspension, unwinds, turn);
+                fiber.suspended(suspension, input.is_none(), turn);
                 false
             }
             CoroutineResult::Return(result) => {
@@ -254,24 +257,22 @@ unsafe fn begin<F: FnOnce() -> T, T>(stack: &Stack, meta: NonNull<Meta>, closure
 /// A thread with a stack. What each turn needs comes first, so that it lies in few cache lines.
 #[repr(C)]
 struct Started<T> {
-    /// Dropped before `_ground`, which lends it its stack: fields go in their order.
+    /// Dropped before `ground`, which lends it its stack: fields go in their order.
     coroutine: Switched<T>,
-    meta: NonNull<Meta>,
     /// The worker that alone may use what is here. Never dereferenced.
     owner: NonNull<Context>,
     /// The runtimes that it has entered and not left, while it is suspended.
     entered: Rarely<Handle>,
-    occupant: Occupant,
-    _ground: Ground,
+    ground: Ground,
 }
 
-/// The stack of a thread that has started, until `drop` takes it: a worker gets it back, else the LLC that it came from.
-struct Ground(ManuallyDrop<Stack>);
+/// The stack of a thread that has started, until `drop` takes it: a worker gets it back, else the first LLC.
+struct Ground(ManuallyDrop<Occupant>);
 
 impl Drop for Ground {
     fn drop(&mut self) {
         // SAFETY: this is its end.
-        let stack = unsafe { ManuallyDrop::take(&mut self.0) };
+        let stack = unsafe { ManuallyDrop::take(&mut self.0) }.leave();
         Context::with(|context| match context {
             Some(context) => context.stacks.give_back(stack),
             None => drop(stack),
@@ -286,7 +287,7 @@ impl<T> Started<T> {
         let _resumption = Resumption::new();
         meta.clear(READY);
         // SAFETY: the guard goes at the end of this function, and the occupant stays where it is until then.
-        let _entered = unsafe { stack::enter(&self.occupant) };
+        let _entered = unsafe { stack::enter(&self.ground.0) };
         let depth = current::depth();
         if !self.entered.is_empty() {
             current::resume(mem::take(&mut *self.entered));
@@ -319,13 +320,10 @@ impl<T> Started<T> {
     /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things are: the
     /// owner's list has a reference to its task until then. This is for whatever drops one all the same.
     #[cold]
-    fn unwind(&mut self) {
+    fn unwind(&mut self, meta: &Meta) {
         self.with_owner(|_| ());
         // It may be dropped on another thread's stack.
         let _aside = (Aside::new(), stack::leave());
-        let meta = self.meta;
-        // SAFETY: the task outlives its body, which this is part of (`Fiber::new`).
-        let meta = unsafe { meta.as_ref() };
         loop {
             match self.resume(None, meta) {
                 CoroutineResult::Yield(suspension) => match suspension.pause() {
@@ -344,10 +342,13 @@ impl<T> Started<T> {
     }
 }
 
-impl<T> Drop for Started<T> {
+impl<F, T> Drop for Fiber<F, T> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.coroutine.done() {
-            self.unwind();
+        if let State::Started(started) = &mut self.state
+            && !started.coroutine.done()
+        {
+            started.unwind(self.enrolled.meta());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The roll: which user-level threads there are.
 //!
-//! Each has a *place* from when it is spawned until its body is dropped, and writes there who it is, and who has begun to run it. A
+//! Each has a *place* from when it is spawned until it has ended and its body is being dropped, and writes there who it is, and who has begun to run it. A
 //! place is 16 bytes that stay where they are as long as the scheduler does, so whoever makes a list reads them without a lock, and whose
 //! it is knows it by its address.
 //! Free places travel in batches: a worker keeps some for what it spawns, and those of the threads that end on it; a lock is

@@ -16,26 +16,35 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr;
 
-use super::class::StackBounds;
+use super::Stack;
 use crate::sys::fault::{self, AlternateStack};
 
 /// A user-level thread that has a stack, as far as a report needs to know it.
-#[derive(Clone, Copy)]
 pub(crate) struct Occupant {
-    bounds: StackBounds,
+    stack: Stack,
     /// Address and length of the name; null: it has none.
     name: *const u8,
     name_len: usize,
 }
 
 impl Occupant {
-    /// The thread of this name, which begins on this OS thread and stays there. The name is only shown, and nothing happens if it is gone.
-    pub(crate) fn new(bounds: StackBounds, name: Option<&str>) -> Self {
+    /// The thread of this name, which begins on this stack and on this OS thread, and stays there. The name is only shown, and nothing happens if it is gone.
+    #[inline]
+    pub(crate) fn new(stack: Stack, name: Option<&str>) -> Self {
         if !IS_READY.get() {
             prepare();
         }
         let (name, name_len) = name.map_or((ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-        Self { bounds, name, name_len }
+        Self { stack, name, name_len }
+    }
+
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Its end.
+    pub(crate) fn leave(self) -> Stack {
+        self.stack
     }
 }
 
@@ -110,7 +119,7 @@ fn inspect(address: usize) {
     let current = CURRENT.get();
     // SAFETY: null, or an occupant that stays where it is until the cell says another, by the contract of `enter`. It does not change.
     if let Some(current) = unsafe { current.as_ref() }
-        && current.bounds.guards(address)
+        && current.stack.bounds().guards(address)
     {
         report(current);
         fault::abort();
@@ -127,7 +136,7 @@ fn report(current: &Occupant) {
     }
     say("' has overflowed its stack (");
     let mut digits = [0; DIGITS];
-    say(decimal(current.bounds.size(), &mut digits));
+    say(decimal(current.stack.bounds().size(), &mut digits));
     say(" bytes)\nfatal runtime error: stack overflow, aborting\n");
 }
 
@@ -150,7 +159,7 @@ fn decimal(mut number: usize, digits: &mut [u8; DIGITS]) -> &str {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use super::super::class::Class;
+    use super::super::Stacks;
     use super::*;
 
     #[test]
@@ -162,8 +171,9 @@ mod tests {
 
     #[test]
     fn entering_nests() {
-        let [outer, inner] = [(1, Some("outer")), (2, None)]
-            .map(|(number, name)| Occupant::new(Class::of(0).unwrap().bounds(number << 40, 0), name));
+        let stacks = Stacks::new(1);
+        let [outer, inner] =
+            [Some("outer"), None].map(|name| Occupant::new(stacks.reserve(0, 0).unwrap().take(0), name));
         {
             // SAFETY: the guard goes before the occupant.
             let _outer = unsafe { enter(&outer) };

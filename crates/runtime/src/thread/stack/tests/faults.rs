@@ -18,9 +18,9 @@ fn recurse(depth: usize) -> usize {
 
 /// A coroutine on `stack` that recurses for ever.
 fn overflow(stack: Stack, name: Option<&str>) {
-    let occupant = Occupant::new(stack.bounds(), name);
-    // SAFETY: dropped before the stack, which is a parameter.
-    let lent = unsafe { stack.lend() };
+    let occupant = Occupant::new(stack, name);
+    // SAFETY: dropped before the occupant, which has the stack.
+    let lent = unsafe { occupant.stack().lend() };
     let mut coroutine = Coroutine::<(), (), usize, Lent>::with_stack(lent, |_, ()| recurse(0));
     // SAFETY: the guard goes before the occupant.
     let _entered = unsafe { enter(&occupant) };
@@ -101,26 +101,25 @@ mod sys_thread {
 fn an_overflow_after_a_resume_is_the_right_threads() {
     if is_child() {
         let stacks = Stacks::new(1);
-        let outer = take(&stacks, 0);
-        let bounds = outer.bounds();
-        // SAFETY: dropped before the stack, which was declared before.
-        let lent = unsafe { outer.lend() };
+        let occupant = Occupant::new(take(&stacks, 0), Some("outer"));
+        let bounds = occupant.stack().bounds();
+        // SAFETY: dropped before the occupant, which has the stack and was declared before.
+        let lent = unsafe { occupant.stack().lend() };
         let mut coroutine = Coroutine::<(), (), (), Lent>::with_stack(lent, move |yielder, ()| {
             // A coroutine inside of another, which is back on its own stack when that ends.
             let inner = take(&Stacks::new(1), 0);
             {
-                let occupant = Occupant::new(inner.bounds(), Some("inner"));
+                let occupant = Occupant::new(inner, Some("inner"));
                 // SAFETY: the guard goes before the occupant.
                 let _entered = unsafe { enter(&occupant) };
                 // SAFETY: as above.
-                let lent = unsafe { inner.lend() };
+                let lent = unsafe { occupant.stack().lend() };
                 let mut nested = Coroutine::<(), (), (), Lent>::with_stack(lent, |_, ()| {});
                 assert!(matches!(nested.resume(()), CoroutineResult::Return(())));
             }
             yielder.suspend(());
             write(bounds.limit() - 1);
         });
-        let occupant = Occupant::new(bounds, Some("outer"));
         for _ in 0..2 {
             // SAFETY: as above.
             let _entered = unsafe { enter(&occupant) };
@@ -135,13 +134,12 @@ fn an_overflow_after_a_resume_is_the_right_threads() {
 }
 
 /// In a child: this thread runs a user-level thread, unless the child is to do without.
-fn enter_unless_bare() -> Option<(Stack, Entered)> {
+fn enter_unless_bare() -> Option<Entered> {
     (!is_bare()).then(|| {
         let stack = take(&Stacks::new(1), 0);
-        let occupant = Box::leak(Box::new(Occupant::new(stack.bounds(), Some("bystander"))));
+        let occupant = Box::leak(Box::new(Occupant::new(stack, Some("bystander"))));
         // SAFETY: the occupant stays for ever, and the guard goes on this thread.
-        let entered = unsafe { enter(occupant) };
-        (stack, entered)
+        unsafe { enter(occupant) }
     })
 }
 

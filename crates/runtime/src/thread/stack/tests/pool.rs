@@ -466,26 +466,31 @@ fn a_coroutine_that_ends_or_is_unwound_returns_its_stack() {
             first + yielder.suspend(first)
         })
     };
-    let stack = take(&stacks, 0);
-    let bounds = stack.bounds();
-    let occupant = Occupant::new(bounds, Some("coroutine"));
-
-    let mut finishing = on(&stack);
-    let resume = |coroutine: &mut Coroutine<u32, u32, u32, Lent>, input| {
+    let occupy = |llc| Occupant::new(take(&stacks, llc), Some("coroutine"));
+    let resume = |occupant: &Occupant, coroutine: &mut Coroutine<u32, u32, u32, Lent>, input| {
         // SAFETY: the guard goes before the occupant.
-        let _entered = unsafe { enter(&occupant) };
+        let _entered = unsafe { enter(occupant) };
         coroutine.resume(input)
     };
-    assert!(matches!(resume(&mut finishing, 1), CoroutineResult::Yield(1)));
-    assert!(matches!(resume(&mut finishing, 2), CoroutineResult::Return(3)));
+    let occupant = occupy(0);
+    let bounds = occupant.stack().bounds();
+    let mut finishing = on(occupant.stack());
+    assert!(matches!(
+        resume(&occupant, &mut finishing, 1),
+        CoroutineResult::Yield(1)
+    ));
+    assert!(matches!(
+        resume(&occupant, &mut finishing, 2),
+        CoroutineResult::Return(3)
+    ));
     drop(finishing);
-    stack.give_back(1);
+    occupant.leave().give_back(1);
 
-    let stack = take(&stacks, 1);
-    let mut dropped = on(&stack);
-    assert!(matches!(resume(&mut dropped, 1), CoroutineResult::Yield(1)));
+    let occupant = occupy(1);
+    let mut dropped = on(occupant.stack());
+    assert!(matches!(resume(&occupant, &mut dropped, 1), CoroutineResult::Yield(1)));
     drop(dropped);
-    drop(stack);
+    drop(occupant);
     assert_eq!(drops.get(), 2);
 
     assert_eq!(take(&stacks, 1).bounds(), bounds);
