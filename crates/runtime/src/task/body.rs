@@ -136,7 +136,7 @@ pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, 
     // SAFETY: by our contract.
     let dropped = unsafe { drop_body(body) };
     leave::<B>(meta);
-    let result = match (result, dropped) {
+    let payload = match (result, dropped) {
         // Each way to its place by itself: a value that all share would be copied there right after it was written, in other pieces.
         // SAFETY: by our contract: the body is gone.
         (Ok(value), None) => return unsafe { place.write(Outcome::new(Ok(value))) },
@@ -152,7 +152,7 @@ pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, 
         }
     };
     // SAFETY: as above.
-    unsafe { place.write(Outcome::new(Err(result))) };
+    unsafe { place.write(Outcome::new(Err(payload))) };
 }
 
 /// Drops a task's body without a result.

@@ -40,21 +40,20 @@ pub(crate) struct Cancelled;
 /// ```
 pub struct JoinHandle<T> {
     header: NonNull<Header>,
-    /// Whether a result may be left to take.
-    left: Left,
+    claim: Claim,
     /// It may drop a result.
     _result: PhantomData<T>,
 }
 
-/// Whether the result of a task is still to be had by its handle.
+/// Whether a handle may still have the result of its task.
 ///
 /// A word: a handle is handed on in words, and to read one of which a byte was just written takes until that is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-enum Left {
-    Maybe,
-    /// It was moved out, or there is none.
-    Nothing,
+enum Claim {
+    Open,
+    /// The result was moved out, or there is none.
+    Spent,
 }
 
 // SAFETY: it is a part in a lifecycle, which is made of atomics, a look at metadata, which is Sync, and the right to take a `T`.
@@ -77,7 +76,7 @@ impl<T> JoinHandle<T> {
     pub(super) unsafe fn new(header: NonNull<Header>) -> Self {
         Self {
             header,
-            left: Left::Maybe,
+            claim: Claim::Open,
             _result: PhantomData,
         }
     }
@@ -157,12 +156,12 @@ impl<T> JoinHandle<T> {
     /// What the task has left, once. `None`: it was dropped, or that has been taken.
     #[inline]
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<T>>> {
-        if self.left == Left::Nothing {
+        if self.claim == Claim::Spent {
             return Poll::Ready(None);
         }
         let has_outcome = std::task::ready!(self.header().lifecycle.poll_done(cx.waker()));
-        self.left = Left::Nothing;
-        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `left` says that it is read
+        self.claim = Claim::Spent;
+        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `claim` says that it is read
         // once.
         Poll::Ready(has_outcome.then(|| unsafe { cell::take_outcome(self.header) }))
     }
@@ -182,7 +181,7 @@ impl<T> Drop for JoinHandle<T> {
     #[inline]
     fn drop(&mut self) {
         if let Detached::Done { outcome } = self.header().lifecycle.detach() {
-            if outcome && self.left == Left::Maybe {
+            if outcome && self.claim == Claim::Open {
                 // SAFETY: as in `poll_outcome`; we are gone after this.
                 drop(unsafe { cell::take_outcome::<T>(self.header) });
             }
@@ -221,7 +220,7 @@ impl AbortHandle {
 
     /// The same for a user-level thread, which is in no registry: by a waker of its task.
     pub(crate) fn abort_thread(&self, waker: &Waker) {
-        // The key is a place on the roll.
+        // None: it is in no registry.
         let _key = self.cell.abort();
         waker.wake_by_ref();
     }

@@ -57,20 +57,21 @@ enum State<F, T> {
 
 // SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one
 // holds a coroutine whose stack may hold what is not: that is run and dropped by its owner's OS thread alone (B), and may
-// lie in memory that others free only when it has ended. One pointer leads to the metadata of the same task, which is Sync; the
-// other is never followed.
+// lie in memory that others free only when it has ended. Of its pointers one leads to the metadata of the same task, which is Sync, one to a
+// place on the roll, which is Send itself; the stack pointer is for prefetching only, the owner is compared only, and the occupant's name, which
+// belongs to that metadata, is handed to the kernel only.
 unsafe impl<F: Send, T: Send> Send for Fiber<F, T> {}
 
 impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// The body of a thread that has not started.
     ///
     /// # Safety
-    /// - `meta` is that of the task whose body this becomes, with the flag `THREAD`;
+    /// - `meta` is that of the task whose body this becomes, with the flag `THREAD`; its scheduler is there;
     /// - what `closure` borrows is there until the fiber is dropped.
     pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
         const { assert!(std::mem::offset_of!(Self, stack_pointer) == 0) };
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
-        // SAFETY: `meta` outlives the fiber, by our contract.
+        // SAFETY: `meta` outlives the fiber, and its scheduler is there, by our contract.
         let enrolled = unsafe { Enrolled::new(meta) };
         Self {
             stack_pointer: ptr::null(),
@@ -88,11 +89,12 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         let (closure, reservation) = self.state.take_fresh();
         let meta = self.enrolled.meta;
         debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
-        // SAFETY: the thread's place; the worker is one of its scheduler.
+        debug_assert!(ptr::eq(&*context.shared, self.enrolled.meta().scheduler()));
+        // SAFETY: the thread's place. The runner is a worker of its scheduler: only those take from its queues.
         unsafe { context.shared.roll.begins(self.enrolled.at, context.id) };
         let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
-        // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing does, and if it did all the
-        // same, the process would end (`Body::run`).
+        // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing does; if it did all the
+        // same the stack would be lost, and the process end (`AbortOnUnwind` in `task::cell`).
         let occupant = ManuallyDrop::new(Occupant::new(context.stacks.take(reservation), name));
         // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
         // drops it after the coroutine.
@@ -191,13 +193,17 @@ impl Enrolled {
     /// Enters the thread with this metadata, which has not started.
     ///
     /// # Safety
-    /// The metadata, which is a thread's, outlives what is returned.
+    /// The metadata, which is a thread's, outlives what is returned, and its scheduler is there.
     unsafe fn new(meta: NonNull<Meta>) -> Self {
         // SAFETY: by our contract.
-        let at = with_roll(unsafe { meta.as_ref() }, |meta, shared, places| {
+        let metadata = unsafe { meta.as_ref() };
+        let enter = |meta: &Meta, shared: &Shared, places: Option<&Places>| {
             let name = meta.extras().and_then(|extras| extras.name.as_deref());
-            shared.roll.enter(places, meta.id, name)
-        });
+            // SAFETY: the places are those of a worker of this scheduler (`with_roll`), which never has another one.
+            unsafe { shared.roll.enter(places, meta.id, name) }
+        };
+        // SAFETY: by our contract.
+        let at = unsafe { with_roll(metadata, enter) };
         Self { meta, at }
     }
 
@@ -209,19 +215,23 @@ impl Enrolled {
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
-        with_roll(self.meta(), |meta, shared, places| {
+        let leave = |meta: &Meta, shared: &Shared, places: Option<&Places>| {
             let has_name = meta.extras().is_some_and(|extras| extras.name.is_some());
-            // SAFETY: ours, since `new`, and this is our end.
+            // SAFETY: ours, since `new`, and this is our end. The places are as there.
             unsafe { shared.roll.leave(places, self.at, meta.id, has_name) };
-        });
+        };
+        // SAFETY: rule 4 of `task`: the scheduler outlives every body, which is being dropped.
+        unsafe { with_roll(self.meta(), leave) };
     }
 }
 
-/// Calls `f` with the metadata of a thread whose body is there, its scheduler, and the free places of the calling thread's worker, if it is one of
-/// that scheduler.
+/// Calls `f` with the metadata of a thread, its scheduler, and the free places of the calling thread's worker, if it is one of that scheduler.
+///
+/// # Safety
+/// The scheduler is there.
 #[inline]
-fn with_roll<R>(meta: &Meta, f: impl FnOnce(&Meta, &Shared, Option<&Places>) -> R) -> R {
-    // SAFETY: rule 4 of `task`: the scheduler outlives every body, which is there.
+unsafe fn with_roll<R>(meta: &Meta, f: impl FnOnce(&Meta, &Shared, Option<&Places>) -> R) -> R {
+    // SAFETY: by our contract.
     let shared = unsafe { &*meta.scheduler() };
     Context::with(|context| {
         let here = context.filter(|context| ptr::eq(&*context.shared, shared));
@@ -272,7 +282,7 @@ struct Ground(ManuallyDrop<Occupant>);
 impl Drop for Ground {
     fn drop(&mut self) {
         // SAFETY: this is its end.
-        let stack = unsafe { ManuallyDrop::take(&mut self.0) }.leave();
+        let stack = unsafe { ManuallyDrop::take(&mut self.0) }.into_stack();
         Context::with(|context| match context {
             Some(context) => context.stacks.give_back(stack),
             None => drop(stack),
@@ -343,12 +353,13 @@ impl<T> Started<T> {
 }
 
 impl<F, T> Drop for Fiber<F, T> {
+    /// What the user's destructors see of it comes first: the thread is on the roll until they have run.
     #[inline]
     fn drop(&mut self) {
-        if let State::Started(started) = &mut self.state
-            && !started.coroutine.done()
-        {
-            started.unwind(self.enrolled.meta());
+        match &mut self.state {
+            State::Started(started) if !started.coroutine.done() => started.unwind(self.enrolled.meta()),
+            State::Fresh { .. } => drop(self.state.take_fresh()),
+            State::Started(_) | State::Starting => {}
         }
     }
 }

@@ -12,9 +12,11 @@ impl<T> Rarely<T> {
         Self(ManuallyDrop::new(Vec::new()))
     }
 
+    /// # Safety
+    /// It is not used any more after this.
     #[cold]
-    fn free(&mut self) {
-        // SAFETY: for `drop` alone, so this is its end.
+    unsafe fn free(&mut self) {
+        // SAFETY: by our contract.
         unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }
@@ -22,16 +24,11 @@ impl<T> Rarely<T> {
 impl<T> Drop for Rarely<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Without capacity it has neither elements nor memory. (A type without size, of which no vector has less capacity, is dropped as any.)
+        // Without capacity it has neither elements nor memory. A vector of zero-sized values has `usize::MAX`.
         if self.capacity() > 0 {
-            self.free();
+            // SAFETY: this is its end.
+            unsafe { self.free() };
         }
-    }
-}
-
-impl<T> Default for Rarely<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -57,6 +54,7 @@ impl<T: fmt::Debug> fmt::Debug for Rarely<T> {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
+    use std::cell::Cell;
     use std::rc::Rc;
 
     use super::*;
@@ -74,5 +72,22 @@ mod tests {
         drop(taken);
         drop(Rarely::<Rc<()>>::new());
         assert_eq!(Rc::strong_count(&one), 1);
+    }
+
+    #[test]
+    fn values_without_size_are_dropped() {
+        thread_local! {
+            static DROPS: Cell<u32> = const { Cell::new(0) };
+        }
+        struct Sizeless;
+        impl Drop for Sizeless {
+            fn drop(&mut self) {
+                DROPS.set(DROPS.get() + 1);
+            }
+        }
+        let mut vector = Rarely::new();
+        vector.extend([Sizeless, Sizeless]);
+        drop(vector);
+        assert_eq!(DROPS.get(), 2);
     }
 }

@@ -1,6 +1,6 @@
 //! The roll: which user-level threads there are.
 //!
-//! Each has a *place* from when it is spawned until it has ended and its body is being dropped, and writes there who it is, and who has begun to run it. A
+//! Each has a *place* from when it is spawned until it has ended, or, if it never began, its closure was dropped, and writes there who it is, and who has begun to run it. A
 //! place is 16 bytes that stay where they are as long as the scheduler does, so whoever makes a list reads them without a lock, and whose
 //! it is knows it by its address.
 //! Free places travel in batches: a worker keeps some for what it spawns, and those of the threads that end on it; a lock is
@@ -104,8 +104,11 @@ impl Roll {
     }
 
     /// Enters a thread that is spawned by the worker with these places, or by nobody's.
+    ///
+    /// # Safety
+    /// The places are used with this roll alone, and not after it is gone.
     #[inline]
-    pub(super) fn enter(&self, places: Option<&Places>, id: Id, name: Option<&str>) -> At {
+    pub(super) unsafe fn enter(&self, places: Option<&Places>, id: Id, name: Option<&str>) -> At {
         if let Some(name) = name {
             self.names_of(id).insert(id.number(), name.into());
         }
@@ -123,7 +126,7 @@ impl Roll {
                 one[0]
             }
         };
-        // SAFETY: a place of ours.
+        // SAFETY: a place of ours: it came from `places`, by the contract, or from `spare`.
         let place = unsafe { at.place() };
         // Ordering: Release; (R b), against the Acquire loads in `read`.
         place.owner.store(NOBODY, Ordering::Release);
@@ -135,7 +138,7 @@ impl Roll {
     /// `worker` begins to run the thread that has this place of ours.
     ///
     /// # Safety
-    /// The place is the thread's, from `enter` of this roll.
+    /// The place is the thread's, from `enter`, and its roll is there.
     #[inline]
     pub(super) unsafe fn begins(&self, at: At, worker: WorkerId) {
         // SAFETY: a place of ours.
@@ -144,10 +147,10 @@ impl Roll {
         place.owner.store(u32::from(worker.0), Ordering::Release);
     }
 
-    /// The body of the thread that has this place is gone, on the worker with these places, or on nobody's.
+    /// The thread that has this place has ended, on the worker with these places, or on nobody's.
     ///
     /// # Safety
-    /// The place is the thread's, from `enter` of this roll, and not any more after this.
+    /// The place is the thread's, from `enter` of this roll, and not any more after this. The places are as there.
     #[inline]
     pub(super) unsafe fn leave(&self, places: Option<&Places>, at: At, id: Id, has_name: bool) {
         // SAFETY: a place of ours.
@@ -258,8 +261,10 @@ mod tests {
     fn a_thread_is_listed_from_its_entry_to_its_end() {
         let (roll, places) = (Roll::new(), Places::default());
         let (a, b) = (Id::next(), Id::next());
-        let here = roll.enter(Some(&places), a, Some("a"));
-        let foreign = roll.enter(None, b, None);
+        // SAFETY: `places` is for this roll.
+        let here = unsafe { roll.enter(Some(&places), a, Some("a")) };
+        // SAFETY: without places.
+        let foreign = unsafe { roll.enter(None, b, None) };
         assert_eq!(listed(&roll), [(a.number(), None), (b.number(), None)]);
         // SAFETY: its place, here.
         unsafe { roll.begins(foreign, WorkerId(3)) };
@@ -279,7 +284,9 @@ mod tests {
         let (roll, spawner, runner) = (Roll::new(), Places::default(), Places::default());
         for _ in 0..100 {
             let ids: Vec<Id> = (0..1000).map(|_| Id::next()).collect();
-            let places: Vec<At> = ids.iter().map(|id| roll.enter(Some(&spawner), *id, None)).collect();
+            // SAFETY: both are for this roll.
+            let enter = |id: &Id| unsafe { roll.enter(Some(&spawner), *id, None) };
+            let places: Vec<At> = ids.iter().map(enter).collect();
             assert_eq!(listed(&roll).len(), 1000);
             for (id, at) in ids.iter().zip(places) {
                 // SAFETY: its place, here.
@@ -301,7 +308,8 @@ mod tests {
                 let places = Places::default();
                 for _ in 0..200_000 {
                     let id = Id::next();
-                    let at = roll.enter(Some(&places), id, None);
+                    // SAFETY: `places` is for this roll.
+                    let at = unsafe { roll.enter(Some(&places), id, None) };
                     // SAFETY: its place, here.
                     unsafe { roll.begins(at, WorkerId(u16::try_from(id.number() % 1000).unwrap())) };
                     // SAFETY: as above.
@@ -333,7 +341,8 @@ mod loom {
         ::loom::model(|| {
             let roll = Arc::new(Roll::new());
             let places = Places::default();
-            let first = roll.enter(Some(&places), Id::from_number(100), None);
+            // SAFETY: `places` is for this roll.
+            let first = unsafe { roll.enter(Some(&places), Id::from_number(100), None) };
             // SAFETY: its place, here.
             unsafe { roll.begins(first, WorkerId(100)) };
             let other = roll.clone();
@@ -346,7 +355,8 @@ mod loom {
             for id in [200_u16, 300] {
                 // SAFETY: as above.
                 unsafe { roll.leave(Some(&places), first, Id::from_number(u64::from(id) - 100), false) };
-                let again = roll.enter(Some(&places), Id::from_number(u64::from(id)), None);
+                // SAFETY: as above.
+                let again = unsafe { roll.enter(Some(&places), Id::from_number(u64::from(id)), None) };
                 assert_eq!(again.0, first.0);
                 // SAFETY: as above.
                 unsafe { roll.begins(again, WorkerId(id)) };

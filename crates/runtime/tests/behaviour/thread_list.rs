@@ -186,6 +186,29 @@ fn the_states_of_a_thread() {
     );
 }
 
+/// A thread that is ended before it starts ends by its closure's destructor: until then it is listed.
+#[test]
+fn what_never_starts_is_there_while_its_closure_is_dropped() {
+    /// How many threads there are when it is dropped.
+    struct Counts(quadrille::Handle, std::sync::mpsc::Sender<usize>);
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.1.send(self.0.threads().len()).unwrap();
+        }
+    }
+    let runtime = Shape::flat(1).runtime();
+    let handle = runtime.handle().clone();
+    let (sender, counted) = std::sync::mpsc::channel();
+    let counts = Counts(handle.clone(), sender);
+    let occupied = occupy(&runtime);
+    let thread = runtime.spawn_thread(move || drop(counts));
+    thread.abort();
+    drop(occupied);
+    assert!(thread.join().is_err());
+    assert_eq!(counted.recv(), Ok(1));
+    assert_eq!(handle.threads().len(), 0);
+}
+
 /// A thread that is dropped before it starts is not listed any more.
 #[test]
 fn what_never_starts_is_struck_off() {

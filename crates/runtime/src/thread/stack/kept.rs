@@ -73,7 +73,7 @@ impl Kept {
 
     /// As [`Stacks::reserve`], for a thread that is spawned by this worker.
     ///
-    /// Inlined, as `take` is: what they answer is some words, which the caller copies in other pieces than they would be returned in.
+    /// Inlined, as `take` is: an `io::Result` and a stack are some words, which the caller would copy in other pieces than they are returned in.
     ///
     /// # Errors
     /// As that.

@@ -19,7 +19,7 @@ use std::ptr;
 use super::Stack;
 use crate::sys::fault::{self, AlternateStack};
 
-/// A user-level thread that has a stack, as far as a report needs to know it.
+/// A user-level thread's stack, and as much of the thread as a report needs to know.
 pub(crate) struct Occupant {
     stack: Stack,
     /// Address and length of the name; null: it has none.
@@ -42,8 +42,8 @@ impl Occupant {
         &self.stack
     }
 
-    /// Its end.
-    pub(crate) fn leave(self) -> Stack {
+    /// The stack, at its end.
+    pub(crate) fn into_stack(self) -> Stack {
         self.stack
     }
 }

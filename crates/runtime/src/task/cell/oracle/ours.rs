@@ -7,7 +7,6 @@ use std::task::{Context, Poll, Waker};
 use quadrille_policy::SetId;
 
 use super::script::{Joined, Output, Panic, Scripted, TaskCell, World, catch};
-use crate::primitives::Ordering;
 use crate::sched::Shared;
 use crate::sched::still::take_queued;
 use crate::task::abort::AbortCell;
@@ -37,11 +36,6 @@ impl Ours {
             // SAFETY: as above.
             unsafe { allocate_unchecked(shared, None, policy, Options::default(), |_| Unregistered(future)) }
         };
-        if !registers {
-            // As for a user-level thread, which never enters the registry: so nobody keeps a waker.
-            // Ordering: Relaxed; written before the first run.
-            runnable.meta().key.store(1, Ordering::Relaxed);
-        }
         let abort = runnable.meta().abort_cell();
         Box::new(Self {
             shared: shared.clone(),

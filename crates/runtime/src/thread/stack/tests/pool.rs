@@ -65,12 +65,25 @@ fn a_stack_goes_to_the_llc_that_gave_it_back() {
 }
 
 #[test]
-fn a_dropped_stack_goes_back_to_where_it_was_taken() {
+fn what_is_dropped_goes_to_the_first_llc() {
     let stacks = Stacks::new(2);
-    let stack = stacks.reserve(0, 0).unwrap().take(1);
+    let class = Class::of(0).unwrap();
+    let in_first = || {
+        stacks.pool().with_shelf(0, class, |shelf| {
+            let (hot, cold) = shelf.counts();
+            (hot + cold, shelf.credit())
+        })
+    };
+    // Mapped in LLC 1, where one stays promised to us.
+    let stack = stacks.reserve(1, 0).unwrap().take(1);
     let bounds = stack.bounds();
+    let reservation = stacks.reserve(1, 0).unwrap();
+    assert_eq!(in_first(), (0, 0));
     drop(stack);
-    assert_eq!(take(&stacks, 1).bounds(), bounds);
+    assert_eq!(in_first(), (1, 1));
+    drop(reservation);
+    assert_eq!(in_first(), (1, 2));
+    assert_eq!(take(&stacks, 0).bounds(), bounds);
 }
 
 #[test]
@@ -484,7 +497,7 @@ fn a_coroutine_that_ends_or_is_unwound_returns_its_stack() {
         CoroutineResult::Return(3)
     ));
     drop(finishing);
-    occupant.leave().give_back(1);
+    occupant.into_stack().give_back(1);
 
     let occupant = occupy(1);
     let mut dropped = on(occupant.stack());
