@@ -67,13 +67,7 @@ fn a_stack_goes_to_the_llc_that_gave_it_back() {
 #[test]
 fn what_is_dropped_goes_to_the_first_llc() {
     let stacks = Stacks::new(2);
-    let class = Class::of(0).unwrap();
-    let in_first = || {
-        stacks.pool().with_shelf(0, class, |shelf| {
-            let (hot, cold) = shelf.counts();
-            (hot + cold, shelf.credit())
-        })
-    };
+    let in_first = || counts(&stacks, 1);
     // Mapped in LLC 1, where one stays promised to us.
     let stack = stacks.reserve(1, 0).unwrap().take(1);
     let bounds = stack.bounds();
