@@ -116,28 +116,39 @@ impl Kept {
     }
 
     /// Takes the stack of a reservation, for a thread that begins to run on this worker. Never fails (N1).
+    ///
+    /// Where it is comes in two registers either way: a stack that a call returned would lie in memory, and be copied from there.
     #[inline(always)]
     pub(crate) fn take(&self, reservation: Reservation) -> Stack {
-        if reservation.0 != self.origin {
-            return reservation.take(self.llc);
-        }
-        let (bounds, left) = {
-            let mut stacks = self.stacks.borrow_mut();
-            (stacks.pop(), stacks.len())
+        let origin = reservation.0;
+        let kept = if origin == self.origin { self.pop() } else { None };
+        let bounds = match kept {
+            Some(bounds) => {
+                // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
+                std::mem::forget(reservation);
+                self.keep_credit();
+                bounds
+            }
+            None => reservation.take_bounds(self.llc),
         };
-        let Some(bounds) = bounds else {
-            return reservation.take(self.llc);
-        };
-        self.quiet.set(self.quiet.get().min(left));
-        // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
-        std::mem::forget(reservation);
+        Stack { origin, bounds }
+    }
+
+    /// The stack that was kept last.
+    #[inline(always)]
+    fn pop(&self) -> Option<StackBounds> {
+        let mut stacks = self.stacks.borrow_mut();
+        let bounds = stacks.pop()?;
+        self.quiet.set(self.quiet.get().min(stacks.len()));
+        Some(bounds)
+    }
+
+    /// Keeps the promise of a stack that took another one's.
+    #[inline(always)]
+    fn keep_credit(&self) {
         self.credit.set(self.credit.get() + 1);
         if self.credit.get() > MAX {
             self.return_credit(BATCH);
-        }
-        Stack {
-            origin: self.origin,
-            bounds,
         }
     }
 

@@ -210,15 +210,22 @@ impl Reservation {
     }
 
     /// Takes a stack, for a thread that begins to run in `llc`. Never fails (N1).
+    #[cfg(test)]
     pub(crate) fn take(self, llc: usize) -> Stack {
-        // The stack has the promise now.
+        let origin = self.0;
+        Stack {
+            origin,
+            bounds: self.take_bounds(llc),
+        }
+    }
+
+    /// Where that is: what a `Stack` is to be made of, which has the promise then.
+    #[inline(never)]
+    fn take_bounds(self, llc: usize) -> StackBounds {
         let Self(origin) = *std::mem::ManuallyDrop::new(self);
         // SAFETY: the promise keeps the pool.
         let pool = unsafe { origin.pool().as_ref() };
-        Stack {
-            origin,
-            bounds: pool.take(pool.shelf_of(llc), origin.class()),
-        }
+        pool.take(pool.shelf_of(llc), origin.class())
     }
 }
 
