@@ -16,7 +16,6 @@ use super::streaks::Streak;
 use super::{Shared, WorkerShared};
 use crate::branches::chance;
 use crate::task::Runnable;
-use crate::thread::roll::Places;
 use crate::thread::stack::Kept;
 
 /// What a worker's thread keeps for itself. Plain cells: no other thread sees it.
@@ -69,8 +68,6 @@ pub(crate) struct Context {
     pub(super) robbed: Cell<Option<Robbed>>,
     /// Whose threads it left to that one, and for how long.
     pub(super) backlog: Cell<Option<Backlog>>,
-    /// For the threads that are spawned here.
-    pub(crate) places: Places,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
     pub(crate) unwinding: Cell<bool>,
     /// Whether what is woken now is one of many: they go to the end of the deque, and somebody is woken for all of them.
@@ -164,7 +161,6 @@ impl Context {
             bound_last: Cell::new(None),
             robbed: Cell::new(None),
             backlog: Cell::new(None),
-            places: Places::default(),
             unwinding: Cell::new(false),
             in_batch: Cell::new(false),
             has_turn: Cell::new(false),

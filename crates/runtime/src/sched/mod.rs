@@ -72,7 +72,7 @@ use crate::stress::{self, Mutex, StaticMutex};
 use crate::task::Runnable;
 use crate::task::registry::Registry;
 use crate::thread::note::Notes;
-use crate::thread::roll::Roll;
+use crate::thread::roll::Names;
 use crate::thread::stack::Stacks;
 use crate::time::clock::Clock;
 use crate::time::store::Store;
@@ -194,8 +194,8 @@ pub(crate) struct Shared {
     pub(crate) signals: Hubs,
     /// The memory that user-level threads run on.
     pub(crate) stacks: Stacks,
-    /// Which of them there are.
-    pub(crate) roll: Roll,
+    /// The names of those that have one.
+    pub(crate) thread_names: Names,
     pub(crate) name: String,
     /// What was found, what was chosen and why: the start-up line.
     pub(crate) report: String,
@@ -298,7 +298,7 @@ impl Shared {
             relief: Relief::default(),
             signals: Hubs::default(),
             stacks: Stacks::new(plan.llcs.len()),
-            roll: Roll::new(),
+            thread_names: Names::new(),
             name,
             report,
             pin_failures: AtomicU32::new(0),

@@ -6,10 +6,11 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
 use super::Meta;
-use super::cell::Turn;
+use super::cell::{self, Header, Turn};
 use super::join::Cancelled;
 use super::meta::THREAD;
 use crate::primitives::Ordering;
@@ -37,6 +38,17 @@ pub(crate) unsafe trait Body {
     /// - `place` is room for what it leaves, once it is gone.
     /// - `turn` is that of its task.
     unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool;
+
+    /// Drops it.
+    ///
+    /// # Safety
+    /// It is there, the caller's, and not used again. The metadata is that of its task.
+    #[inline]
+    unsafe fn drop(this: *mut Self, meta: &Meta) {
+        let _ = meta;
+        // SAFETY: by our contract this is the first drop and the last use.
+        unsafe { this.drop_in_place() };
+    }
 }
 
 /// A future as the body of a task.
@@ -67,7 +79,7 @@ unsafe impl<F: Future> Body for Polled<F> {
             }
         }
         // SAFETY: it is there, and gone after this; our contract.
-        unsafe { end(this, place, meta, result) };
+        unsafe { end(this, place, turn, result) };
         true
     }
 }
@@ -130,12 +142,11 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, cx: &mut Context<'_>) -> Op
 /// Drops a body that has come to `result`, and puts what it leaves into `place`.
 ///
 /// # Safety
-/// As for [`Body::run`]; the metadata is that of its task.
+/// As for [`Body::run`].
 #[inline]
-pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, meta: &Meta, result: Ended<B::Output>) {
+pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, turn: &Turn, result: Ended<B::Output>) {
     // SAFETY: by our contract.
-    let dropped = unsafe { drop_body(body) };
-    leave::<B>(meta);
+    let dropped = unsafe { drop_body(body, turn.header()) };
     let payload = match (result, dropped) {
         // Each way to its place by itself: a value that all share would be copied there right after it was written, in other pieces.
         // SAFETY: by our contract: the body is gone.
@@ -158,22 +169,61 @@ pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, 
 /// Drops a task's body without a result.
 ///
 /// # Safety
-/// The body is there, the caller's, and not used again.
-pub(super) unsafe fn cancel<B: Body>(body: *mut B, meta: &Meta) {
+/// The body is there, the caller's, and not used again. The header is that of its task.
+pub(super) unsafe fn cancel<B: Body>(body: *mut B, header: NonNull<Header>) {
     // A panic here has nobody to be reported to: the task was cancelled.
     // SAFETY: by our contract.
-    std::mem::forget(unsafe { drop_body(body) });
-    leave::<B>(meta);
-    scheduler(meta).counts_cancelled();
+    std::mem::forget(unsafe { drop_body(body, header) });
+    // SAFETY: as above.
+    scheduler(&unsafe { header.as_ref() }.meta).counts_cancelled();
 }
 
-/// Drops the body; a panic of its destructor is returned.
+/// Drops the body; a panic of its destructor is returned. Nobody needs to find the task any more.
 ///
 /// # Safety
 /// As for [`cancel`].
-unsafe fn drop_body<B>(body: *mut B) -> Option<Box<dyn Any + Send>> {
+unsafe fn drop_body<B: Body>(body: *mut B, header: NonNull<Header>) -> Option<Box<dyn Any + Send>> {
+    // SAFETY: by our contract.
+    let meta = &unsafe { header.as_ref() }.meta;
     // SAFETY: by our contract this is the first drop and the last use.
-    catch_unwind(AssertUnwindSafe(|| unsafe { body.drop_in_place() })).err()
+    let panic = catch_unwind(AssertUnwindSafe(|| unsafe { B::drop(body, meta) })).err();
+    if B::FLAGS & THREAD == 0 {
+        leave_registry(meta);
+    } else {
+        // SAFETY: a thread's, which is there.
+        unsafe { leave_roll(header) };
+    }
+    panic
+}
+
+/// A thread is there from now on, for who makes a list of them.
+///
+/// # Safety
+/// The header is a thread's, which is there for as long as this takes, as its scheduler is.
+#[inline]
+pub(super) unsafe fn enter_roll(header: NonNull<Header>) {
+    // SAFETY: by our contract.
+    let meta = &unsafe { header.as_ref() }.meta;
+    if let Some(name) = meta.extras().and_then(|extras| extras.name.as_deref()) {
+        scheduler(meta).thread_names.enter(meta.id, name);
+    }
+    // SAFETY: by our contract.
+    unsafe { cell::place(header) }.enter(meta.scheduler(), meta.id);
+}
+
+/// It has ended.
+///
+/// # Safety
+/// The header is a thread's, which is there for as long as this takes.
+#[inline]
+unsafe fn leave_roll(header: NonNull<Header>) {
+    // SAFETY: by our contract.
+    unsafe { cell::place(header) }.leave();
+    // SAFETY: as above.
+    let meta = &unsafe { header.as_ref() }.meta;
+    if meta.extras().is_some_and(|extras| extras.name.is_some()) {
+        scheduler(meta).thread_names.leave(meta.id);
+    }
 }
 
 /// Makes the task findable for shutdown and abort handles. True if it was aborted meanwhile.
@@ -191,9 +241,10 @@ pub(crate) fn is_aborted(meta: &Meta) -> bool {
         .is_some_and(|cell| cell.is_aborted())
 }
 
-/// The scheduler of a task that the caller runs or drops.
+/// The scheduler of a task that the caller spawns, runs or drops.
 fn scheduler(meta: &Meta) -> &Shared {
-    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own.
+    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own, and so it is
+    // while one is spawned.
     unsafe { &*meta.scheduler() }
 }
 
@@ -206,13 +257,8 @@ pub(super) fn tell_abort_handles(meta: &Meta) {
     }
 }
 
-/// The body has gone: nobody needs to find the task any more.
 #[inline]
-fn leave<B: Body>(meta: &Meta) {
-    if B::FLAGS & THREAD != 0 {
-        // It never entered the registry.
-        return;
-    }
+fn leave_registry(meta: &Meta) {
     // Ordering: Relaxed; whoever drops the future got it from the runner that wrote the key.
     let key = meta.key.load(Ordering::Relaxed);
     if key != 0 {

@@ -18,14 +18,16 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use self::spare::Kind;
 pub(crate) use self::spare::trim;
 use super::Meta;
 use super::body::{self, Body, Outcome};
 use super::lifecycle::{Ended, Lifecycle};
-use super::meta::AHEAD;
+use super::meta::{AHEAD, THREAD};
 use super::state::{Pause, Then};
 use super::{running, waker};
 use crate::sys::prefetch;
+use crate::thread::roll::Place;
 
 /// What every task begins with.
 #[derive(Debug)]
@@ -73,6 +75,13 @@ impl<B: Body> Cell<B> {
         outcome: offset_of!(Self, stage),
     };
 
+    /// Whether a list of threads has it.
+    const KIND: Kind = if B::FLAGS & THREAD == 0 {
+        Kind::Unlisted
+    } else {
+        Kind::Listed
+    };
+
     /// Where the body is, while it is there.
     fn body(header: NonNull<Header>) -> *mut B {
         header.as_ptr().wrapping_byte_add(offset_of!(Self, stage)).cast()
@@ -97,10 +106,8 @@ impl<B: Body> Cell<B> {
     /// # Safety
     /// As for `run`.
     unsafe fn cancel(header: NonNull<Header>) {
-        // SAFETY: the header is there, and only read.
-        let meta = &unsafe { header.as_ref() }.meta;
-        // SAFETY: as in `run`.
-        unsafe { body::cancel(Self::body(header), meta) };
+        // SAFETY: as in `run`; the header is that of the body's task.
+        unsafe { body::cancel(Self::body(header), header) };
     }
 
     /// # Safety
@@ -116,7 +123,7 @@ impl<B: Body> Cell<B> {
         // SAFETY: written by `allocate`, nobody else has it, and this is its end.
         unsafe { header.drop_in_place() };
         // SAFETY: `allocate` had it for this type, and nobody else has it.
-        unsafe { spare::free(header.cast(), Layout::new::<Self>()) };
+        unsafe { spare::free(Self::KIND, header.cast(), Layout::new::<Self>()) };
     }
 }
 
@@ -125,7 +132,7 @@ impl<B: Body> Cell<B> {
 /// was written in, just before, and each such read waits until the writes are in the cache.
 #[inline]
 pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce(NonNull<Meta>) -> B) -> NonNull<Header> {
-    let header = spare::allocate(Layout::new::<Cell<B>>()).cast::<Header>();
+    let header = spare::allocate(Cell::<B>::KIND, Layout::new::<Cell<B>>()).cast::<Header>();
     let begin = Header {
         lifecycle: Lifecycle::new(),
         table: const { &Cell::<B>::TABLE },
@@ -139,7 +146,23 @@ pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce(N
     // SAFETY: the place of the body, which is ours.
     unsafe { Cell::<B>::body(header).write(make(meta)) };
     std::mem::forget(unmade);
+    if B::FLAGS & THREAD != 0 {
+        // SAFETY: written above, and a thread's.
+        unsafe { body::enter_roll(header) };
+    }
     header
+}
+
+/// A thread's place on the roll.
+///
+/// # Safety
+/// The body of this task has the flag `THREAD`, and the task is there for as long as the place is used.
+#[inline]
+pub(super) unsafe fn place<'task>(header: NonNull<Header>) -> &'task Place {
+    // SAFETY: `allocate` had memory of that kind for it.
+    let place = unsafe { spare::place_of(header.cast()) };
+    // SAFETY: made when the memory came from the allocator, and there until it goes back.
+    unsafe { place.as_ref() }
 }
 
 /// Frees a task whose body could not be made.
@@ -180,6 +203,22 @@ impl Turn {
     pub(crate) fn meta(&self) -> &Meta {
         // SAFETY: `new`'s contract: held.
         &unsafe { self.header.as_ref() }.meta
+    }
+
+    /// The task, for what ends its body.
+    #[inline]
+    pub(super) fn header(&self) -> NonNull<Header> {
+        self.header
+    }
+
+    /// The thread's place on the roll.
+    ///
+    /// # Safety
+    /// The task's body has the flag `THREAD`.
+    #[inline]
+    pub(crate) unsafe fn place(&self) -> &Place {
+        // SAFETY: by our contract, and `new`'s: held.
+        unsafe { place(self.header) }
     }
 
     /// Whether somebody asks the task to stop, by a handle that there was when this run began (E e).

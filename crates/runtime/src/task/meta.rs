@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use quadrille_policy::{TaskPolicy, WorkerId};
 
 use super::abort::AbortCell;
-use super::cell::spare;
+use super::cell::spare::{self, Kind};
 use super::spawn::Options;
 use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
 use crate::sched::Shared;
@@ -72,7 +72,7 @@ pub(crate) struct Extras {
 impl Extras {
     /// Puts them into memory of their own, where tasks' memory comes from: threads that park have them.
     fn place(self) -> NonNull<Self> {
-        let place = spare::allocate(Layout::new::<Self>()).cast();
+        let place = spare::allocate(Kind::Unlisted, Layout::new::<Self>()).cast();
         // SAFETY: as large and as aligned, and ours.
         unsafe { place.write(self) };
         place
@@ -86,7 +86,7 @@ impl Extras {
         // SAFETY: by our contract.
         unsafe { place.drop_in_place() };
         // SAFETY: from `place`, with this layout.
-        unsafe { spare::free(place.cast(), Layout::new::<Self>()) };
+        unsafe { spare::free(Kind::Unlisted, place.cast(), Layout::new::<Self>()) };
     }
 }
 

@@ -16,12 +16,10 @@ use std::thread;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::rarely::Rarely;
-use super::roll::{At, Places};
 use super::stack::{self, Lent, Occupant, Reservation, Stack};
 use super::suspend::{Aside, Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
 use crate::runtime::Handle;
-use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::body::{self, Body, Outcome, is_aborted};
@@ -34,15 +32,7 @@ pub(super) struct Fiber<F, T> {
     /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
     /// (`task::cell`).
     stack_pointer: *const u8,
-    /// Before the state, beside what who spawns a thread writes of that: behind it, spawning and joining took 1.03 of the time.
-    enrolled: Enrolled,
     state: State<F, T>,
-}
-
-/// While it lives, the thread with this metadata is on the roll.
-struct Enrolled {
-    meta: NonNull<Meta>,
-    at: At,
 }
 
 enum State<F, T> {
@@ -57,48 +47,43 @@ enum State<F, T> {
 
 // SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one
 // holds a coroutine whose stack may hold what is not: that is run and dropped by its owner's OS thread alone (B), and may
-// lie in memory that others free only when it has ended. Of its pointers one leads to the metadata of the same task, which is Sync, one to a
-// place on the roll, which is Send itself; the stack pointer is for prefetching only, the owner is compared only, and the occupant's name, which
-// belongs to that metadata, is handed to the kernel only.
+// lie in memory that others free only when it has ended. Of its pointers the stack pointer is for prefetching only, the owner is compared only,
+// and the occupant's name, which belongs to the metadata of the same task, is handed to the kernel only.
 unsafe impl<F: Send, T: Send> Send for Fiber<F, T> {}
 
 impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// The body of a thread that has not started.
     ///
     /// # Safety
-    /// - `meta` is that of the task whose body this becomes, with the flag `THREAD`; its scheduler is there;
-    /// - what `closure` borrows is there until the fiber is dropped.
-    pub(super) unsafe fn new(closure: F, reservation: Reservation, meta: NonNull<Meta>) -> Self {
+    /// What `closure` borrows is there until the fiber is dropped.
+    pub(super) unsafe fn new(closure: F, reservation: Reservation) -> Self {
         const { assert!(std::mem::offset_of!(Self, stack_pointer) == 0) };
         debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
-        // SAFETY: `meta` outlives the fiber, and its scheduler is there, by our contract.
-        let enrolled = unsafe { Enrolled::new(meta) };
         Self {
             stack_pointer: ptr::null(),
             state: State::Fresh { closure, reservation },
-            enrolled,
         }
     }
 
     /// Starts the thread, with the worker that becomes its owner, unless it is to unwind.
     #[cold]
-    fn begin(&mut self, context: &Context) {
-        if context.unwinding.get() || is_aborted(self.enrolled.meta()) {
+    fn begin(&mut self, context: &Context, turn: &Turn) {
+        let meta = turn.meta();
+        if context.unwinding.get() || is_aborted(meta) {
             return;
         }
         let (closure, reservation) = self.state.take_fresh();
-        let meta = self.enrolled.meta;
-        debug_assert!(self.enrolled.meta().has(BOUND), "the runner binds it first (B a)");
-        debug_assert!(ptr::eq(&*context.shared, self.enrolled.meta().scheduler()));
-        // SAFETY: the thread's place. The runner is a worker of its scheduler: only those take from its queues.
-        unsafe { context.shared.roll.begins(self.enrolled.at, context.id) };
-        let name = self.enrolled.meta().extras().and_then(|extras| extras.name.as_deref());
+        debug_assert!(meta.has(BOUND), "the runner binds it first (B a)");
+        debug_assert!(ptr::eq(&*context.shared, meta.scheduler()));
+        // SAFETY: that of our task, whose flag is ours.
+        unsafe { turn.place() }.begins(context.id);
+        let name = meta.extras().and_then(|extras| extras.name.as_deref());
         // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing does; if it did all the
         // same the stack would be lost, and the process end (`AbortOnUnwind` in `task::cell`).
         let occupant = ManuallyDrop::new(Occupant::new(context.stacks.take(reservation), name));
-        // SAFETY: `meta` and what the closure borrows are there by the contract of `new`. The stack is new and lent here alone, and `Started`
-        // drops it after the coroutine.
-        let coroutine = unsafe { begin(occupant.stack(), meta, closure) };
+        // SAFETY: the metadata is that of our task, and what the closure borrows is there by the contract of `new`. The stack is new and lent here
+        // alone, and `Started` drops it after the coroutine.
+        let coroutine = unsafe { begin(occupant.stack(), NonNull::from(meta), closure) };
         let started = State::Started(Started {
             coroutine,
             owner: NonNull::from(context),
@@ -143,12 +128,12 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
         let fiber = unsafe { &mut *this };
         let is_first = !matches!(fiber.state, State::Started(_));
         if is_first {
-            Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced())));
+            Context::with(|context| fiber.begin(context.unwrap_or_else(|| misplaced()), turn));
         }
         let State::Started(started) = &mut fiber.state else {
             // Bound, and not begun (B c), or aborted. The closure is dropped where a panic of that is caught.
             // SAFETY: passed on; the reference is not used any more.
-            unsafe { body::end(this, place, turn.meta(), Err(None)) };
+            unsafe { body::end(this, place, turn, Err(None)) };
             return true;
         };
         // In one place for the first run and all others: a frame more between here and the switch would be left wrongly predicted.
@@ -166,10 +151,21 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
             }
             CoroutineResult::Return(result) => {
                 // SAFETY: passed on; the reference is not used any more. The stack, of which nothing is in use any more, goes with it.
-                unsafe { body::end(this, place, turn.meta(), Ok(result)) };
+                unsafe { body::end(this, place, turn, Ok(result)) };
                 true
             }
         }
+    }
+
+    #[inline]
+    unsafe fn drop(this: *mut Self, meta: &Meta) {
+        // SAFETY: it is there, and the caller's.
+        match unsafe { &mut (*this).state } {
+            State::Started(started) if !started.coroutine.done() => started.unwind(meta),
+            _ => {}
+        }
+        // SAFETY: as above; nobody uses it after this.
+        unsafe { this.drop_in_place() };
     }
 }
 
@@ -187,56 +183,6 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
             turn.again();
         }
     }
-}
-
-impl Enrolled {
-    /// Enters the thread with this metadata, which has not started.
-    ///
-    /// # Safety
-    /// The metadata, which is a thread's, outlives what is returned, and its scheduler is there.
-    unsafe fn new(meta: NonNull<Meta>) -> Self {
-        // SAFETY: by our contract.
-        let metadata = unsafe { meta.as_ref() };
-        let enter = |meta: &Meta, shared: &Shared, places: Option<&Places>| {
-            let name = meta.extras().and_then(|extras| extras.name.as_deref());
-            // SAFETY: the places are those of a worker of this scheduler (`with_roll`), which never has another one.
-            unsafe { shared.roll.enter(places, meta.id, name) }
-        };
-        // SAFETY: by our contract.
-        let at = unsafe { with_roll(metadata, enter) };
-        Self { meta, at }
-    }
-
-    fn meta(&self) -> &Meta {
-        // SAFETY: it outlives us (`new`).
-        unsafe { self.meta.as_ref() }
-    }
-}
-
-impl Drop for Enrolled {
-    fn drop(&mut self) {
-        let leave = |meta: &Meta, shared: &Shared, places: Option<&Places>| {
-            let has_name = meta.extras().is_some_and(|extras| extras.name.is_some());
-            // SAFETY: ours, since `new`, and this is our end. The places are as there.
-            unsafe { shared.roll.leave(places, self.at, meta.id, has_name) };
-        };
-        // SAFETY: rule 4 of `task`: the scheduler outlives every body, which is being dropped.
-        unsafe { with_roll(self.meta(), leave) };
-    }
-}
-
-/// Calls `f` with the metadata of a thread, its scheduler, and the free places of the calling thread's worker, if it is one of that scheduler.
-///
-/// # Safety
-/// The scheduler is there.
-#[inline]
-unsafe fn with_roll<R>(meta: &Meta, f: impl FnOnce(&Meta, &Shared, Option<&Places>) -> R) -> R {
-    // SAFETY: by our contract.
-    let shared = unsafe { &*meta.scheduler() };
-    Context::with(|context| {
-        let here = context.filter(|context| ptr::eq(&*context.shared, shared));
-        f(meta, shared, here.map(|context| &context.places))
-    })
 }
 
 /// What runs on a stack.
@@ -348,18 +294,6 @@ impl<T> Started<T> {
                     return;
                 }
             }
-        }
-    }
-}
-
-impl<F, T> Drop for Fiber<F, T> {
-    /// What the user's destructors see of it comes first: the thread is on the roll until they have run.
-    #[inline]
-    fn drop(&mut self) {
-        match &mut self.state {
-            State::Started(started) if !started.coroutine.done() => started.unwind(self.enrolled.meta()),
-            State::Fresh { .. } => drop(self.state.take_fresh()),
-            State::Started(_) | State::Starting => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::ThreadId;
+use super::{ThreadId, roll};
 use crate::runtime::Handle;
 use crate::sched::Shared;
 use crate::task::Id;
@@ -122,7 +122,7 @@ impl Handle {
 /// Every thread of a scheduler; see [`Handle::threads`].
 pub(crate) fn all(scheduler: &Shared) -> Vec<ThreadInfo> {
     let mut states = BTreeMap::new();
-    scheduler.roll.read(|id, owner| {
+    roll::read(scheduler, |id, owner| {
         // Of those that were ever suspended the notes tell more.
         let state = owner.map_or(ThreadState::NotStarted, |owner| ThreadState::Running {
             worker: owner.index(),
@@ -138,7 +138,7 @@ pub(crate) fn all(scheduler: &Shared) -> Vec<ThreadInfo> {
         let id = Id::from_number(id);
         ThreadInfo {
             id: ThreadId::of(id),
-            name: scheduler.roll.name(id),
+            name: scheduler.thread_names.get(id),
             state,
         }
     };

@@ -263,9 +263,8 @@ impl Builder {
             set,
             ..Options::default()
         };
-        // SAFETY: the fiber is given the metadata of the task that it is made for, which has its flag, and what it borrows is
-        // there by our contract.
-        let make = |meta| unsafe { Fiber::new(f, reservation, meta) };
+        // SAFETY: what it borrows is there by our contract.
+        let make = |_| unsafe { Fiber::new(f, reservation) };
         // SAFETY: by our contract.
         unsafe { spawn_unchecked(shared, options, make) }
     }

@@ -9,6 +9,9 @@
 //! Classes are 16 bytes apart, up to 1 KiB. What is larger, or aligned to more than 16 bytes, comes from the allocator. Wider ones
 //! would be shared by more kinds of tasks, and spread those that are there over more cache lines.
 //!
+//! The memory of a user-level thread has a place on the roll before it (`thread::roll`), which is made when the memory comes from the
+//! allocator, and stays on the register until that has it back. So these have magazines of their own: they are classes beyond those of tasks.
+//!
 //! # Who owns what
 //!
 //! A piece of memory is a task's, or in one magazine. A magazine is a thread's, which alone sees it, or the depot's, under its lock,
@@ -29,6 +32,7 @@ use std::sync::{MutexGuard, PoisonError};
 use crate::primitives::{Ordering, StaticU64};
 use crate::stress::StaticMutex;
 use crate::sys::prefetch;
+use crate::thread::roll::{self, Place};
 
 /// Whether anything is kept.
 const ON: bool = !cfg!(any(feature = "sanitizer", quadrille_loom));
@@ -40,7 +44,10 @@ const UNIT: usize = 16;
 const BESIDE: usize = 8;
 
 /// What is larger than so many units is not kept.
-const CLASSES: usize = 64;
+const SIZES: usize = 64;
+
+/// Those of what nobody lists, then those of threads.
+const CLASSES: usize = 2 * SIZES;
 
 /// What is aligned to more than that is not kept: the allocator would need to be told.
 const ALIGN: usize = 16;
@@ -54,59 +61,129 @@ const DEPOT_BYTES: usize = 1 << 20;
 /// Between two looks at what the depot did not need, ns.
 const TRIM_EVERY_NS: u64 = 1_000_000_000;
 
-/// The class of a layout, and the layout of all of that class; `None` if it is not kept.
-const fn class_of(layout: Layout) -> Option<(usize, Layout)> {
-    let units = (layout.size() + BESIDE).div_ceil(UNIT);
-    if !ON || units > CLASSES || layout.align() > ALIGN {
-        return None;
-    }
-    Some((units - 1, layout_of(units - 1)))
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What nobody lists.
+    Unlisted,
+    /// A user-level thread: a place on the roll is before it.
+    Listed,
 }
 
-/// The layout of all pieces of a class.
+/// Bytes before what is allocated, whose alignment they keep.
+const fn before(kind: Kind, align: usize) -> usize {
+    match kind {
+        Kind::Unlisted => 0,
+        Kind::Listed => size_of::<Place>().next_multiple_of(align),
+    }
+}
+
+/// The place on the roll before the memory of a thread.
+///
+/// # Safety
+/// The memory is from [`allocate`], for a thread.
+#[inline]
+pub(super) unsafe fn place_of(memory: NonNull<u8>) -> NonNull<Place> {
+    // SAFETY: there is one (`before`).
+    unsafe { memory.byte_sub(size_of::<Place>()) }.cast()
+}
+
+/// The class of a layout; `None` if it is not kept.
+const fn class_of(kind: Kind, layout: Layout) -> Option<usize> {
+    let units = (before(kind, ALIGN) + layout.size() + BESIDE).div_ceil(UNIT);
+    if !ON || units > SIZES || layout.align() > ALIGN {
+        return None;
+    }
+    match kind {
+        Kind::Unlisted => Some(units - 1),
+        Kind::Listed => Some(SIZES + units - 1),
+    }
+}
+
+const fn kind_of(class: usize) -> Kind {
+    if class < SIZES { Kind::Unlisted } else { Kind::Listed }
+}
+
+/// The layout of all pieces of a class, with what is before them.
 const fn layout_of(class: usize) -> Layout {
-    match Layout::from_size_align((class + 1) * UNIT - BESIDE, ALIGN) {
+    match Layout::from_size_align((class % SIZES + 1) * UNIT - BESIDE, ALIGN) {
         Ok(layout) => layout,
         Err(_) => panic!("it is small, and the alignment a power of two"),
     }
 }
 
+/// The layout of what is not kept, with what is before it, whose size is the other number.
+fn alone(kind: Kind, layout: Layout) -> (Layout, usize) {
+    let before = before(kind, layout.align());
+    let align = layout.align().max(if before > 0 { align_of::<Place>() } else { 1 });
+    let whole = Layout::from_size_align(before + layout.size(), align);
+    (whole.expect("a task is small beside the address space"), before)
+}
+
 /// Memory for a value of this layout, which is not zero-sized.
 #[inline]
-pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+pub(crate) fn allocate(kind: Kind, layout: Layout) -> NonNull<u8> {
     debug_assert!(layout.size() > 0);
-    let Some((class, whole)) = class_of(layout) else {
-        return from_system(layout);
+    let Some(class) = class_of(kind, layout) else {
+        let (whole, before) = alone(kind, layout);
+        return from_system(kind, whole, before);
     };
     // A thread that ends keeps nothing any more.
     let kept = KEPT.try_with(|kept| kept[class].take(class));
-    kept.ok().flatten().unwrap_or_else(|| from_system(whole))
+    let new = || from_system(kind, layout_of(class), before(kind, ALIGN));
+    kept.ok().flatten().unwrap_or_else(new)
 }
 
 /// Takes it back.
 ///
 /// # Safety
-/// It came from [`allocate`] with this layout, and nobody uses it any more.
+/// It came from [`allocate`] with this kind and layout, and nobody uses it any more.
 #[inline]
-pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
-    let Some((class, whole)) = class_of(layout) else {
+pub(crate) unsafe fn free(kind: Kind, memory: NonNull<u8>, layout: Layout) {
+    let Some(class) = class_of(kind, layout) else {
+        let (whole, before) = alone(kind, layout);
         // SAFETY: by our contract, and no layout that is not kept was ever another one.
-        return unsafe { dealloc(place.as_ptr(), layout) };
+        return unsafe { to_system(kind, memory, whole, before) };
     };
     // SAFETY: by our contract it is nobody's; `allocate` made it as large as its class.
-    let kept = KEPT.try_with(|kept| unsafe { kept[class].put(place.cast(), class) });
+    let kept = KEPT.try_with(|kept| unsafe { kept[class].put(memory.cast(), class) });
     if kept.is_err() {
         // SAFETY: as above.
-        unsafe { dealloc(place.as_ptr(), whole) };
+        unsafe { to_system(kind, memory, layout_of(class), before(kind, ALIGN)) };
     }
 }
 
+/// Memory from the allocator, so many bytes behind the beginning of what has this layout.
 #[cold]
-fn from_system(layout: Layout) -> NonNull<u8> {
+fn from_system(kind: Kind, layout: Layout, before: usize) -> NonNull<u8> {
     grow(layout.size());
     // SAFETY: nothing that is kept here has no size.
-    let place = unsafe { alloc(layout) };
-    NonNull::new(place).unwrap_or_else(|| handle_alloc_error(layout))
+    let begin = unsafe { alloc(layout) };
+    let begin = NonNull::new(begin).unwrap_or_else(|| handle_alloc_error(layout));
+    // SAFETY: within it.
+    let memory = unsafe { begin.add(before) };
+    if kind == Kind::Listed {
+        // SAFETY: it is for one (`before`).
+        let place = unsafe { place_of(memory) };
+        // SAFETY: there is room for it, nobody else's, and stays until `to_system`.
+        unsafe { roll::register(place) };
+    }
+    memory
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// It came from `from_system` with all this, and nobody uses it.
+unsafe fn to_system(kind: Kind, memory: NonNull<u8>, layout: Layout, before: usize) {
+    if kind == Kind::Listed {
+        // SAFETY: it was for one.
+        let place = unsafe { place_of(memory) };
+        // SAFETY: registered there, and its last thread, whose memory this was, has ended.
+        unsafe { roll::strike(place) };
+    }
+    // SAFETY: by our contract.
+    unsafe { dealloc(memory.as_ptr().wrapping_sub(before), layout) };
 }
 
 /// What a heap is to grow by at a time, bytes.
@@ -173,8 +250,9 @@ unsafe fn scrap(mut first: *mut Link, class: usize) {
     while let Some(link) = NonNull::new(first) {
         // SAFETY: a piece of the chain.
         first = unsafe { link.as_ref() }.next;
-        // SAFETY: it came from `from_system` with this layout, and nobody uses it.
-        unsafe { dealloc(link.as_ptr().cast(), layout_of(class)) };
+        let kind = kind_of(class);
+        // SAFETY: it came from `from_system` so, and nobody uses it.
+        unsafe { to_system(kind, link.cast(), layout_of(class), before(kind, ALIGN)) };
     }
 }
 
@@ -357,10 +435,13 @@ fn trim_at(now: u64, at: u64) {
 #[cfg(all(test, not(any(quadrille_loom, feature = "sanitizer"))))]
 mod tests {
     use super::*;
+    use crate::task::Id;
+
+    use Kind::{Listed, Unlisted};
 
     /// Classes that no task of these tests has.
     fn layout(class: usize) -> Layout {
-        let size = layout_of(class).size() - 4;
+        let size = layout_of(class).size() - before(kind_of(class), ALIGN) - 4;
         Layout::from_size_align(size, 4).unwrap()
     }
 
@@ -371,8 +452,8 @@ mod tests {
     }
 
     /// Addresses of so many pieces, which are freed again.
-    fn made_and_freed(count: usize, layout: Layout) -> Vec<usize> {
-        let places: Vec<_> = (0..count).map(|_| allocate(layout)).collect();
+    fn made_and_freed(kind: Kind, count: usize, layout: Layout) -> Vec<usize> {
+        let places: Vec<_> = (0..count).map(|_| allocate(kind, layout)).collect();
         for place in &places {
             // SAFETY: as large as the layout says.
             unsafe { place.write_bytes(0xA5, layout.size()) };
@@ -380,7 +461,7 @@ mod tests {
         let addresses = places.iter().map(|place| place.addr().get()).collect();
         for place in places {
             // SAFETY: allocated above, and used by nobody.
-            unsafe { free(place, layout) };
+            unsafe { free(kind, place, layout) };
         }
         addresses
     }
@@ -388,21 +469,22 @@ mod tests {
     #[test]
     fn what_was_freed_last_comes_first() {
         let layout = layout(60);
-        let place = allocate(layout);
+        let place = allocate(Unlisted, layout);
         // SAFETY: allocated above, and used by nobody.
-        unsafe { free(place, layout) };
-        assert_eq!(made_and_freed(1, layout), [place.addr().get()]);
+        unsafe { free(Unlisted, place, layout) };
+        assert_eq!(made_and_freed(Unlisted, 1, layout), [place.addr().get()]);
     }
 
     #[test]
     fn pieces_in_use_are_distinct_whatever_came_before() {
-        let layout = layout(61);
-        for count in [1, 31, 32, 33, 64, 65, 97, 500, 3] {
-            let mut addresses = made_and_freed(count, layout);
-            assert!(addresses.iter().all(|address| address % ALIGN == 0));
-            addresses.sort_unstable();
-            addresses.dedup();
-            assert_eq!(addresses.len(), count);
+        for (kind, layout) in [(Unlisted, layout(61)), (Listed, layout(SIZES + 61))] {
+            for count in [1, 31, 32, 33, 64, 65, 97, 500, 3] {
+                let mut addresses = made_and_freed(kind, count, layout);
+                assert!(addresses.iter().all(|address| address % ALIGN == 0));
+                addresses.sort_unstable();
+                addresses.dedup();
+                assert_eq!(addresses.len(), count);
+            }
         }
     }
 
@@ -410,9 +492,11 @@ mod tests {
     fn what_one_thread_frees_another_uses() {
         nobody_trims();
         let layout = layout(62);
-        let freed = std::thread::spawn(move || made_and_freed(200, layout)).join().unwrap();
+        let freed = std::thread::spawn(move || made_and_freed(Unlisted, 200, layout))
+            .join()
+            .unwrap();
         // That thread has given its two magazines back to the allocator, and the others to the depot.
-        let mut used = made_and_freed(100, layout);
+        let mut used = made_and_freed(Unlisted, 100, layout);
         used.retain(|address| freed.contains(address));
         assert!(used.len() >= 96, "{} of 100", used.len());
     }
@@ -422,26 +506,61 @@ mod tests {
         nobody_trims();
         let layout = layout(63);
         let pieces = DEPOT_BYTES / layout_of(63).size() * 2;
-        made_and_freed(pieces, layout);
+        made_and_freed(Unlisted, pieces, layout);
         assert_eq!(depot(63).full.len(), most(63));
         // The first look begins a period, the second ends one in which nothing was needed.
         depot(63).unneeded().into_iter().for_each(|full| full.scrap(63));
         depot(63).unneeded().into_iter().for_each(|full| full.scrap(63));
         assert_eq!(depot(63).full.len(), 0);
-        made_and_freed(1, layout);
+        made_and_freed(Unlisted, 1, layout);
     }
 
     #[test]
     fn large_ones_and_aligned_ones_are_not_kept() {
-        for layout in [
-            Layout::from_size_align(1017, 8).unwrap(),
-            Layout::from_size_align(256, 32).unwrap(),
+        for (kind, size, align) in [
+            (Unlisted, 1017, 8),
+            (Unlisted, 256, 32),
+            (Listed, 985, 8),
+            (Listed, 256, 64),
         ] {
-            assert_eq!(class_of(layout), None);
-            let addresses = made_and_freed(3, layout);
-            assert!(addresses.iter().all(|address| address % layout.align() == 0));
+            let layout = Layout::from_size_align(size, align).unwrap();
+            assert_eq!(class_of(kind, layout), None);
+            let addresses = made_and_freed(kind, 3, layout);
+            assert!(addresses.iter().all(|address| address % align == 0));
         }
-        assert_eq!(class_of(Layout::from_size_align(1016, 16).unwrap()).unwrap().0, 63);
-        assert_eq!(class_of(Layout::from_size_align(8, 8).unwrap()).unwrap().0, 0);
+        let class = |kind, size, align| class_of(kind, Layout::from_size_align(size, align).unwrap());
+        assert_eq!(class(Unlisted, 1016, 16), Some(63));
+        assert_eq!(class(Unlisted, 8, 8), Some(0));
+        assert_eq!(class(Listed, 984, 16), Some(SIZES + 63));
+        assert_eq!(class(Listed, 8, 8), Some(SIZES + 2));
+    }
+
+    /// Each thread's memory has a place of its own before it, from whichever side it comes.
+    #[test]
+    fn what_is_listed_has_a_place() {
+        for (size, align) in [(8, 8), (240, 8), (984, 16), (5000, 8), (100, 64)] {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            for _ in 0..2 {
+                let memory = allocate(Listed, layout);
+                // SAFETY: as large as the layout says.
+                unsafe { memory.write_bytes(0xA5, size) };
+                // SAFETY: allocated so.
+                let place = unsafe { place_of(memory) };
+                // SAFETY: as above.
+                let place = unsafe { place.as_ref() };
+                let (scheduler, id) = (std::ptr::without_provenance(size), Id::next());
+                let seen = || {
+                    let mut seen = 0;
+                    roll::read(scheduler, |other, _| seen += usize::from(other == id.number()));
+                    seen
+                };
+                place.enter(scheduler, id);
+                assert_eq!(seen(), 1, "{layout:?}");
+                place.leave();
+                assert_eq!(seen(), 0, "{layout:?}");
+                // SAFETY: allocated above, and used by nobody.
+                unsafe { free(Listed, memory, layout) };
+            }
+        }
     }
 }

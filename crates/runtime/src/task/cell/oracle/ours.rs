@@ -68,7 +68,7 @@ unsafe impl Body for Unregistered {
             return false;
         };
         // SAFETY: passed on.
-        unsafe { body::end(this, place, turn.meta(), result) };
+        unsafe { body::end(this, place, turn, result) };
         true
     }
 }
