@@ -396,7 +396,7 @@ pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
         let body = header.as_ptr().wrapping_byte_add(size_of::<Header>());
         // SAFETY: the body of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the task.
         let stack = unsafe { body.cast::<*const u8>().read() };
-        prefetch::bytes::<320>(stack);
+        prefetch::bytes::<256>(stack);
     }
 }
 

@@ -121,7 +121,7 @@ unsafe impl Linked for Runnable {
 
     #[inline]
     fn fetch(raw: NonNull<()>) {
-        prefetch::bytes::<256>(raw.as_ptr().cast());
+        prefetch::bytes::<192>(raw.as_ptr().cast());
     }
 
     #[inline]
