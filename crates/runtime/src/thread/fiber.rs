@@ -248,22 +248,34 @@ impl<T> Started<T> {
         if !self.entered.is_empty() {
             current::resume(mem::take(&mut *self.entered));
         }
-        let result = self.coroutine.resume(input);
+        // Each way by itself: what both share would lie in memory in between.
+        match self.coroutine.resume(input) {
+            CoroutineResult::Yield(suspension) => {
+                self.leave_above(depth);
+                CoroutineResult::Yield(suspension)
+            }
+            CoroutineResult::Return(result) => {
+                self.leave_above(depth);
+                CoroutineResult::Return(result)
+            }
+        }
+    }
+
+    /// Leaves the runtimes that the thread has entered and not left, until it is resumed.
+    #[inline(always)]
+    fn leave_above(&mut self, depth: usize) {
         if current::depth() > depth {
             *self.entered = current::suspend_above(depth);
         }
-        result
     }
 
     /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread. The calling thread's worker.
     #[inline(always)]
     fn with_owner<R>(&self, f: impl FnOnce(&Context) -> R) -> R {
         Context::with(|context| {
-            // One comparison.
-            if context.map(NonNull::from) != Some(self.owner) {
-                misplaced();
-            }
-            f(context.unwrap_or_else(|| misplaced()))
+            // One comparison: there is no owner at address 0.
+            let owner = context.filter(|context| NonNull::from(*context) == self.owner);
+            f(owner.unwrap_or_else(|| misplaced()))
         })
     }
 
