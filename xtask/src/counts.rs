@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use Row::{Events, Operations};
+use Row::{Events, Operations, ThreadOperations};
 
 use crate::failure::{Failure, Outcome};
 use crate::options::Options;
@@ -39,12 +39,14 @@ const RISE_PERMILLE: u64 = 30;
 enum Row {
     /// Operations of a workload of `quadrille run-one`, in whose text `#` stands for its length.
     Operations(&'static str),
+    /// The same by user-level threads in place of tasks.
+    ThreadOperations(&'static str),
     /// Events of `quadrille sim` between two simulated times, us.
     Events([u64; 2]),
 }
 
 /// The rows by name.
-const ROWS: [(&str, Row); 9] = [
+const ROWS: [(&str, Row); 12] = [
     (
         "spawn_join",
         Operations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
@@ -64,6 +66,18 @@ const ROWS: [(&str, Row); 9] = [
         Operations(r#"{"name":"ping_pong","pairs":100,"round_trips":#0}"#),
     ),
     ("timer", Operations(r#"{"name":"timeout_drop","timers":#000}"#)),
+    (
+        "thread_spawn_join",
+        ThreadOperations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
+    ),
+    (
+        "thread_yield",
+        ThreadOperations(r#"{"name":"yield","tasks":100,"yields":200,"rounds":#}"#),
+    ),
+    (
+        "thread_wake",
+        ThreadOperations(r#"{"name":"ping_pong","pairs":1,"round_trips":#000}"#),
+    ),
     ("sim_event", Events([1_000, 2_000])),
     ("sim_event_later", Events([6_000, 7_000])),
 ];
@@ -113,7 +127,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut found = BTreeMap::new();
     for (name, row) in rows {
         let (count, of) = match row {
-            Operations(workload) => (count(&program, name, workload)?, "operation"),
+            Operations(workload) => (count(&program, name, "tasks", workload)?, "operation"),
+            ThreadOperations(workload) => (count(&program, name, "threads", workload)?, "operation"),
             Events(times) => (count_events(&program, name, *times)?, "event"),
         };
         println!("{name}: {count} instructions an {of}{}", expected.told(name));
@@ -228,8 +243,8 @@ fn build() -> Outcome<PathBuf> {
 }
 
 /// Instructions an operation of one row.
-fn count(program: &Path, name: &str, workload: &str) -> Outcome<u64> {
-    let [short, long] = LENGTHS.map(|length| least(program, name, &workload.replace('#', &length.to_string())));
+fn count(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<u64> {
+    let [short, long] = LENGTHS.map(|length| least(program, name, body, &workload.replace('#', &length.to_string())));
     let ((short, fewer), (long, more)) = (short?, long?);
     // An eighth more of each was done before, as the warm-up.
     let operations = more.saturating_sub(fewer) * 9 / 8;
@@ -269,17 +284,18 @@ fn measure_events(program: &Path, name: &str, us: u64) -> Outcome<(u64, u64)> {
 }
 
 /// The run with the fewest instructions.
-fn least(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
-    let mut least = measure(program, name, workload)?;
+fn least(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<(u64, u64)> {
+    let mut least = measure(program, name, body, workload)?;
     for _ in 1..RUNS {
-        least = least.min(measure(program, name, workload)?);
+        least = least.min(measure(program, name, body, workload)?);
     }
     Ok(least)
 }
 
 /// Instructions, and operations, of one run.
-fn measure(program: &Path, name: &str, workload: &str) -> Outcome<(u64, u64)> {
-    let spec = format!(r#"{{"workload":{workload},"runtime":"{RUNTIME}","channel":"own","workers":1}}"#);
+fn measure(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<(u64, u64)> {
+    let spec =
+        format!(r#"{{"workload":{workload},"runtime":"{RUNTIME}","channel":"own","workers":1,"body":"{body}"}}"#);
     let run = callgrind(program, name, &["run-one", &spec])?;
     match number_after(&run.said, "\"ops\":") {
         Some(operations) => Ok((run.instructions, operations)),
@@ -375,7 +391,9 @@ mod tests {
         for (name, row) in ROWS {
             assert!(expected.counts.contains_key(name), "{name}");
             match row {
-                Operations(workload) => assert!(workload.contains('#'), "{name} has a length"),
+                Operations(workload) | ThreadOperations(workload) => {
+                    assert!(workload.contains('#'), "{name} has a length");
+                }
                 Events([short, long]) => assert!(short < long, "{name}"),
             }
         }

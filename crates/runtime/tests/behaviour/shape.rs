@@ -89,6 +89,12 @@ pub(crate) fn all() -> Vec<Shape> {
         // Several groups behind one cache.
         shapes.push(Shape::machine("l2:4 core:2").config(&format!("{adversary:?}"), config));
     }
+    // One that is small enough for every scenario.
+    let config = Config {
+        adversary: Adversary::Random,
+        ..Config::default()
+    };
+    shapes.push(Shape::machine("llc:2 core:2").config("Random", config));
     shapes
 }
 

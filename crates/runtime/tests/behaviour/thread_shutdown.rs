@@ -10,8 +10,8 @@ use quadrille::thread;
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape, for_each_shape_if};
-use crate::wait::eventually;
+use crate::shape::{Shape, for_each_shape, for_each_shape_if, occupy};
+use crate::wait::{eventually, watched};
 
 const THREADS: usize = 300;
 
@@ -55,6 +55,33 @@ fn of_threads_that_wait_for_this_and_that() {
             assert!(thread.is_finished());
             assert!(thread.join().is_err());
         }
+    });
+}
+
+/// One worker, which is held up by the first task that it runs, and looks up before the second: by then it shall leave.
+#[test]
+fn of_threads_that_have_not_begun() {
+    watched("one worker", || {
+        let runtime = Shape::flat(1).runtime();
+        let (dropped, begun) = (Count::default(), Count::default());
+        let occupied = occupy(&runtime);
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (token, begun) = (dropped.token(), begun.clone());
+                runtime.spawn_thread(move || {
+                    let _token = token;
+                    begun.add();
+                })
+            })
+            .collect();
+        runtime.shutdown_background();
+        assert_eq!(dropped.get(), 0);
+        drop(occupied);
+        for thread in threads {
+            let payload = thread.join().expect_err("it never ran");
+            assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+        }
+        assert_eq!((dropped.get(), begun.get()), (THREADS, 0));
     });
 }
 
