@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -19,10 +18,10 @@ use crate::sched::context::{Context, may_block, polling};
 use crate::sched::park::ParkWord;
 use crate::stragglers::Stragglers;
 use crate::sys::clock;
+use crate::task::JoinHandle;
 use crate::task::body::{Body, Polled};
 use crate::task::meta::BLOCKING;
 use crate::task::spawn::{Options, allocate, allocate_unchecked};
-use crate::task::{JoinHandle, Meta};
 use crate::time::clock::{Guest, has_turn};
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
@@ -218,7 +217,7 @@ impl Handle {
         F::Output: Send + 'static,
     {
         // SAFETY: the future and its output are 'static.
-        unsafe { spawn_unchecked(&self.shared, options, |_| Polled(future)) }
+        unsafe { spawn_unchecked(&self.shared, options, || Polled(future)) }
     }
 
     /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait, in a queue that has no bound:
@@ -368,14 +367,14 @@ where
     handle
 }
 
-/// Spawns what `make` makes from the metadata of its task, on the runtime behind `shared`.
+/// Spawns what `make` makes, on the runtime behind `shared`.
 ///
 /// # Safety
 /// As [`allocate_unchecked`].
 pub(crate) unsafe fn spawn_unchecked<B>(
     shared: &Arc<Shared>,
     options: Options,
-    make: impl FnOnce(NonNull<Meta>) -> B,
+    make: impl FnOnce() -> B,
 ) -> JoinHandle<B::Output>
 where
     B: Body + Send,

@@ -477,7 +477,7 @@ fn storm(handle: &Handle, ledger: &Ledger, rng: &mut Rng) {
     wake_all(&woken);
 }
 
-/// User-level threads that are woken from everywhere, and in two thirds of the rounds ended half-way, with their runtime or one by
+/// User-level threads that are woken from everywhere, and listed meanwhile, and in two thirds of the rounds ended half-way, with their runtime or one by
 /// one: each is dropped once, on the OS thread that it began on. Not for ThreadSanitizer, which does not see stacks switched.
 #[test]
 fn bound_threads() {
@@ -496,10 +496,15 @@ fn bound_threads() {
             .map(|_| {
                 let parked: Vec<_> = threads.iter().map(|thread| thread.thread().clone()).collect();
                 let (done, mut rng) = (done.clone(), rng.fork());
+                let handle = runtime.handle().clone();
                 // They go on while the runtime ends, if it ends half-way.
                 thread::spawn(move || {
                     while done.load(Ordering::Relaxed) == 0 {
                         parked[rng.below(24)].unpark();
+                        if rng.below(64) == 0 {
+                            // Their memory comes and goes meanwhile.
+                            drop(handle.threads());
+                        }
                     }
                 })
             })

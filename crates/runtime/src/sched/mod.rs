@@ -194,7 +194,7 @@ pub(crate) struct Shared {
     pub(crate) signals: Hubs,
     /// The memory that user-level threads run on.
     pub(crate) stacks: Stacks,
-    /// The names of those that have one.
+    /// The names of the threads that have one.
     pub(crate) thread_names: Names,
     pub(crate) name: String,
     /// What was found, what was chosen and why: the start-up line.

@@ -20,7 +20,8 @@ use crate::sched::Shared;
 ///
 /// # Safety
 /// `run`, if its contract is kept, does what it says: it does not unwind, and is true only if the body was dropped and `place` written.
-/// A body with the flag `THREAD` keeps a waker of its task while it is pending (`JoinHandle::with_waker`), and never enters the registry. One that is
+/// A body with the flag `THREAD` keeps a waker of its task while it is pending (`JoinHandle::with_waker`), and never enters the registry; its `run` drops it by
+/// [`end`], which takes it off the roll, as `cancel` does. `discard` drops it. One that is
 /// said to begin with an address does, for as long as it is there.
 pub(crate) unsafe trait Body {
     /// What it comes to.
@@ -39,12 +40,12 @@ pub(crate) unsafe trait Body {
     /// - `turn` is that of its task.
     unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool;
 
-    /// Drops it.
+    /// Drops it, wherever it is dropped once its task is there.
     ///
     /// # Safety
     /// It is there, the caller's, and not used again. The metadata is that of its task.
     #[inline]
-    unsafe fn drop(this: *mut Self, meta: &Meta) {
+    unsafe fn discard(this: *mut Self, meta: &Meta) {
         let _ = meta;
         // SAFETY: by our contract this is the first drop and the last use.
         unsafe { this.drop_in_place() };
@@ -178,7 +179,8 @@ pub(super) unsafe fn cancel<B: Body>(body: *mut B, header: NonNull<Header>) {
     scheduler(&unsafe { header.as_ref() }.meta).counts_cancelled();
 }
 
-/// Drops the body; a panic of its destructor is returned. Nobody needs to find the task any more.
+/// Drops the body, with all that a thread has on its stack and the stack, and then takes the task off the registry or the roll. A panic of its destructor is
+/// returned.
 ///
 /// # Safety
 /// As for [`cancel`].
@@ -186,39 +188,39 @@ unsafe fn drop_body<B: Body>(body: *mut B, header: NonNull<Header>) -> Option<Bo
     // SAFETY: by our contract.
     let meta = &unsafe { header.as_ref() }.meta;
     // SAFETY: by our contract this is the first drop and the last use.
-    let panic = catch_unwind(AssertUnwindSafe(|| unsafe { B::drop(body, meta) })).err();
+    let panic = catch_unwind(AssertUnwindSafe(|| unsafe { B::discard(body, meta) })).err();
     if B::FLAGS & THREAD == 0 {
         leave_registry(meta);
     } else {
-        // SAFETY: a thread's, which is there.
+        // SAFETY: a thread's, which is there, and whose body we have just dropped.
         unsafe { leave_roll(header) };
     }
     panic
 }
 
-/// A thread is there from now on, for who makes a list of them.
+/// A thread of this scheduler is there from now on, for who makes a list of them.
 ///
 /// # Safety
-/// The header is a thread's, which is there for as long as this takes, as its scheduler is.
+/// The header is a thread's, which is there for as long as this takes.
 #[inline]
-pub(super) unsafe fn enter_roll(header: NonNull<Header>) {
+pub(super) unsafe fn enter_roll(header: NonNull<Header>, scheduler: &Shared) {
     // SAFETY: by our contract.
     let meta = &unsafe { header.as_ref() }.meta;
     if let Some(name) = meta.extras().and_then(|extras| extras.name.as_deref()) {
-        scheduler(meta).thread_names.enter(meta.id, name);
+        scheduler.thread_names.enter(meta.id, name);
     }
     // SAFETY: by our contract.
-    unsafe { cell::place(header) }.enter(meta.scheduler(), meta.id);
+    unsafe { cell::roll_place(header) }.enter(scheduler, meta.id);
 }
 
 /// It has ended.
 ///
 /// # Safety
-/// The header is a thread's, which is there for as long as this takes.
+/// The header is a thread's, which is there for as long as this takes, and which the caller runs or drops (rule 4).
 #[inline]
 unsafe fn leave_roll(header: NonNull<Header>) {
     // SAFETY: by our contract.
-    unsafe { cell::place(header) }.leave();
+    unsafe { cell::roll_place(header) }.leave();
     // SAFETY: as above.
     let meta = &unsafe { header.as_ref() }.meta;
     if meta.extras().is_some_and(|extras| extras.name.is_some()) {
@@ -241,10 +243,9 @@ pub(crate) fn is_aborted(meta: &Meta) -> bool {
         .is_some_and(|cell| cell.is_aborted())
 }
 
-/// The scheduler of a task that the caller spawns, runs or drops.
+/// The scheduler of a task that the caller runs or drops.
 fn scheduler(meta: &Meta) -> &Shared {
-    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own, and so it is
-    // while one is spawned.
+    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own.
     unsafe { &*meta.scheduler() }
 }
 

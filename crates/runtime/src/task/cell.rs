@@ -1,9 +1,11 @@
-//! The memory of a task: one allocation with its header and, in turn, its body and its result.
+//! The memory of a task: one allocation with its header and, in turn, its body and its result; before the header of a user-level thread is its place on
+//! the roll.
 //!
 //! Everybody has a pointer to the header, which does not say what the body is; its table of functions does. What may be touched when:
 //!
 //! | part | by whom |
 //! |---|---|
+//! | place on the roll | who spawns, runs or drops the thread; who makes a list, while the memory is on the register (`thread::roll`) |
 //! | lifecycle | anyone with a part in it (C e) |
 //! | metadata | see `Meta` |
 //! | body | the holder of the runnable |
@@ -122,16 +124,15 @@ impl<B: Body> Cell<B> {
     unsafe fn free(header: NonNull<Header>) {
         // SAFETY: written by `allocate`, nobody else has it, and this is its end.
         unsafe { header.drop_in_place() };
-        // SAFETY: `allocate` had it for this type, and nobody else has it.
+        // SAFETY: `allocate` had it for this type, and nobody else has it. A thread has left the roll when its body was dropped (`Body`).
         unsafe { spare::free(Self::KIND, header.cast(), Layout::new::<Self>()) };
     }
 }
 
-/// A task with this metadata, held and joined by the caller. `make` makes its body, which may keep the address of the metadata: it
-/// outlives it. The metadata is made once its place is known, so that the optimizer makes it there: a copy would be read in other pieces than it
+/// A task with this metadata, held and joined by the caller. `make` makes its body. The metadata is made once its place is known, so that the optimizer makes it there: a copy would be read in other pieces than it
 /// was written in, just before, and each such read waits until the writes are in the cache.
 #[inline]
-pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce(NonNull<Meta>) -> B) -> NonNull<Header> {
+pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce() -> B) -> NonNull<Header> {
     let header = spare::allocate(Cell::<B>::KIND, Layout::new::<Cell<B>>()).cast::<Header>();
     let begin = Header {
         lifecycle: Lifecycle::new(),
@@ -141,15 +142,9 @@ pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce(N
     // SAFETY: the first member of what there is room for.
     unsafe { header.write(begin) };
     let unmade = Unmade(header);
-    // SAFETY: written above.
-    let meta = NonNull::from(&unsafe { header.as_ref() }.meta);
     // SAFETY: the place of the body, which is ours.
-    unsafe { Cell::<B>::body(header).write(make(meta)) };
+    unsafe { Cell::<B>::body(header).write(make()) };
     std::mem::forget(unmade);
-    if B::FLAGS & THREAD != 0 {
-        // SAFETY: written above, and a thread's.
-        unsafe { body::enter_roll(header) };
-    }
     header
 }
 
@@ -158,7 +153,7 @@ pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce(N
 /// # Safety
 /// The body of this task has the flag `THREAD`, and the task is there for as long as the place is used.
 #[inline]
-pub(super) unsafe fn place<'task>(header: NonNull<Header>) -> &'task Place {
+pub(super) unsafe fn roll_place<'task>(header: NonNull<Header>) -> &'task Place {
     // SAFETY: `allocate` had memory of that kind for it.
     let place = unsafe { spare::place_of(header.cast()) };
     // SAFETY: made when the memory came from the allocator, and there until it goes back.
@@ -216,9 +211,9 @@ impl Turn {
     /// # Safety
     /// The task's body has the flag `THREAD`.
     #[inline]
-    pub(crate) unsafe fn place(&self) -> &Place {
+    pub(crate) unsafe fn roll_place(&self) -> &Place {
         // SAFETY: by our contract, and `new`'s: held.
-        unsafe { place(self.header) }
+        unsafe { roll_place(self.header) }
     }
 
     /// Whether somebody asks the task to stop, by a handle that there was when this run began (E e).

@@ -4,7 +4,7 @@
 //! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
 //! holds many, a [`TaskTracker`] only waits for them to end, and a [`TaskGroup`] says which belong together.
 
-// A task is one allocation (`cell`): its state word and the joiner's waker (`lifecycle`), our `Meta`, and its body, the user's future or a user-level thread, or, later,
+// A task is one allocation (`cell`): a thread's place on the roll, its state word and the joiner's waker (`lifecycle`), our `Meta`, and its body, the user's future or a user-level thread, or, later,
 // its result. The rest of the crate sees a `Runnable` (the right to run the task once) and a `JoinHandle`.
 //
 // # Who owns what

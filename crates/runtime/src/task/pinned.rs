@@ -183,7 +183,7 @@ where
         let policy = context
             .shared
             .new_policy(Some(context.id), context.set.get().inherited());
-        let made = |_| {
+        let made = || {
             Polled(Pinned::<fn() -> F, F> {
                 state: State::Made(future),
                 entered: Entered {
@@ -294,7 +294,7 @@ impl Handle {
             flags: PINNED,
             ..options
         };
-        let fresh = |_| {
+        let fresh = || {
             Polled(Pinned {
                 state: State::Fresh(make),
                 entered: Entered {

@@ -111,7 +111,7 @@ impl<'scope> Scope<'scope, '_> {
             };
             // SAFETY: what the future borrows is there for 'scope, and the scope does not end before the future, with all
             // that belongs to its result, is dropped (`Packet`).
-            let task = unsafe { spawn_unchecked(scheduler, Options::default(), |_| Polled(child)) };
+            let task = unsafe { spawn_unchecked(scheduler, Options::default(), || Polled(child)) };
             ScopedJoinHandle { task, packet }
         })
     }

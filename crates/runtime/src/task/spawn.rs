@@ -1,11 +1,10 @@
 //! Makes a task out of a future, or of another body.
 
 use std::future::Future;
-use std::ptr::NonNull;
 
 use quadrille_policy::{SetId, TaskPolicy, WorkerId};
 
-use super::body::{Body, Polled};
+use super::body::{self, Body, Polled};
 use super::join::JoinHandle;
 use super::meta::{AHEAD, THREAD};
 use super::{Meta, Runnable, cell};
@@ -38,10 +37,10 @@ where
     F::Output: Send + 'static,
 {
     // SAFETY: the future and its output are 'static.
-    unsafe { allocate_unchecked(shared, here, policy, options, |_| Polled(future)) }
+    unsafe { allocate_unchecked(shared, here, policy, options, || Polled(future)) }
 }
 
-/// The same for a body that may borrow, and is made from the metadata of its task, which outlives it.
+/// The same for a body that may borrow.
 ///
 /// # Safety
 /// What the body and its output borrow is there until both are dropped.
@@ -51,7 +50,7 @@ pub(crate) unsafe fn allocate_unchecked<B>(
     here: Option<&Context>,
     policy: TaskPolicy,
     options: Options,
-    make: impl FnOnce(NonNull<Meta>) -> B,
+    make: impl FnOnce() -> B,
 ) -> (Runnable, JoinHandle<B::Output>)
 where
     B: Body + Send,
@@ -73,7 +72,7 @@ pub(super) unsafe fn allocate_anywhere<B: Body>(
     here: Option<&Context>,
     policy: TaskPolicy,
     mut options: Options,
-    make: impl FnOnce(NonNull<Meta>) -> B,
+    make: impl FnOnce() -> B,
 ) -> (Runnable, JoinHandle<B::Output>) {
     debug_assert!(
         options.flags & (THREAD | AHEAD) == 0,
@@ -82,6 +81,10 @@ pub(super) unsafe fn allocate_anywhere<B: Body>(
     let ahead = B::BEGINS_WITH_ADDRESS && const { cell::lies_next::<B>() };
     options.flags |= B::FLAGS | if ahead { AHEAD } else { 0 };
     let header = cell::allocate(|| Meta::new(shared, policy, options), make);
+    if B::FLAGS & THREAD != 0 {
+        // SAFETY: a thread's, which is ours.
+        unsafe { body::enter_roll(header, shared) };
+    }
     match here {
         Some(context) => context.me().counters.spawned.add(1),
         None => shared.loads.count_foreign(1),

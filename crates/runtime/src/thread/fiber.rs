@@ -26,7 +26,7 @@ use crate::task::body::{self, Body, Outcome, is_aborted};
 use crate::task::cell::Turn;
 use crate::task::meta::{BOUND, READY, THREAD};
 
-/// The body of a user-level thread that runs a closure `F` to its result `T`.
+/// The body of a user-level thread that runs a closure `F` to its result `T`. Once it has started it is dropped by `discard`, which unwinds what is suspended.
 #[repr(C)]
 pub(super) struct Fiber<F, T> {
     /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
@@ -76,7 +76,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         debug_assert!(meta.has(BOUND), "the runner binds it first (B a)");
         debug_assert!(ptr::eq(&*context.shared, meta.scheduler()));
         // SAFETY: that of our task, whose flag is ours.
-        unsafe { turn.place() }.begins(context.id);
+        unsafe { turn.roll_place() }.begins(context.id);
         let name = meta.extras().and_then(|extras| extras.name.as_deref());
         // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing does; if it did all the
         // same the stack would be lost, and the process end (`AbortOnUnwind` in `task::cell`).
@@ -158,7 +158,7 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
     }
 
     #[inline]
-    unsafe fn drop(this: *mut Self, meta: &Meta) {
+    unsafe fn discard(this: *mut Self, meta: &Meta) {
         // SAFETY: it is there, and the caller's.
         match unsafe { &mut (*this).state } {
             State::Started(started) if !started.coroutine.done() => started.unwind(meta),

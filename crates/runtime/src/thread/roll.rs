@@ -1,20 +1,25 @@
 //! The roll: which user-level threads there are.
 //!
-//! Each says so in a *place*, 32 bytes right before the header of its task: who it is, from when it is spawned, and who has begun to run it, until
-//! it has ended, or, if it never began, its closure was dropped. What spawns and runs it has those bytes in its cache anyway; a list of their own
-//! would take one more line from the spawner to the runner and back for each thread, which is 0.17 of spawning and joining one.
+//! Each says so in a *place*, 32 bytes before the header of its task: who it is, from when it is spawned, and who has begun to run it, until
+//! it has ended, or, if it never began, its closure was dropped. Who spawns it and who runs it write its header anyway, and so have the place, or the line
+//! before, in their caches. A list apart from the threads takes a line from one to the other and back for each of them (DESIGN.md, "What does a switch
+//! between threads cost").
 //!
 //! Memory that has places is known to the *register* from when it comes from the allocator until it goes back there, whosever it is meanwhile
 //! (`task::cell::spare` keeps it for the next thread). Whoever makes a list looks at all of it, 1,024 places at a time, under the register's lock, so
-//! that none goes away meanwhile. Threads don't take that lock, unless their memory is new, or is not kept: that of more than 1 KiB.
+//! that none goes away meanwhile. Threads don't take that lock, but for those whose memory comes from the allocator or goes back: beyond what is kept, when that is
+//! trimmed, when an OS thread ends, and always where it is more than 1 KiB or aligned to more than 16 bytes.
 //!
 //! # Theorem R: a place is read whole
 //!
 //! *A reader that sees the same id before and after it has read owner and scheduler has read those of that thread.* Who takes over a place
 //! has it from the one before by way of the memory it is in. The steps are (a) `id` = 0, by the one before, (b) `owner` = nobody and `scheduler`,
 //! (c) `id`, and (d) `owner`. All but (a) are Release, all loads of the reader but the last one Acquire. (a) happens before (b) by the
-//! way that the memory takes, and needs to hand over nothing itself: who sees a free place reads nothing of it. A reader that meets
+//! way that the memory takes, and needs to hand over nothing itself: who sees a free place uses nothing of it. A reader that meets
 //! the owner or the scheduler of a later thread has therefore (a) behind it, and its second look finds another id than its first.
+//!
+//! *A scheduler's address is that of no other one's threads.* A thread leaves when its body is dropped, before its scheduler goes (rule 4 of
+//! `task`). So (a) of every thread of a scheduler happens before another one has its address, and before whoever has that one reads.
 //!
 //! Names are kept apart, by id, under locks that only threads with a name take.
 
@@ -29,21 +34,22 @@ use crate::sched::Shared;
 use crate::stress::{Mutex, StaticMutex};
 use crate::task::Id;
 
-/// Where a thread says that it is there.
-///
-/// As large as it is aligned twice over, so that what follows it is aligned to 16 bytes.
+/// Where a thread says that it is there. What follows it is aligned as it is, to 16 bytes.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Place {
     /// The thread; zero: none.
     id: AtomicU64,
-    /// The address of its scheduler, which is only compared.
+    /// The address of its scheduler, which is only compared: see the module.
     scheduler: AtomicUsize,
     /// The worker that has begun to run the thread, or [`NOBODY`].
     owner: AtomicU32,
-    /// Where the register has it. Changes under the register's lock.
+    /// Where the register has it, as long as it does.
     number: u32,
 }
+
+#[cfg(not(quadrille_loom))]
+const _: () = assert!(size_of::<Place>() == 32);
 
 /// No worker has begun to run the thread.
 const NOBODY: u32 = u32::MAX;
@@ -97,10 +103,24 @@ impl Place {
     }
 }
 
-/// All places of the process. A number is a place's as long as it is there.
+/// All places of the process. A number is a place's as long as it is there. Room for as many as there ever were at a time stays.
 struct Register {
-    places: Vec<Option<NonNull<Place>>>,
+    places: Vec<Option<Known>>,
     free: Vec<u32>,
+}
+
+/// A place that is registered, by the complement of its address: what looks for lost memory would take this for a reference to the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known(*mut Place);
+
+impl Known {
+    fn new(place: NonNull<Place>) -> Self {
+        Self(place.as_ptr().map_addr(|address| !address))
+    }
+
+    fn place(self) -> *mut Place {
+        self.0.map_addr(|address| !address)
+    }
 }
 
 // SAFETY: a `Place` is read and written through atomics, but for its number, which is the register's.
@@ -132,37 +152,41 @@ pub(crate) unsafe fn register(place: NonNull<Place>) {
     });
     // SAFETY: by our contract.
     unsafe { place.write(Place::new(number)) };
-    register.places[number as usize] = Some(place);
+    register.places[number as usize] = Some(Known::new(place));
 }
 
-/// Takes a place off the register, whose memory goes back to the allocator.
+/// Takes places off the register, whose memory goes back to the allocator.
 ///
 /// # Safety
-/// It was registered, its last thread has ended, and nobody uses it any more.
-pub(crate) unsafe fn strike(place: NonNull<Place>) {
+/// They were registered, their last threads have left, and nobody uses them any more.
+pub(crate) unsafe fn strike(places: impl Iterator<Item = NonNull<Place>>) {
     let mut register = lock();
-    // SAFETY: it is there until we return; readers have the lock.
-    let number = unsafe { place.as_ref() }.number;
-    let struck = register.places[number as usize].take();
-    debug_assert_eq!(struck, Some(place));
-    register.free.push(number);
-    drop(register);
-    // SAFETY: nobody finds it any more.
-    unsafe { place.drop_in_place() };
+    for place in places {
+        // SAFETY: it is there until we return; readers wait for the lock.
+        let Place { id, number, .. } = unsafe { place.as_ref() };
+        // Ordering: Relaxed; the thread left before its memory came here.
+        debug_assert_eq!(
+            id.load(Ordering::Relaxed),
+            0,
+            "a thread leaves before its memory is freed"
+        );
+        let struck = register.places[*number as usize].take();
+        debug_assert_eq!(struck, Some(Known::new(place)));
+        register.free.push(*number);
+    }
 }
 
 /// Calls `f` with the id of every thread of the scheduler, and the worker that has begun to run it.
 pub(crate) fn read(scheduler: *const Shared, mut f: impl FnMut(u64, Option<WorkerId>)) {
     let mut found = Vec::with_capacity(AT_A_TIME);
-    for begin in (0..).step_by(AT_A_TIME) {
+    // Who was spawned before has a number below that.
+    let end = lock().places.len();
+    for begin in (0..end).step_by(AT_A_TIME) {
         let register = lock();
         // A thread that is there for as long as this takes has the same number all the time, and is met once.
-        let Some(places) = register.places.get(begin..) else {
-            return;
-        };
-        for place in places.iter().take(AT_A_TIME).flatten() {
+        for known in register.places[begin..].iter().take(AT_A_TIME).flatten() {
             // SAFETY: who takes it off the register waits for the lock.
-            found.extend(unsafe { place.as_ref() }.read(scheduler));
+            found.extend(unsafe { &*known.place() }.read(scheduler));
         }
         drop(register);
         found.drain(..).for_each(|(id, owner)| f(id, owner));
@@ -227,7 +251,7 @@ mod tests {
         fn new(count: usize) -> Self {
             let place = |_| {
                 let place = NonNull::from(Box::leak(Box::<Place>::new_uninit())).cast();
-                // SAFETY: room for one, which `drop` frees.
+                // SAFETY: room for one, until `drop`.
                 unsafe { register(place) };
                 place
             };
@@ -242,10 +266,13 @@ mod tests {
 
     impl Drop for Registered {
         fn drop(&mut self) {
-            for &place in &self.0 {
-                // SAFETY: registered once; readers find it no more.
-                unsafe { strike(place) };
-                // SAFETY: from a box, whose content is gone.
+            for index in 0..self.0.len() {
+                self.at(index).leave();
+            }
+            // SAFETY: registered once, and left just now; nobody uses them.
+            unsafe { strike(self.0.iter().copied()) };
+            for place in &self.0 {
+                // SAFETY: from such a box; a place has nothing to drop.
                 drop(unsafe { Box::from_raw(place.cast::<std::mem::MaybeUninit<Place>>().as_ptr()) });
             }
         }
@@ -304,27 +331,27 @@ mod tests {
     /// A reader never sees a thread with the owner of another one.
     #[test]
     fn a_place_is_read_whole() {
-        let places = Registered::new(1);
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let place = &Place::new(0);
+        let stop = &std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let place = places.at(0);
-            let stop = &stop;
             scope.spawn(move || {
-                for _ in 0..200_000 {
+                // Ordering: Relaxed; it ends some time.
+                while !stop.load(Ordering::Relaxed) {
                     let id = Id::next();
                     place.enter(scheduler(64), id);
                     place.begins(WorkerId(u16::try_from(id.number() % 1000).unwrap()));
                     place.leave();
                 }
-                // Ordering: Relaxed; it ends the other loop some time.
-                stop.store(true, Ordering::Relaxed);
             });
-            // Ordering: Relaxed; as above.
-            while !stop.load(Ordering::Relaxed) {
-                read(scheduler(64), |id, owner| {
-                    assert!(owner.is_none_or(|owner| u64::from(owner.0) == id % 1000));
-                });
+            let mut owned = 0;
+            while owned < 10_000 {
+                if let Some((id, Some(owner))) = place.read(scheduler(64)) {
+                    assert_eq!(u64::from(owner.0), id % 1000);
+                    owned += 1;
+                }
             }
+            // Ordering: Relaxed; as above.
+            stop.store(true, Ordering::Relaxed);
         });
     }
 }

@@ -264,7 +264,7 @@ impl Builder {
             ..Options::default()
         };
         // SAFETY: what it borrows is there by our contract.
-        let make = |_| unsafe { Fiber::new(f, reservation) };
+        let make = || unsafe { Fiber::new(f, reservation) };
         // SAFETY: by our contract.
         unsafe { spawn_unchecked(shared, options, make) }
     }

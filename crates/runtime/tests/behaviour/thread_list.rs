@@ -47,6 +47,38 @@ fn address<T>(shared: &Arc<T>) -> usize {
     Arc::as_ptr(shared).addr()
 }
 
+/// Each runtime lists its own threads, and one that comes after another, maybe in its place, none of that.
+#[test]
+fn of_one_runtime_and_no_other() {
+    let gate = Gate::default();
+    let names = |runtime: &Runtime| {
+        let threads = runtime.handle().threads();
+        threads
+            .into_iter()
+            .map(|thread| thread.name.unwrap())
+            .collect::<Vec<_>>()
+    };
+    let waiting = |name: &str| {
+        let runtime = Shape::flat(2).runtime();
+        let gate = gate.clone();
+        drop(named(&runtime, name, move || gate.pass().wait()));
+        runtime
+    };
+    let (first, second) = (waiting("first"), waiting("second"));
+    assert_eq!(names(&first), ["first"]);
+    assert_eq!(names(&second), ["second"]);
+    for _ in 0..20 {
+        let before = waiting("before");
+        assert_eq!(names(&before), ["before"]);
+        drop(before);
+        let after = Shape::flat(2).runtime();
+        assert_eq!(names(&after), [""; 0]);
+    }
+    assert_eq!(names(&first), ["first"]);
+    drop(first);
+    assert_eq!(names(&second), ["second"]);
+}
+
 /// Locks, conditions, meetings and channels are shown with their address.
 #[test]
 fn what_each_waits_for_at_an_object() {

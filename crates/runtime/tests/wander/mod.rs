@@ -137,9 +137,11 @@ pub(crate) fn wander(ledger: &Ledger, meeting: &Meeting, rng: &mut Rng) {
             }
             _ => {
                 let (token, joined) = (ledger.token(), rng.below(2) == 0);
+                // With a result that makes its memory too large to be kept.
                 let child = user::spawn(move || {
                     user::yield_now();
                     drop(token);
+                    [0_u64; 200]
                 });
                 if joined {
                     child.join().unwrap();

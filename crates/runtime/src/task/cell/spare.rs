@@ -10,7 +10,8 @@
 //! would be shared by more kinds of tasks, and spread those that are there over more cache lines.
 //!
 //! The memory of a user-level thread has a place on the roll before it (`thread::roll`), which is made when the memory comes from the
-//! allocator, and stays on the register until that has it back. So these have magazines of their own: they are classes beyond those of tasks.
+//! allocator, and stays on the register until that has it back. So these have magazines of their own: they are classes beyond those of tasks. What
+//! a magazine writes into a piece is behind its place.
 //!
 //! # Who owns what
 //!
@@ -78,13 +79,13 @@ const fn before(kind: Kind, align: usize) -> usize {
     }
 }
 
-/// The place on the roll before the memory of a thread.
+/// Where the place on the roll is before the memory of a thread.
 ///
 /// # Safety
-/// The memory is from [`allocate`], for a thread.
+/// There is room for one before the memory, in the same allocation, which the pointer is of: as from [`allocate`], for a thread.
 #[inline]
 pub(super) unsafe fn place_of(memory: NonNull<u8>) -> NonNull<Place> {
-    // SAFETY: there is one (`before`).
+    // SAFETY: by our contract.
     unsafe { memory.byte_sub(size_of::<Place>()) }.cast()
 }
 
@@ -137,7 +138,7 @@ pub(crate) fn allocate(kind: Kind, layout: Layout) -> NonNull<u8> {
 /// Takes it back.
 ///
 /// # Safety
-/// It came from [`allocate`] with this kind and layout, and nobody uses it any more.
+/// It came from [`allocate`] with this kind and layout, and nobody uses it any more. If it is a thread's, that has left the roll.
 #[inline]
 pub(crate) unsafe fn free(kind: Kind, memory: NonNull<u8>, layout: Layout) {
     let Some(class) = class_of(kind, layout) else {
@@ -174,13 +175,13 @@ fn from_system(kind: Kind, layout: Layout, before: usize) -> NonNull<u8> {
 /// Gives it back.
 ///
 /// # Safety
-/// It came from `from_system` with all this, and nobody uses it.
+/// It came from `from_system` with all this, nobody uses it, and if it was a thread's, that has left the roll.
 unsafe fn to_system(kind: Kind, memory: NonNull<u8>, layout: Layout, before: usize) {
     if kind == Kind::Listed {
         // SAFETY: it was for one.
         let place = unsafe { place_of(memory) };
-        // SAFETY: registered there, and its last thread, whose memory this was, has ended.
-        unsafe { roll::strike(place) };
+        // SAFETY: registered there; the rest is our contract.
+        unsafe { roll::strike(std::iter::once(place)) };
     }
     // SAFETY: by our contract.
     unsafe { dealloc(memory.as_ptr().wrapping_sub(before), layout) };
@@ -246,13 +247,26 @@ impl Full {
 ///
 /// # Safety
 /// It is a chain of this class, and the caller's.
-unsafe fn scrap(mut first: *mut Link, class: usize) {
+unsafe fn scrap(first: *mut Link, class: usize) {
+    let kind = kind_of(class);
+    if kind == Kind::Listed {
+        // All of them in one section.
+        let chain = std::iter::successors(NonNull::new(first), |link| {
+            // SAFETY: a piece of the chain.
+            NonNull::new(unsafe { link.as_ref() }.next)
+        });
+        // SAFETY: it is for one.
+        let places = chain.map(|link| unsafe { place_of(link.cast()) });
+        // SAFETY: registered by `from_system`; who freed the memory says that its thread has left.
+        unsafe { roll::strike(places) };
+    }
+    let mut first = first;
     while let Some(link) = NonNull::new(first) {
         // SAFETY: a piece of the chain.
         first = unsafe { link.as_ref() }.next;
-        let kind = kind_of(class);
-        // SAFETY: it came from `from_system` so, and nobody uses it.
-        unsafe { to_system(kind, link.cast(), layout_of(class), before(kind, ALIGN)) };
+        let begin = link.as_ptr().cast::<u8>().wrapping_sub(before(kind, ALIGN));
+        // SAFETY: it came from `from_system` with this layout, so many bytes behind the beginning, and nobody uses it.
+        unsafe { dealloc(begin, layout_of(class)) };
     }
 }
 

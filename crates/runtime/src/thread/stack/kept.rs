@@ -120,18 +120,17 @@ impl Kept {
     /// Where it is comes in two registers either way: a stack that a call returned would lie in memory, and be copied from there.
     #[inline(always)]
     pub(crate) fn take(&self, reservation: Reservation) -> Stack {
-        let origin = reservation.0;
-        let kept = if origin == self.origin { self.pop() } else { None };
-        let bounds = match kept {
-            Some(bounds) => {
-                // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
-                std::mem::forget(reservation);
-                self.keep_credit();
-                bounds
-            }
-            None => reservation.take_bounds(self.llc),
+        let kept = if reservation.0 == self.origin { self.pop() } else { None };
+        let Some(bounds) = kept else {
+            return reservation.take(self.llc);
         };
-        Stack { origin, bounds }
+        // It has the promise of the kept stack, whose credit we keep; the reservation's own is left where its stack is.
+        std::mem::forget(reservation);
+        self.keep_credit();
+        Stack {
+            origin: self.origin,
+            bounds,
+        }
     }
 
     /// The stack that was kept last.

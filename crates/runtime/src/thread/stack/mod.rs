@@ -210,7 +210,7 @@ impl Reservation {
     }
 
     /// Takes a stack, for a thread that begins to run in `llc`. Never fails (N1).
-    #[cfg(test)]
+    #[inline(always)]
     pub(crate) fn take(self, llc: usize) -> Stack {
         let origin = self.0;
         Stack {
@@ -219,7 +219,7 @@ impl Reservation {
         }
     }
 
-    /// Where that is: what a `Stack` is to be made of, which has the promise then.
+    /// Where that is: the promise is that of the `Stack` which the caller makes of it.
     #[inline(never)]
     fn take_bounds(self, llc: usize) -> StackBounds {
         let Self(origin) = *std::mem::ManuallyDrop::new(self);
@@ -231,7 +231,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the promise is ours and ends here; `take` does not come here.
+        // SAFETY: the promise is ours and ends here; `take_bounds` does not come here.
         unsafe { pool::cancel(self.0.pool(), self.0.class()) };
     }
 }

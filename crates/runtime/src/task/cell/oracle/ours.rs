@@ -31,10 +31,10 @@ impl Ours {
         let future = Scripted(world.clone());
         let (runnable, handle) = if registers {
             // SAFETY: the future and its output are 'static.
-            unsafe { allocate_unchecked(shared, None, policy, Options::default(), |_| Polled(future)) }
+            unsafe { allocate_unchecked(shared, None, policy, Options::default(), || Polled(future)) }
         } else {
             // SAFETY: as above.
-            unsafe { allocate_unchecked(shared, None, policy, Options::default(), |_| Unregistered(future)) }
+            unsafe { allocate_unchecked(shared, None, policy, Options::default(), || Unregistered(future)) }
         };
         let abort = runnable.meta().abort_cell();
         Box::new(Self {
