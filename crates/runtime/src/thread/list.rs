@@ -111,9 +111,10 @@ impl Handle {
     ///
     /// # Cost
     ///
-    /// To the threads, a few stores into their own memory whenever they are suspended; none that runs stops for the list. The caller reads a line of the memory of every
-    /// user-level thread of the process, and of what is kept for the next ones, and a line or two of each thread's stack, most likely not in its cache. For
-    /// each 1,024 of the first it holds a lock, some 10 to 100 us, for which a spawn waits if its memory must come from the allocator.
+    /// To the threads, a few stores into their own memory whenever they are suspended. The caller reads a line of the memory of every user-level thread of
+    /// the process, and of what is kept for the next ones, and a line or two of each thread's stack, most likely not in its cache. For each 1,024 of the
+    /// first it holds a lock. Whoever takes memory of a thread from the allocator meanwhile, or gives it back, waits for that: a spawn, an end, or a
+    /// worker that tidies up, none of which need to as long as what is kept is enough.
     #[must_use]
     pub fn threads(&self) -> Vec<ThreadInfo> {
         all(&self.shared)

@@ -109,7 +109,8 @@ struct Register {
     free: Vec<u32>,
 }
 
-/// A place that is registered, by the complement of its address: what looks for lost memory would take this for a reference to the thread.
+/// A place that is registered, by the complement of its address, at which there is nothing: what looks for lost memory would take the address for a
+/// reference to the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known(*mut Place);
 
@@ -123,7 +124,8 @@ impl Known {
     }
 }
 
-// SAFETY: a `Place` is read and written through atomics, but for its number, which is the register's.
+// SAFETY: a `Place` is read and written through atomics, but for its number, which is the register's; it is struck off under the register's lock before
+// its memory goes.
 unsafe impl Send for Register {}
 
 static REGISTER: StaticMutex<Register> = StaticMutex::new(Register {
@@ -158,7 +160,7 @@ pub(crate) unsafe fn register(place: NonNull<Place>) {
 /// Takes places off the register, whose memory goes back to the allocator.
 ///
 /// # Safety
-/// They were registered, their last threads have left, and nobody uses them any more.
+/// They were registered, no thread is there any more, and nobody uses them.
 pub(crate) unsafe fn strike(places: impl Iterator<Item = NonNull<Place>>) {
     let mut register = lock();
     for place in places {

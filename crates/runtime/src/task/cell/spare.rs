@@ -138,7 +138,7 @@ pub(crate) fn allocate(kind: Kind, layout: Layout) -> NonNull<u8> {
 /// Takes it back.
 ///
 /// # Safety
-/// It came from [`allocate`] with this kind and layout, and nobody uses it any more. If it is a thread's, that has left the roll.
+/// It came from [`allocate`] with this kind and layout, and nobody uses it any more, nor is a thread of it on the roll.
 #[inline]
 pub(crate) unsafe fn free(kind: Kind, memory: NonNull<u8>, layout: Layout) {
     let Some(class) = class_of(kind, layout) else {
@@ -175,7 +175,7 @@ fn from_system(kind: Kind, layout: Layout, before: usize) -> NonNull<u8> {
 /// Gives it back.
 ///
 /// # Safety
-/// It came from `from_system` with all this, nobody uses it, and if it was a thread's, that has left the roll.
+/// It came from `from_system` with all this, nobody uses it, and no thread of it is on the roll.
 unsafe fn to_system(kind: Kind, memory: NonNull<u8>, layout: Layout, before: usize) {
     if kind == Kind::Listed {
         // SAFETY: it was for one.
@@ -248,6 +248,9 @@ impl Full {
 /// # Safety
 /// It is a chain of this class, and the caller's.
 unsafe fn scrap(first: *mut Link, class: usize) {
+    if first.is_null() {
+        return;
+    }
     let kind = kind_of(class);
     if kind == Kind::Listed {
         // All of them in one section.
@@ -257,7 +260,7 @@ unsafe fn scrap(first: *mut Link, class: usize) {
         });
         // SAFETY: it is for one.
         let places = chain.map(|link| unsafe { place_of(link.cast()) });
-        // SAFETY: registered by `from_system`; who freed the memory says that its thread has left.
+        // SAFETY: registered by `from_system`; whoever freed the memory says that no thread of it is on the roll, and the chain is the caller's.
         unsafe { roll::strike(places) };
     }
     let mut first = first;
