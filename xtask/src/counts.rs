@@ -71,7 +71,7 @@ const ROWS: [(&str, Row); 12] = [
         ThreadOperations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
     ),
     (
-        // Ten times as many a thread as a task's, so that spawning it is a fiftieth.
+        // Ten times as many a thread as a task's, so that little of what it takes to spawn it is in a yield.
         "thread_yield",
         ThreadOperations(r#"{"name":"yield","tasks":100,"yields":200,"rounds":#}"#),
     ),
