@@ -80,21 +80,18 @@ pub(crate) fn all() -> Vec<Shape> {
     // Groups of three over caches and nodes, whose lock is waited for.
     let scattered = "contention=spin,group-map=0+4+8/1+5+12/2+9+13/3+6-7/10-11+14-15";
     shapes.push(Shape::machine("node:2 llc:2 core:4").config("scattered", scattered.parse().unwrap()));
+    let answering = |adversary| Config {
+        adversary,
+        ..Config::default()
+    };
     for adversary in [Adversary::AlwaysWorkerZero, Adversary::Random, Adversary::Farthest] {
-        let config = Config {
-            adversary,
-            ..Config::default()
-        };
+        let config = answering(adversary);
         shapes.push(Shape::machine("node:2 llc:2 core:2").config(&format!("{adversary:?}"), config.clone()));
         // Several groups behind one cache.
         shapes.push(Shape::machine("l2:4 core:2").config(&format!("{adversary:?}"), config));
     }
     // One that is small enough for every scenario.
-    let config = Config {
-        adversary: Adversary::Random,
-        ..Config::default()
-    };
-    shapes.push(Shape::machine("llc:2 core:2").config("Random", config));
+    shapes.push(Shape::machine("llc:2 core:2").config("Random", answering(Adversary::Random)));
     shapes
 }
 
