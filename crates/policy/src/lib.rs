@@ -83,7 +83,7 @@ mod spins;
 mod streaks;
 #[cfg(test)]
 mod testing;
-mod timer_pull;
+mod timers;
 mod units;
 mod victims;
 mod view;
