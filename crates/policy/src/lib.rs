@@ -12,6 +12,7 @@
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
 //! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`], [`Policy::left_to_first`] |
+//! | how late may timers be to expire together? | a worker is about to sleep | [`Policy::timer_slack`] |
 //! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |
 //! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
 //! | what may leave a cache? | a worker has work to spare | [`Policy::exports`] |
@@ -97,7 +98,7 @@ pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;
 pub use config::{
     Adversary, Aggregation, Bind, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
-    OnContention, Pin, Skip, Steal, WakeCost, WakeGroups,
+    OnContention, Pin, Skip, Steal, Timers, WakeCost, WakeGroups,
 };
 pub use gate::{Gates, Level};
 pub use haul::{Haul, Profit};

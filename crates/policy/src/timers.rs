@@ -1,4 +1,4 @@
-//! Whether a worker that is up for a timer fires those of one that sleeps.
+//! Which worker of a cache has its timers, and how late they may be to expire together.
 
 use crate::{Nanos, Policy, WorkerId};
 
@@ -8,21 +8,37 @@ impl Policy {
     /// Empty if policy has none looked at (`timer-looks`); else it looks at so many of them in turn.
     #[must_use]
     pub fn may_fire_for(&self, worker: WorkerId) -> &[WorkerId] {
-        if self.config.timer_looks == 0 {
+        if self.config.timers.looks == 0 {
             return &[];
         }
-        let workers = &*self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers;
+        let workers = self.behind_cache_of(worker);
         &workers[workers.partition_point(|other| *other <= worker)..]
     }
 
     /// Who comes to have the timers of `worker`'s cache, if that is another: the first of those that [may fire for](Self::may_fire_for) it.
     #[must_use]
     pub fn first_to_fire_for(&self, worker: WorkerId) -> Option<WorkerId> {
-        if self.config.timer_looks == 0 {
+        if self.config.timers.looks == 0 {
             return None;
         }
-        let workers = &*self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers;
+        let workers = self.behind_cache_of(worker);
         workers.first().copied().filter(|first| *first < worker)
+    }
+
+    /// The workers of `worker`'s cache.
+    fn behind_cache_of(&self, worker: WorkerId) -> &[WorkerId] {
+        &self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers
+    }
+
+    /// By how much timers of `worker` may be late to expire with others, of `slack`: less where one fires for others ([`Timers::slack_div`](crate::Timers::slack_div)),
+    /// since that one gets up once where each of them did.
+    #[must_use]
+    pub fn timer_slack(&self, worker: WorkerId, slack: Nanos) -> Nanos {
+        if self.config.timers.looks > 0 && self.behind_cache_of(worker).len() > 1 {
+            Nanos(slack.0 / u64::from(self.config.timers.slack_div))
+        } else {
+            slack
+        }
     }
 
     /// For how long beyond the first of its timers, which may be late by `slack`, a worker sleeps so that the one which would fire them along comes by, and
@@ -113,6 +129,24 @@ mod tests {
         let most = Nanos(u64::MAX);
         assert_eq!(policy.left_to_first(now, now, most), policy.config.look_up);
         assert_eq!(policy.left_to_first(now, most, most), Nanos(0), "it has none");
+    }
+
+    #[test]
+    fn the_slack_is_less_where_one_fires_for_others() {
+        for (machine, config, expected) in [
+            ("llc:2 core:2", "default", 45),
+            ("llc:2 core:2", "timer-slack-div=3", 30),
+            ("llc:2 core:2", "timer-looks=0", 90),
+            ("llc:2 core:1", "default", 90),
+        ] {
+            let config: Config = config.parse().unwrap();
+            let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
+            let policy = Policy::new(config, plan);
+            for worker in [0, 1].map(WorkerId) {
+                let slack = policy.timer_slack(worker, Nanos::from_micros(90));
+                assert_eq!(slack, Nanos::from_micros(expected), "{machine}, {worker:?}");
+            }
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@
 mod sections;
 mod text;
 mod threads;
+mod timers;
 mod validate;
 
 use alloc::string::String;
@@ -42,6 +43,7 @@ pub use sections::{
     WakeCost, WakeGroups,
 };
 pub use threads::{Bind, Pin};
+pub use timers::Timers;
 
 /// Every constant of the scheduler.
 ///
@@ -104,10 +106,6 @@ pub struct Config {
     /// Other workers at which a busy one looks in a `sentinel_interval` while nobody is idle, whether they are stuck, at most. Default
     /// 8, 1 to 4096. Ours, assumed.
     pub observed: u32,
-    /// Workers that sleep behind the same cache at which one looks that gets up for a timer of its own, whose timers it then fires along, at
-    /// most; 0: at none. Default 4, at most 4096. The idea is the kernel's (Anna-Maria Behnsen, "timers: Move from a push to a pull
-    /// model", 20240221090548.36600-1-anna-maria@linutronix.de, Linux 6.9), where the CPUs that are awake fire the timers of idle ones; the number is ours, assumed.
-    pub timer_looks: u16,
     /// Seed of every pseudo-random choice. Default 0x5EED, any number.
     pub seed: u64,
     /// Policy 1: into which queue a woken task goes.
@@ -128,6 +126,8 @@ pub struct Config {
     pub skip: Skip,
     /// Whether a worker is unparked only if that is expected to pay.
     pub wake_cost: WakeCost,
+    /// Which worker of a cache has its timers.
+    pub timers: Timers,
     /// Which worker starts a user-level thread.
     pub bind: Bind,
     /// When a pinned worker is pinned no longer.
@@ -151,7 +151,6 @@ impl Default for Config {
             global_interval: 61,
             look_up: Nanos::from_micros(100),
             observed: 8,
-            timer_looks: 4,
             seed: 0x5EED,
             wake_groups: WakeGroups::default(),
             idle_filter: IdleFilter::default(),
@@ -162,6 +161,7 @@ impl Default for Config {
             steal: Steal::default(),
             skip: Skip::default(),
             wake_cost: WakeCost::default(),
+            timers: Timers::default(),
             bind: Bind::default(),
             pin: Pin::default(),
             adversary: Adversary::None,
@@ -174,10 +174,8 @@ impl Config {
     /// parked worker is woken unless somebody searches; searches look everywhere.
     #[must_use]
     pub fn baseline() -> Self {
-        let mut config = Self {
-            timer_looks: 0,
-            ..Self::default()
-        };
+        let mut config = Self::default();
+        config.timers.looks = 0;
         config.wake_groups.mode = Mode::Off;
         config.idle_filter.mode = Mode::Off;
         config.aggregation.mode = Mode::Off;

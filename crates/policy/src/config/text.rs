@@ -53,7 +53,8 @@ names! {
     "global-interval" => global_interval;
     "look-up" => look_up;
     "observe" => observed;
-    "timer-looks" => timer_looks;
+    "timer-looks" => timers.looks;
+    "timer-slack-div" => timers.slack_div;
     "seed" => seed;
     "groups" => wake_groups.mode;
     "group" => wake_groups.group_size;
@@ -367,14 +368,15 @@ mod tests {
             "group-map=0+2/1+3-5,mask-below=100,probe-above=600,filter-regime=5ms,steal-batch=8,group-batch=2",
         );
         // Each name is read into its own field, and written back under it.
-        let text = "look-up=1ms,observe=4,timer-looks=5,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
+        let text = "look-up=1ms,observe=4,timer-looks=5,timer-slack-div=3,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
                     wake-cost-most=99us,wake-cost-kept=12us,wake-cost-burst=3,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
                     bind-waiting=7,bind-waiting-rescue=9,pin-few=5,pin-look=2s,pin-delay-div=11";
         check(
             text,
             |c| {
-                (c.look_up, c.observed, c.timer_looks) = (Nanos::from_millis(1), 4, 5);
+                (c.look_up, c.observed, c.timers.looks) = (Nanos::from_millis(1), 4, 5);
+                c.timers.slack_div = 3;
                 (c.wake_groups.waker_runs, c.idle_filter.probe_every, c.idle_filter.looks) = (2, 9, 5);
                 let sets = &mut c.aggregation;
                 (sets.wakees_for, sets.known_after, sets.export_batch) = (Nanos::from_millis(2_000), 3, 17);

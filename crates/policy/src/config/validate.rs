@@ -32,7 +32,8 @@ impl Config {
         within("global_interval", self.global_interval, 1..=u32::MAX)?;
         within("look_up", self.look_up, span(1_000, SECOND))?;
         within("observed", self.observed, 1..=4096)?;
-        within("timer_looks", self.timer_looks, 0..=4096)?;
+        within("timers.looks", self.timers.looks, 0..=4096)?;
+        within("timers.slack_div", self.timers.slack_div, 1..=1000)?;
         within("wake_cost.first", self.wake_cost.first, span(0, SECOND))?;
         within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
         within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;
@@ -216,6 +217,7 @@ mod tests {
             |c| c.wake_cost.kept = Nanos::from_millis(1_001),
             "wake_cost.kept is 1001ms, expected 0ns to 1s",
         );
+        check(|c| c.timers.slack_div = 0, "timers.slack_div is 0, expected 1 to 1000");
         check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");
         check(
             |c| c.look_up = Nanos::from_millis(1001),

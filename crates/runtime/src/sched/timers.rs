@@ -53,7 +53,7 @@ impl Context {
         if self.shared.clock.is_paused() {
             return self.paused_alarm();
         }
-        let (first, slack) = (timers.first(), self.shared.timer_slack.0);
+        let (first, slack) = (timers.first(), self.shared.timer_slack);
         if first == u64::MAX {
             return Alarm::Never;
         }
@@ -62,12 +62,12 @@ impl Context {
         if first <= now {
             return Alarm::Now;
         }
-        let end = timers.end_of_batch(slack);
+        let end = timers.end_of_batch(self.shared.policy.timer_slack(self.id, slack).0);
         if end == u64::MAX {
             // Somebody has unset it meanwhile.
             return Alarm::Never;
         }
-        let time = end.max(first.saturating_add(self.left_to_first(now, slack)));
+        let time = end.max(first.saturating_add(self.left_to_first(now, slack.0)));
         let left = time.saturating_sub(now);
         Alarm::At { time, left }
     }
@@ -146,7 +146,7 @@ impl Context {
         let shared = &*self.shared;
         let sleepers = shared.policy.may_fire_for(self.id);
         let now = shared.clock.at(self.now.get().0);
-        for _ in 0..sleepers.len().min(shared.policy.config.timer_looks.into()) {
+        for _ in 0..sleepers.len().min(shared.policy.config.timers.looks.into()) {
             let next = self.pulls_from.get() % sleepers.len();
             self.pulls_from.set(next + 1);
             let other = sleepers[next];

@@ -4,10 +4,10 @@
 //! late, there is no tick to be rounded up to. Timers belong to the runtime in which they are made: making one outside of a
 //! runtime panics, awaiting one anywhere is fine.
 //!
-//! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it: no thread but that one
-//! has a part in it in normal life. If that worker is held up by a task that does not give way, another one fires it within two
+//! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it, or another that is up fires it along:
+//! there is no thread of timers. If that worker is held up by a task that does not give way, another one fires it within two
 //! sentinel intervals (2 x 500 us), as long as some worker is free. On an idle worker timers within
-//! [`timer_slack`](crate::Builder::timer_slack) (90 us) of the first fire together.
+//! [`timer_slack`](crate::Builder::timer_slack) (90 us; 45 where several workers share a cache) of the first fire together.
 
 pub(crate) mod clock;
 mod entry;

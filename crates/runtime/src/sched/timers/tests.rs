@@ -138,6 +138,27 @@ fn who_is_fired_for_leaves_the_first_the_slack_to_come_by() {
     );
 }
 
+#[test]
+fn timers_expire_together_within_half_of_the_slack_where_one_fires_for_others() {
+    let last_of_two = |machine: &str, policy: &str, between: u64| {
+        let mut still = Still::new(machine, policy);
+        let worker = still.worker(0);
+        let due = clock::nanos() + 1_000_000_000;
+        for time in [due, due + between] {
+            assert!(worker.context.set_timer(time, Waker::noop().clone()).is_some());
+        }
+        let Alarm::At { time, .. } = worker.context.alarm() else {
+            panic!("timers are set");
+        };
+        time - due
+    };
+    assert_eq!(last_of_two("core:2", "default", 45_000), 45_000);
+    assert_eq!(last_of_two("core:2", "default", 45_001), 0);
+    assert_eq!(last_of_two("core:2", "timer-looks=0", 90_000), 90_000);
+    assert_eq!(last_of_two("core:1", "default", 90_000), 90_000);
+    assert_eq!(last_of_two("core:1", "default", 90_001), 0);
+}
+
 /// Who is awake should have come to its timer after a look up; who sleeps may be late by the slack, too.
 #[test]
 fn only_who_sleeps_has_the_slack_before_others_fire_for_it() {
