@@ -375,8 +375,8 @@ mod tests {
         check(
             text,
             |c| {
-                (c.look_up, c.observed, c.timers.looks) = (Nanos::from_millis(1), 4, 5);
-                c.timers.slack_div = 3;
+                (c.look_up, c.observed) = (Nanos::from_millis(1), 4);
+                (c.timers.looks, c.timers.slack_div) = (5, 3);
                 (c.wake_groups.waker_runs, c.idle_filter.probe_every, c.idle_filter.looks) = (2, 9, 5);
                 let sets = &mut c.aggregation;
                 (sets.wakees_for, sets.known_after, sets.export_batch) = (Nanos::from_millis(2_000), 3, 17);
@@ -392,6 +392,10 @@ mod tests {
             },
             text,
         );
+    }
+
+    #[test]
+    fn baseline_is_a_text_like_others() {
         let baseline =
             "timer-looks=0,groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off";
         check("baseline", |c| *c = Config::baseline(), baseline);
