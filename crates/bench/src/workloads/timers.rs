@@ -20,8 +20,8 @@ use crate::workloads::load::sleep_exactly;
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
 
-/// For how long the one thread waits for more sleeps after the first is due. quadrille's workers do as long by default (half of `Builder::timer_slack`, since
-/// one fires for all).
+/// For how long the one thread waits for more sleeps after the first is due. quadrille's workers do as long by default where several share a cache (half of
+/// `Builder::timer_slack`, since one fires for all).
 const SLACK: Duration = Duration::from_micros(45);
 
 /// A deadline that never comes in a run.
