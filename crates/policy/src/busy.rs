@@ -119,6 +119,7 @@ impl BusyCounter {
     }
 
     /// It parks, or leaves.
+    #[inline]
     #[must_use = "others are not told what is not added"]
     pub fn flush(&mut self, now: Nanos) -> u64 {
         self.count(now);
@@ -131,6 +132,7 @@ impl BusyCounter {
         BusySum::of(told).wrapping_sub(BusySum::of(before))
     }
 
+    #[inline]
     fn count(&mut self, now: Nanos) {
         if let Some(since) = &mut self.since {
             self.busy += now.since(*since).0;
@@ -138,15 +140,16 @@ impl BusyCounter {
         }
     }
 
+    #[inline]
     fn due(&mut self, now: Nanos, rule: &LazyRule) -> u64 {
         let passed = now.since(self.told.at);
+        // First: what is news takes a division.
+        if !rule.has_passed(passed) {
+            return 0;
+        }
         let believed = self.told.busy + if self.told.running { passed.0 } else { 0 };
         let is_news = self.told.running != self.since.is_some() || rule.exceeds(self.busy.abs_diff(believed), passed.0);
-        if is_news && rule.has_passed(passed) {
-            self.flush(now)
-        } else {
-            0
-        }
+        if is_news { self.flush(now) } else { 0 }
     }
 }
 

@@ -160,19 +160,26 @@ impl Loads {
     }
 
     /// Takes a sample of `llc` if one is due at `now`, which was read from `clock`.
+    #[inline]
     fn sample(&self, llc: usize, now: Nanos, clock: impl FnOnce() -> Nanos) {
-        let sums = &self.llcs[llc].sums;
         // Ordering: Relaxed; a hint, the exchange decides.
-        let last = sums.sampled_at.load(Ordering::Relaxed);
+        let last = self.llcs[llc].sums.sampled_at.load(Ordering::Relaxed);
         // No time has passed since `TURN`.
         let elapsed = now.since(Nanos(last)).0;
-        if elapsed < self.sample.0
-            || sums
-                .sampled_at
-                // Ordering: Acquire; takes in the notes of who had the turn before (`sampled_at` below).
-                .compare_exchange(last, TURN, Ordering::Acquire, Ordering::Relaxed)
-                .is_err()
-        {
+        if elapsed >= self.sample.0 {
+            self.sample_since(llc, (last, elapsed), now, clock);
+        }
+    }
+
+    /// The same if the last one was taken then, so long ago, and nobody else has the turn.
+    #[cold]
+    fn sample_since(&self, llc: usize, (last, elapsed): (u64, u64), now: Nanos, clock: impl FnOnce() -> Nanos) {
+        let sums = &self.llcs[llc].sums;
+        // Ordering: Acquire; takes in the notes of who had the turn before (`sampled_at` below).
+        let turn = sums
+            .sampled_at
+            .compare_exchange(last, TURN, Ordering::Acquire, Ordering::Relaxed);
+        if turn.is_err() {
             return;
         }
         // Ordering: Relaxed; an estimate.
@@ -229,6 +236,7 @@ impl Shared {
     }
 
     /// Samples the utilisation of `llc` if that is due.
+    #[inline]
     fn sample_load(&self, llc: usize, now: Nanos) {
         self.loads.sample(llc, now, || Nanos(clock::nanos()));
     }
