@@ -57,6 +57,13 @@
 //! A connection with a [`Timer`] gives a client 30 seconds for the headers of a request, which is hyper's default; one without
 //! waits for ever. Other timeouts are a [`timeout`](crate::time::timeout) around what they are for.
 //!
+//! # A request that is never answered
+//!
+//! hyper's own client has a race (its [issue 4122](https://github.com/hyperium/hyper/issues/4122), open with hyper 1.12): a
+//! request that is sent at the moment at which the connection ends may stay in the channel between the two, and the future
+//! of `send_request` is pending until the client is dropped. It is so with every runtime; a
+//! [`timeout`](crate::time::timeout) around the request ends it.
+//!
 //! # Graceful shutdown
 //!
 //! A connection is a future: when it is dropped, it is cut off in the middle of what it does. To let it end, call its

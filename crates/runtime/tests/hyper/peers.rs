@@ -12,6 +12,7 @@ use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
+use quadrille::JoinHandle;
 use quadrille::hyper::Timer;
 use quadrille::net::{TcpListener, TcpStream};
 
@@ -58,9 +59,23 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    client_and_connection(io).await.0
+}
+
+/// The same, with the task.
+///
+/// Who asks although the server has closed the connection waits for the task first: a request that is sent at the moment
+/// at which hyper's connection ends may stay in its channel, neither answered nor refused, for as long as the client
+/// lives (hyper's issue 4122).
+pub(crate) async fn client_and_connection<I, B>(io: I) -> (SendRequest<B>, JoinHandle<hyper::Result<()>>)
+where
+    I: Read + Write + Unpin + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     let (client, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
-    quadrille::spawn(connection.with_upgrades());
-    client
+    (client, quadrille::spawn(connection.with_upgrades()))
 }
 
 /// Sends a request when the connection is ready for it. That it has given the last answer to its end doesn't say so.

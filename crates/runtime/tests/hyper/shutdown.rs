@@ -14,7 +14,7 @@ use quadrille::hyper::Timer;
 use quadrille::net::TcpStream;
 use quadrille::sync::oneshot;
 
-use crate::peers::{client, get, listen, pair, serve, text};
+use crate::peers::{client, client_and_connection, get, listen, pair, serve, text};
 use crate::watched::{on_runtimes, watched};
 
 /// Serves `stream` until it ends; from `stop` on it ends after the request that it is at. A request says on `begun` that
@@ -54,7 +54,7 @@ fn a_graceful_shutdown_answers_what_was_asked_and_closes() {
         let (begin, begun) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
         let server = quadrille::spawn(serve_until(theirs, stopped, begin, answered));
-        let mut client = client(ours).await;
+        let (mut client, connection) = client_and_connection(ours).await;
         let response = {
             let request = client.send_request(get("/"));
             let request = quadrille::spawn(request);
@@ -66,6 +66,7 @@ fn a_graceful_shutdown_answers_what_was_asked_and_closes() {
         // The last answer: nobody knows whether it was begun before or after it was told to stop.
         assert_eq!(text(response).await, "answered");
         server.await.unwrap().unwrap();
+        connection.await.unwrap().unwrap();
         assert!(client.send_request(get("/")).await.is_err(), "the connection is closed");
     });
 }
@@ -79,12 +80,13 @@ fn a_graceful_shutdown_closes_an_idle_connection_at_once() {
         let (answer, answered) = oneshot::channel();
         answer.send("answered").unwrap();
         let server = quadrille::spawn(serve_until(theirs, stopped, begin, answered));
-        let mut client = client(ours).await;
+        let (mut client, connection) = client_and_connection(ours).await;
         let response = client.send_request(get("/")).await.unwrap();
         begun.await.unwrap();
         assert_eq!(text(response).await, "answered");
         stop.send(()).unwrap();
         server.await.unwrap().unwrap();
+        connection.await.unwrap().unwrap();
         assert!(client.send_request(get("/")).await.is_err(), "the connection is closed");
     });
 }
