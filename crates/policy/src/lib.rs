@@ -66,6 +66,7 @@ mod bursts;
 mod busy;
 mod cause;
 mod config;
+mod contention;
 mod counters;
 mod gate;
 mod haul;
@@ -100,6 +101,7 @@ pub use config::{
     Adversary, Aggregation, Bind, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
     OnContention, Pin, Skip, Steal, Timers, WakeCost, WakeGroups,
 };
+pub use contention::Contention;
 pub use gate::{Gates, Level};
 pub use haul::{Haul, Profit};
 pub use idle_filter::{ProbeRate, Search, Utilisation};

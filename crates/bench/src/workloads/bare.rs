@@ -1,7 +1,8 @@
 //! The bare work of a workload, on one thread, without any runtime: the floor under every row.
 //!
 //! What must be done whoever schedules: a task is a future in a box that is polled once, a message is copied into a ring and
-//! out of it, a yield is a pass through a queue, a sleep is an entry of a heap. Where tasks wait for more than each other and the time there is no floor.
+//! out of it, a yield is a pass through a queue, a sleep is an entry of a heap, a server a loop around one epoll. Where tasks wait for more than each other, the
+//! time and clients there is no floor.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,7 +15,7 @@ use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Hackbench, Transport, Workload};
-use crate::workloads::{fib, hackbench, skynet, spawn_join, stream, timers};
+use crate::workloads::{fib, hackbench, serve, skynet, spawn_join, stream, timers};
 
 /// No runtime.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +50,9 @@ fn once(workload: Workload) -> Result<Measured, Stop> {
             from_us,
             to_us,
         } => timers::in_one_thread(&Bare, tasks, sleeps, (from_us, to_us)),
+        Workload::Serve(params) => serve::without_runtime(&Bare, params),
         _ => Err(Stop::unsupported(
-            "one thread alone cannot do it: somebody waits for others, or for a client",
+            "one thread alone cannot do it: somebody waits for others",
         )),
     }
 }

@@ -12,7 +12,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use crate::adapters::Counts;
-use crate::adapters::servers::Servers;
+use crate::adapters::servers::bare::{self, Greeter};
+use crate::adapters::servers::{Echo, Servers};
 use crate::generate::{Order, Seen};
 use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
@@ -44,6 +45,30 @@ pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measu
     load(&runtime, address, serve)
 }
 
+/// The same without a runtime: one thread that serves, and one that spins.
+///
+/// # Errors
+/// [`Stop::Unsupported`] for datagrams; [`Stop::Failed`] if an answer was wrong or missing.
+pub(super) fn without_runtime(counts: &impl Counts, serve: Serve) -> Result<Measured, Stop> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
+    match serve.service {
+        Service::TcpEcho => bare::start::<Echo>(listener)?,
+        Service::Tbench => bare::start::<Files>(listener)?,
+        Service::Http => bare::start::<Greeter>(listener)?,
+        Service::UdpEcho => return Err(Stop::unsupported("without a runtime there are servers of streams only")),
+    }
+    if serve.spinner {
+        std::thread::spawn(|| {
+            loop {
+                work(SPIN.0);
+                std::thread::sleep(SPIN.1);
+            }
+        });
+    }
+    load(counts, address, serve)
+}
+
 /// Lets a generator load the server at `address`, and measures this process meanwhile.
 ///
 /// # Errors
@@ -66,19 +91,22 @@ pub(super) fn load(runtime: &impl Counts, address: SocketAddr, serve: Serve) -> 
 /// Starts the server of `service`, and returns where it is.
 pub(super) fn start<R: Servers>(runtime: R, workers: usize, service: Service) -> Result<SocketAddr, Stop> {
     let any = (Ipv4Addr::LOCALHOST, 0);
-    let refused = |error: std::io::Error| Stop::failed(format!("the server cannot listen: {error}"));
     if service == Service::UdpEcho {
-        let socket = UdpSocket::bind(any).map_err(refused)?;
-        let address = socket.local_addr().map_err(refused)?;
+        let socket = UdpSocket::bind(any).map_err(cannot_listen)?;
+        let address = socket.local_addr().map_err(cannot_listen)?;
         runtime.echo_udp(socket, workers)?;
         return Ok(address);
     }
-    let listener = TcpListener::bind(any).map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
+    let listener = TcpListener::bind(any).map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
     match service {
         Service::Http => runtime.http(listener)?,
         Service::Tbench => runtime.serve_tcp::<Files>(listener)?,
         Service::TcpEcho | Service::UdpEcho => runtime.echo_tcp(listener)?,
     }
     Ok(address)
+}
+
+fn cannot_listen(error: std::io::Error) -> Stop {
+    Stop::failed(format!("the server cannot listen: {error}"))
 }

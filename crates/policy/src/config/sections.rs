@@ -436,6 +436,9 @@ pub struct WakeCost {
     /// What is never forgotten; of what exceeds it a 32nd is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
     /// it. Default 100 us, at most 1 s. Ours, assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
     pub kept: Nanos,
+    /// How often a worker that was woken looks what it waits for a CPU until it sleeps again, which is part of what waking costs
+    /// ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: two looks take some 20 us.
+    pub look: Nanos,
     /// What is spawned on a worker is expected to wait for as long as the longest of its recent bursts took; of that time one part in so many is
     /// forgotten at each look up ([`Bursts`](crate::Bursts)). Default 32, 0 (only what is queued counts) or more. Ours, measured: batches of 1,000 short tasks then
     /// take 0.75 to 0.9 of the time on two CPUs.
@@ -450,6 +453,7 @@ impl Default for WakeCost {
             least: Nanos::from_micros(1),
             most: Nanos::from_millis(10),
             kept: Nanos::from_micros(100),
+            look: Nanos::from_millis(10),
             burst: 32,
         }
     }

@@ -37,6 +37,7 @@ impl Config {
         within("wake_cost.first", self.wake_cost.first, span(0, SECOND))?;
         within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
         within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;
+        within("wake_cost.look", self.wake_cost.look, span(0, SECOND))?;
         within("wake_cost.least", self.wake_cost.least, span(0, self.wake_cost.most.0))
     }
 
@@ -216,6 +217,10 @@ mod tests {
         check(
             |c| c.wake_cost.kept = Nanos::from_millis(1_001),
             "wake_cost.kept is 1001ms, expected 0ns to 1s",
+        );
+        check(
+            |c| c.wake_cost.look = Nanos(1_000_000_001),
+            "wake_cost.look is 1000000001ns, expected 0ns to 1s",
         );
         check(|c| c.timers.slack_div = 0, "timers.slack_div is 0, expected 1 to 1000");
         check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");

@@ -184,13 +184,15 @@ impl Worker {
         self.was_busy_until(now);
     }
 
-    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up.
-    fn measure_wake(&self) {
+    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up, and what all wait for CPUs because of it.
+    fn measure_wake(&mut self) {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
             let now = Nanos(clock::nanos());
-            self.context.shared.measured_wake(now.since(Nanos(at)), now);
+            let shared = &self.context.shared;
+            let waits = self.contended.gets_up(now, &shared.policy.config);
+            shared.measured_wake(Nanos(now.since(Nanos(at)).0 + waits.0), now);
         }
     }
 }

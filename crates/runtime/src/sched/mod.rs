@@ -5,6 +5,7 @@ mod alarms;
 mod arrival;
 mod bind;
 pub(crate) mod bound;
+mod contended;
 pub(crate) mod context;
 mod coupling;
 pub(crate) mod departure;

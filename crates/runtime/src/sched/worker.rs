@@ -8,6 +8,7 @@ use quadrille_topology::PuSet;
 use super::Shared;
 use super::arrival::Arrivals;
 use super::bound::Looping;
+use super::contended::Contended;
 use super::context::Context;
 use super::coupling::Coupled;
 use super::far::Sight;
@@ -47,6 +48,7 @@ pub(crate) struct Worker {
     pub(super) profit: Profit,
     pub(super) reserve: Reserve,
     run_delay: RunDelay,
+    pub(super) contended: Contended,
     /// Whether policy 3 is on.
     pub(super) aggregates: bool,
     pub(super) coupled: Coupled,
@@ -85,6 +87,7 @@ impl Worker {
             profit: Profit::default(),
             reserve: shared.policy.new_reserve(),
             run_delay: RunDelay::new(fallback, now, &config.pin),
+            contended: Contended::new(shared.worker_count(), config),
             aggregates: shared.policy.aggregates(),
             coupled: Coupled::default(),
             sight: Sight::default(),

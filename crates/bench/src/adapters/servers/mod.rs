@@ -12,6 +12,7 @@ use super::Runtime;
 use crate::outcome::Stop;
 use crate::workloads::serve::GREETING;
 
+pub mod bare;
 pub mod blocking;
 mod may;
 pub(crate) mod quadrille;
