@@ -9,9 +9,9 @@ use crate::Nanos;
 /// CPUs, one worker more does no more work. So a worker looks now and then, after it was woken, how long it waits for a CPU until it sleeps
 /// again; a look counts by its length, and half as much with each that follows.
 ///
-/// A wake-up decides about one interval of the sentinel, who comes for what nobody was woken for. If of that interval
-/// the woken worker waits a part, others, with whom it takes turns, wait as long; both are part of what a wake-up
-/// [costs](Self::cost).
+/// What one waits others run, and the other way round: with whom it takes turns waits as long as it does. So of the time that it was up, twice what it waited
+/// is lost, and the rest is gained. A wake-up decides about one interval of the sentinel, who comes for what nobody was woken for, and so it
+/// [costs](Self::cost) what is lost for each interval that is gained.
 ///
 /// ```
 /// use quadrille_policy::{Contention, Nanos};
@@ -21,7 +21,7 @@ use crate::Nanos;
 /// assert_eq!(contention.cost(interval), Nanos(0));
 /// // Three threads on two CPUs: each waits for a third of the time.
 /// contention.looked(Nanos::from_micros(900), Nanos::from_micros(300));
-/// assert_eq!(contention.cost(interval), Nanos(333_333));
+/// assert_eq!(contention.cost(interval), Nanos::from_millis(1));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contention {
@@ -38,13 +38,16 @@ impl Contention {
         self.waited = self.waited / 2 + waited.min(up).0.min(u64::MAX / 2);
     }
 
-    /// What all wait for a CPU because one is woken, in an `interval` of the sentinel: at most twice that.
+    /// What is lost for each `interval` of the sentinel that is gained; without end if nothing is.
     #[must_use]
     pub fn cost(&self, interval: Nanos) -> Nanos {
-        let waited = u128::from(self.waited) * 2 * u128::from(interval.0);
-        // `waited` is `up` at most.
-        let cost = waited.checked_div(u128::from(self.up)).unwrap_or(0);
-        Nanos(u64::try_from(cost).unwrap_or(u64::MAX))
+        if self.waited == 0 {
+            return Nanos(0);
+        }
+        let lost = self.waited.saturating_mul(2);
+        let gained = self.up.saturating_sub(lost);
+        let cost = (u128::from(lost) * u128::from(interval.0)).checked_div(u128::from(gained));
+        Nanos(cost.and_then(|cost| u64::try_from(cost).ok()).unwrap_or(u64::MAX))
     }
 }
 
@@ -72,32 +75,39 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lost_is_weighed_against_what_is_gained() {
+        // Of so many parts one waited: as many threads more than CPUs, shared by all.
+        for (parts, us) in [(17, 66), (5, 333), (4, 500), (3, 1_000)] {
+            assert_eq!(after(&[(parts * 1_000, 1_000)]).0 / 1_000, us, "1 of {parts}");
+        }
+        for waited in [500, 700, 1_000, u64::MAX] {
+            assert_eq!(
+                after(&[(1_000, waited)]),
+                Nanos(u64::MAX),
+                "{waited} of 1000: nothing is gained"
+            );
+        }
+        assert_eq!(after(&[(u64::MAX, u64::MAX); 9]), Nanos(u64::MAX), "no overflow");
+    }
+
+    #[test]
     fn a_look_counts_by_its_length() {
-        assert_eq!(after(&[(1_000, 500)]), INTERVAL);
-        assert_eq!(after(&[(1_000_000, 0), (1_000, 1_000)]).0 / 1_000, 1);
-        assert!(after(&[(1_000, 1_000), (1_000_000, 0)]) < Nanos::from_micros(1));
+        let short = (1_000, 1_000);
+        let long = (1_000_000, 0);
+        assert_eq!(after(&[long, short]).0 / 1_000, 1);
+        assert!(after(&[short, long]) < Nanos::from_micros(1));
     }
 
     #[test]
     fn old_looks_fade() {
         let mut contention = Contention::default();
         contention.looked(Nanos(1_000), Nanos(1_000));
-        let costs = (0..10).map(|_| {
+        let mut costs = Vec::new();
+        for _ in 0..12 {
             contention.looked(Nanos(1_000), Nanos(0));
-            contention.cost(INTERVAL)
-        });
-        let costs: Vec<_> = costs.collect();
+            costs.push(contention.cost(INTERVAL));
+        }
         assert!(costs.is_sorted_by(|before, after| after < before), "{costs:?}");
-        assert!(costs[9] < Nanos::from_micros(1), "{costs:?}");
-    }
-
-    #[test]
-    fn it_costs_two_intervals_at_most() {
-        assert_eq!(
-            after(&[(1_000, u64::MAX)]),
-            Nanos(2 * INTERVAL.0),
-            "waited for no longer than it was up"
-        );
-        assert_eq!(after(&[(u64::MAX, u64::MAX); 9]), Nanos(2 * INTERVAL.0), "no overflow");
+        assert!(costs[11] < Nanos::from_micros(1), "{costs:?}");
     }
 }

@@ -433,7 +433,7 @@ pub struct WakeCost {
     /// programs want the CPU; at most 1 s. Ours, measured: with 100 us a server of 64 connections beside its client, on two CPUs, took 1.16 times the CPU
     /// and 1.23 times the time a request, because a second worker was woken all the time and waited for its turn.
     pub most: Nanos,
-    /// What is never forgotten; of what exceeds it a 32nd is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
+    /// What is never forgotten; of what exceeds it a 256th is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
     /// it. Default 100 us, at most 1 s. Ours, assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
     pub kept: Nanos,
     /// How often a worker that was woken looks what it waits for a CPU until it sleeps again, which is part of what waking costs

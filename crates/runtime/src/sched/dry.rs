@@ -192,7 +192,7 @@ impl Worker {
             let now = Nanos(clock::nanos());
             let shared = &self.context.shared;
             let waits = self.contended.gets_up(now, &shared.policy.config);
-            shared.measured_wake(Nanos(now.since(Nanos(at)).0 + waits.0), now);
+            shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(waits.0)), now);
         }
     }
 }

@@ -81,9 +81,9 @@ mod tests {
         assert!(after_one < dear);
         (0..9).for_each(|_| shared.forget_wake(at(1)));
         assert_eq!(shared.wake_cost(), after_one, "however many look");
-        shared.forget_wake(at(101));
+        shared.forget_wake(at(1_001));
         assert!(shared.wake_cost() < Nanos(after_one.0 / 10), "however few");
-        shared.forget_wake(at(1_000));
-        assert_eq!(shared.wake_cost().0 / 32, kept.0 / 32);
+        shared.forget_wake(at(10_000));
+        assert!(shared.wake_cost().0 - kept.0 < 256);
     }
 }
