@@ -94,17 +94,17 @@ mod tests {
     fn a_look_counts_by_its_length() {
         let short = (1_000, 1_000);
         let long = (1_000_000, 0);
-        assert_eq!(after(&[long, short]).0 / 1_000, 1);
+        assert_eq!(after(&[long, short]).0 / 1_000, 2);
         assert!(after(&[short, long]) < Nanos::from_micros(1));
     }
 
     #[test]
     fn old_looks_fade() {
         let mut contention = Contention::default();
-        contention.looked(Nanos(1_000), Nanos(1_000));
+        contention.looked(Nanos(1_000_000), Nanos(1_000_000));
         let mut costs = Vec::new();
         for _ in 0..12 {
-            contention.looked(Nanos(1_000), Nanos(0));
+            contention.looked(Nanos(1_000_000), Nanos(0));
             costs.push(contention.cost(INTERVAL));
         }
         assert!(costs.is_sorted_by(|before, after| after < before), "{costs:?}");
