@@ -2,16 +2,19 @@
 
 use crate::Nanos;
 
-/// What of its time a worker that was woken was ready to run and did not, because others had the CPUs. A worker keeps one for itself.
+/// A look counts as one of so many ns at most.
+const LOOK_MAX: u64 = 1_000_000_000;
+
+/// What of its time a worker that was unparked was ready to run and did not, because others had the CPUs. A worker keeps one for itself.
 ///
 /// The time from unpark to first instruction does not show that the CPUs are taken: a kernel that lets who was woken run at once lets
-/// somebody else wait for it, a client or another worker, and takes the CPU back in the middle of a task. Where as many threads want to run as there are
-/// CPUs, one worker more does no more work. So a worker looks now and then, after it was woken, how long it waits for a CPU until it sleeps
-/// again; a look counts by its length, and half as much with each that follows.
+/// somebody else wait for it, a client or another worker, and takes the CPU back in the middle of a task. Where more threads want to run than there are
+/// CPUs, one worker more does little more work. So a worker looks now and then, after it was unparked, how long it waits for a CPU until it lies down
+/// again; a look counts by its length, up to a second, and half as much with each that follows. Who gets up by itself, for events, a timer or as sentinel, does not look.
 ///
-/// What one waits others run, and the other way round: with whom it takes turns waits as long as it does. So of the time that it was up, twice what it waited
+/// It is taken that with whom a worker takes turns waits as long as it does, as two do that share a CPU. Then of the time that it was up twice what it waited
 /// is lost, and the rest is gained. A wake-up decides about one interval of the sentinel, who comes for what nobody was woken for, and so it
-/// [costs](Self::cost) what is lost for each interval that is gained.
+/// [costs](Self::cost) what is lost for each interval that is gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
 ///
 /// ```
 /// use quadrille_policy::{Contention, Nanos};
@@ -25,17 +28,22 @@ use crate::Nanos;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contention {
-    /// Time between getting up and going to sleep, ns.
+    /// Time between getting up and lying down, ns.
     up: u64,
     /// Of that, ready and not run.
     waited: u64,
 }
 
 impl Contention {
-    /// A woken worker has gone to sleep again `up` later, and `waited` of that for a CPU.
+    /// An unparked worker has lain down again `up` later, and `waited` of that for a CPU.
     pub fn looked(&mut self, up: Nanos, waited: Nanos) {
-        self.up = self.up / 2 + up.0.min(u64::MAX / 2);
-        self.waited = self.waited / 2 + waited.min(up).0.min(u64::MAX / 2);
+        // By the same factor, if at all.
+        let (longest, waited) = (up.0.max(LOOK_MAX), waited.min(up).0);
+        let part = |time: u64| {
+            u64::try_from(u128::from(time) * u128::from(LOOK_MAX) / u128::from(longest)).unwrap_or(LOOK_MAX)
+        };
+        self.up = self.up / 2 + part(up.0);
+        self.waited = self.waited / 2 + part(waited);
     }
 
     /// What is lost for each `interval` of the sentinel that is gained; without end if nothing is.
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_weighed_against_what_is_gained() {
-        // Of so many parts one waited: as many threads more than CPUs, shared by all.
+        // What one of n threads waits that share n - 1 CPUs.
         for (parts, us) in [(17, 66), (5, 333), (4, 500), (3, 1_000)] {
             assert_eq!(after(&[(parts * 1_000, 1_000)]).0 / 1_000, us, "1 of {parts}");
         }
@@ -88,6 +96,7 @@ mod tests {
             );
         }
         assert_eq!(after(&[(u64::MAX, u64::MAX); 9]), Nanos(u64::MAX), "no overflow");
+        assert_eq!(after(&[(u64::MAX, u64::MAX / 4)]).0 / 1_000, 499, "no overflow");
     }
 
     #[test]
@@ -96,6 +105,12 @@ mod tests {
         let long = (1_000_000, 0);
         assert_eq!(after(&[long, short]).0 / 1_000, 2);
         assert!(after(&[short, long]) < Nanos::from_micros(1));
+        let (hour, second) = ((3_600_000_000_000, 0), (1_000_000_000, 500_000_000));
+        assert_eq!(
+            after(&[hour, second]),
+            Nanos(2 * INTERVAL.0),
+            "as if it had been of a second"
+        );
     }
 
     #[test]

@@ -92,7 +92,8 @@ pub struct UnparkView {
     pub average_run: Nanos,
     /// If the task is new: how long the last one of the burst is expected to wait that may have begun ([`Bursts`](crate::Bursts)); else zero.
     pub burst: Nanos,
-    /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call.
+    /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call, plus what is lost where
+    /// others want the CPUs ([`Contention`](crate::Contention)).
     pub wake_cost: Nanos,
 }
 

@@ -6,8 +6,8 @@
 //!
 //! Expected wait W, with `running` workers that drain the queue and average run `a`: until the first of them is free,
 //! a/running (runs end at random), and then a/running for each task queued ahead. With `queued` including the new
-//! task, W = a * queued / running. A worker is unparked if W > C, the measured cost from unpark to first instruction and
-//! the waker's system call; and regardless if nobody runs, if nobody would notice a wrong guess (no sentinel), or if
+//! task, W = a * queued / running. A worker is unparked if W > C, the measured cost from unpark to first instruction,
+//! the waker's system call, and what is lost where others want the CPUs; and regardless if nobody runs, if nobody would notice a wrong guess (no sentinel), or if
 //! nothing is known about runs, which may then be long.
 //!
 //! After a new task more are expected to follow, if they did so before: then W is what the last of those waits ([`Bursts`](crate::Bursts)), and
@@ -15,7 +15,7 @@
 //!
 //! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn, milliseconds if the
 //! kernel's slices are so long, or takes a CPU from somebody on whom our tasks may wait. Then one worker fewer is more. So a measurement
-//! counts as what it is, with what is waited for CPUs after that ([`Contention`](crate::Contention)), up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one
+//! counts as what it is, with what is lost after that ([`Contention`](crate::Contention)), up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one
 //! outlier, of a virtual machine that was not run, hardly doubles it, and contention is known after a few. Who is no longer woken is no longer measured: in each interval of
 //! the sentinel a 256th of what exceeds 100 us ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after 0.4 s without a measurement.
 //!

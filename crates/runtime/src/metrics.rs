@@ -33,7 +33,7 @@ pub struct Metrics {
     pub live_tasks: u64,
     /// The threads for work that blocks.
     pub blocking: BlockingMetrics,
-    /// Measured cost of waking a parked worker, ns, moving average.
+    /// Measured cost of waking a parked worker, ns, moving average: the time that it takes, and what is lost where others want the CPUs.
     pub wake_cost_ns: u64,
     /// Workers that could not be pinned as planned.
     pub pin_failures: u32,

@@ -45,26 +45,28 @@ pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measu
     load(&runtime, address, serve)
 }
 
-/// The same without a runtime: one thread that serves, and one that spins.
+/// The same without a runtime: one thread that serves and, if asked for, one that spins.
 ///
 /// # Errors
 /// [`Stop::Unsupported`] for datagrams; [`Stop::Failed`] if an answer was wrong or missing.
 pub(super) fn without_runtime(counts: &impl Counts, serve: Serve) -> Result<Measured, Stop> {
+    if serve.service == Service::UdpEcho {
+        return Err(Stop::unsupported("without a runtime there are servers of streams only"));
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     match serve.service {
-        Service::TcpEcho => bare::start::<Echo>(listener)?,
+        Service::TcpEcho | Service::UdpEcho => bare::start::<Echo>(listener)?,
         Service::Tbench => bare::start::<Files>(listener)?,
         Service::Http => bare::start::<Greeter>(listener)?,
-        Service::UdpEcho => return Err(Stop::unsupported("without a runtime there are servers of streams only")),
     }
     if serve.spinner {
-        std::thread::spawn(|| {
-            loop {
-                work(SPIN.0);
-                std::thread::sleep(SPIN.1);
-            }
-        });
+        let spins = || loop {
+            work(SPIN.0);
+            std::thread::sleep(SPIN.1);
+        };
+        let spawned = std::thread::Builder::new().spawn(spins);
+        spawned.map_err(|error| Stop::failed(format!("no thread for what spins: {error}")))?;
     }
     load(counts, address, serve)
 }

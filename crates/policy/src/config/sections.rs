@@ -419,7 +419,7 @@ impl Default for Skip {
 /// Cost-aware wake: a worker is unparked if the expected wait of the queued work exceeds the cost of waking.
 ///
 /// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time; the constants
-/// bound the cost, and say what of it is forgotten.
+/// bound the cost, and say what of it is forgotten and how often a worker looks whether others want the CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeCost {
     /// Default auto, which is on. Off: one is unparked unless somebody searches.
@@ -436,8 +436,8 @@ pub struct WakeCost {
     /// What is never forgotten; of what exceeds it a 256th is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
     /// it. Default 100 us, at most 1 s. Ours, assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
     pub kept: Nanos,
-    /// How often a worker that was woken looks what it waits for a CPU until it sleeps again, which is part of what waking costs
-    /// ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: two looks take some 20 us.
+    /// At most this often a worker that was unparked looks how long it waits for a CPU until it lies down, which is part of what waking costs
+    /// ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: a look is two system calls.
     pub look: Nanos,
     /// What is spawned on a worker is expected to wait for as long as the longest of its recent bursts took; of that time one part in so many is
     /// forgotten at each look up ([`Bursts`](crate::Bursts)). Default 32, 0 (only what is queued counts) or more. Ours, measured: batches of 1,000 short tasks then

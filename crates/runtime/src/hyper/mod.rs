@@ -62,7 +62,7 @@
 //! hyper's own client has a race (its [issue 4122](https://github.com/hyperium/hyper/issues/4122), open with hyper 1.12): a
 //! request that is sent at the moment at which the connection ends may stay in the channel between the two, and the future
 //! of `send_request` is pending until the client is dropped. It is so with every runtime; a
-//! [`timeout`](crate::time::timeout) around the request ends it.
+//! [`timeout`](crate::time::timeout) around the request ends the wait; what was sent stays in that channel until the client is dropped.
 //!
 //! # Graceful shutdown
 //!

@@ -1,15 +1,20 @@
-//! How long a worker that was woken waits for a CPU until it sleeps again, as the kernel counts it.
+//! How long a worker that was unparked waits for a CPU until it lies down again, as the kernel counts it.
 
-use quadrille_policy::{Config, Contention, Nanos};
+use quadrille_policy::{Contention, Nanos, Policy};
 
 use crate::sys::clock;
-use crate::sys::thread::run_delay;
+use crate::sys::thread::RunDelay;
 
-/// What a worker knows of the contention for its CPU, and a look that is under way.
+/// After so many periods what a worker has seen says nothing any more: 1 s with looks of 10 ms.
+const STALE: u64 = 100;
+
+/// What a worker knows of the contention for CPUs, and a look that is under way.
 #[derive(Debug)]
 pub(super) struct Contended {
     contention: Contention,
-    /// [`WakeCost::look`](quadrille_policy::WakeCost::look); 0: never.
+    /// `None`: it never looks.
+    count: Option<RunDelay>,
+    /// [`WakeCost::look`](quadrille_policy::WakeCost::look).
     period: Nanos,
     /// When the last look began.
     looked: Nanos,
@@ -18,64 +23,71 @@ pub(super) struct Contended {
 }
 
 impl Contended {
-    /// For one of so many workers. One alone wakes nobody.
-    pub(super) fn new(workers: usize, config: &Config) -> Self {
+    /// For the calling thread, one of so many workers. One alone is unparked whatever that costs.
+    pub(super) fn new(workers: usize, policy: &Policy) -> Self {
+        let period = policy.config.wake_cost.look;
+        let looks = workers > 1 && policy.active().wake_cost && period > Nanos(0);
         Self {
             contention: Contention::default(),
-            period: if workers > 1 { config.wake_cost.look } else { Nanos(0) },
+            count: looks.then(RunDelay::of_this_thread).flatten(),
+            period,
             looked: Nanos(0),
             since: None,
         }
     }
 
-    /// The calling worker was woken: from now on until it sleeps is what a look sees, if it is time for one. What its
-    /// being woken costs by the looks before.
-    pub(super) fn gets_up(&mut self, now: Nanos, config: &Config) -> Nanos {
-        if self.period > Nanos(0) && now.since(self.looked) >= self.period {
-            self.looked = now;
-            self.since = self.count().map(|delay| (now, delay));
+    /// The calling worker was unparked. If it is time, a look begins, which ends when it lies down. Returns what the looks before say that this costs.
+    pub(super) fn gets_up(&mut self, now: Nanos, interval: Nanos) -> Nanos {
+        let Some(count) = &self.count else { return Nanos(0) };
+        let passed = now.since(self.looked);
+        if passed.0 / STALE >= self.period.0 {
+            self.contention = Contention::default();
         }
-        self.contention.cost(config.sentinel_interval)
+        if passed >= self.period {
+            self.looked = now;
+            self.since = count.read().map(|delay| (now, delay));
+        }
+        self.contention.cost(interval)
     }
 
-    /// It has nothing left to do.
+    /// It is about to go to sleep.
     #[inline]
     pub(super) fn lies_down(&mut self) {
-        if self.since.is_some() {
-            self.ends_look();
+        if let Some(since) = self.since.take() {
+            self.ends_look(since);
         }
     }
 
     #[cold]
-    fn ends_look(&mut self) {
-        if let (Some((up, before)), Some(after)) = (self.since.take(), self.count()) {
+    fn ends_look(&mut self, (up, before): (Nanos, u64)) {
+        if let Some(after) = self.count.as_ref().and_then(RunDelay::read) {
             let now = Nanos(clock::nanos());
             self.contention
                 .looked(now.since(up), Nanos(after.saturating_sub(before)));
         }
     }
-
-    /// What the kernel has counted. One that doesn't will not begin to.
-    fn count(&mut self) -> Option<u64> {
-        let delay = run_delay();
-        if delay.is_none() {
-            self.period = Nanos(0);
-        }
-        delay
-    }
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use super::*;
+    use std::time::{Duration, Instant};
 
-    /// Whether a look begins when the only one of `workers` gets up after each of these times, and when it is woken again before it sleeps.
-    fn looks(workers: usize, look: Nanos, times: &[u64]) -> Vec<bool> {
-        let mut config = Config::default();
-        config.wake_cost.look = look;
-        let mut contended = Contended::new(workers, &config);
+    use quadrille_topology::{current_affinity, set_current_affinity};
+
+    use super::*;
+    use crate::primitives::Ordering;
+    use crate::sched::still::Still;
+
+    const INTERVAL: Nanos = Nanos::from_micros(500);
+
+    fn contended(workers: usize, config: &str) -> Contended {
+        Contended::new(workers, &Still::new("core:2", config).shared.policy)
+    }
+
+    /// Whether a look begins at each of these times, when the worker gets up and then lies down.
+    fn looks(mut contended: Contended, times: &[u64]) -> Vec<bool> {
         let mut began = |&time: &u64| {
-            contended.gets_up(Nanos(time), &config);
+            contended.gets_up(Nanos(time), INTERVAL);
             let began = contended.since.is_some();
             contended.lies_down();
             assert!(contended.since.is_none());
@@ -89,47 +101,98 @@ mod tests {
         let times = [9, 10, 11, 19, 20, 500];
         let expected = [false, true, false, false, true, true];
         // Elsewhere nobody counts.
-        let counts = run_delay().is_some();
-        assert_eq!(looks(2, Nanos(10), &times), expected.map(|looks| looks && counts));
+        let counts = RunDelay::of_this_thread().is_some();
+        let looks = looks(contended(2, "wake-cost-look=10ns"), &times);
+        assert_eq!(looks, expected.map(|looks| looks && counts));
     }
 
     #[test]
     fn one_alone_and_one_that_is_told_not_to_never_look() {
-        assert_eq!(looks(1, Nanos(10), &[10, 20]), [false; 2]);
-        assert_eq!(looks(2, Nanos(0), &[10, 20]), [false; 2]);
+        for (workers, config) in [
+            (1, "wake-cost-look=10ns"),
+            (2, "wake-cost-look=0ns"),
+            (2, "wake-cost-look=10ns,wake-cost=off"),
+        ] {
+            assert_eq!(looks(contended(workers, config), &[10, 20]), [false; 2], "{config}");
+        }
     }
 
-    /// This thread and one that computes share a CPU.
+    #[test]
+    fn what_was_seen_long_ago_says_nothing() {
+        let mut contended = contended(2, "wake-cost-look=10ns");
+        if contended.count.is_none() {
+            return;
+        }
+        contended.contention.looked(Nanos(3), Nanos(1));
+        assert_eq!(contended.gets_up(Nanos(999), INTERVAL), Nanos::from_millis(1));
+        assert_eq!(contended.gets_up(Nanos(999 + 999), INTERVAL), Nanos::from_millis(1));
+        assert_eq!(contended.gets_up(Nanos(1998 + 1000), INTERVAL), Nanos(0));
+    }
+
+    /// What the cost of a wake-up is after one that took no time, if this was seen before.
+    fn cost_after(contention: Contention) -> Nanos {
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        if worker.contended.count.is_none() {
+            return Nanos::from_millis(1);
+        }
+        worker.contended.contention = contention;
+        worker.contended.looked = Nanos(clock::nanos());
+        let told = &worker.context.me().told;
+        told.unparked_at.store(clock::nanos(), Ordering::Relaxed);
+        worker.measure_wake();
+        still.shared.wake_cost()
+    }
+
+    #[test]
+    fn what_is_lost_is_part_of_what_a_wake_up_costs() {
+        let mut contention = Contention::default();
+        contention.looked(Nanos(3), Nanos(1));
+        let first = quadrille_policy::Config::default().wake_cost.first;
+        assert!(cost_after(contention) > first);
+    }
+
+    #[test]
+    fn a_look_ends_where_a_worker_goes_to_sleep() {
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        worker.contended.since = Some((Nanos(0), 0));
+        // It does not: there is nobody to wake it.
+        still.shared.sleepers.stop();
+        worker.context.shared.sleepers.start_search(0);
+        _ = worker.sleep();
+        assert!(worker.contended.since.is_none());
+    }
+
+    /// On a thread of its own: it and one that computes share a CPU.
     #[cfg(target_os = "linux")]
     #[test]
     fn who_shares_its_cpu_waits() {
         use std::sync::mpsc::{TryRecvError, channel};
 
-        use quadrille_topology::{current_affinity, set_current_affinity};
-
-        if run_delay().is_none() {
-            return;
-        }
-        let all = current_affinity().unwrap();
-        set_current_affinity(&all.iter().take(1).collect()).unwrap();
-        let mut config = Config::default();
-        config.wake_cost.look = Nanos(1);
-        let mut contended = Contended::new(2, &config);
-        // It inherits the mask, and ends when we do, however that is.
-        let (end, ended) = channel::<()>();
-        let other = std::thread::spawn(move || while ended.try_recv() == Err(TryRecvError::Empty) {});
-        assert_eq!(
-            contended.gets_up(Nanos(clock::nanos()), &config),
-            Nanos(0),
-            "nothing is known yet"
-        );
-        let (_, before) = contended.since.expect("the kernel counts");
-        while run_delay().unwrap() - before < 10_000_000 {}
-        contended.lies_down();
-        drop(end);
-        other.join().unwrap();
-        let cost = contended.contention.cost(config.sentinel_interval);
-        set_current_affinity(&all).unwrap();
-        assert!(cost > Nanos(0), "{contended:?}");
+        let seen = || {
+            let mut contended = contended(2, "wake-cost-look=1ns");
+            let count = RunDelay::of_this_thread()?;
+            let one = current_affinity().ok()?.iter().take(1).collect();
+            set_current_affinity(&one).ok()?;
+            // It inherits the mask, and ends when we do, however that is.
+            let (end, ended) = channel::<()>();
+            let other = std::thread::spawn(move || while ended.try_recv() == Err(TryRecvError::Empty) {});
+            let cost = contended.gets_up(Nanos(clock::nanos()), INTERVAL);
+            assert_eq!(cost, Nanos(0), "nothing is known yet");
+            let (before, start) = (count.read()?, Instant::now());
+            // Where the other is never run beside us we know nothing.
+            while count.read()? - before < 10_000_000 {
+                if start.elapsed() > Duration::from_secs(10) {
+                    return None;
+                }
+            }
+            contended.lies_down();
+            drop(end);
+            other.join().unwrap();
+            Some(contended.contention.cost(INTERVAL))
+        };
+        let seen = std::thread::spawn(seen).join().unwrap();
+        assert!(seen.is_none_or(|cost| cost > Nanos(0)), "{seen:?}");
     }
 }

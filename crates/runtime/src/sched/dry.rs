@@ -119,10 +119,10 @@ impl Worker {
         self.begins();
         // Who was claimed counts as a searcher, and does not search.
         let last = awake.claimed && self.context.shared.sleepers.stop_search(self.context.id.index());
+        self.owes(last);
         if awake.claimed && awake.slept {
             self.measure_wake();
         }
-        self.owes(last);
         Some(runnable)
     }
 
@@ -184,15 +184,15 @@ impl Worker {
         self.was_busy_until(now);
     }
 
-    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up, and what all wait for CPUs because of it.
-    fn measure_wake(&mut self) {
+    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up, and what is lost where others want the CPUs.
+    pub(super) fn measure_wake(&mut self) {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
             let now = Nanos(clock::nanos());
             let shared = &self.context.shared;
-            let waits = self.contended.gets_up(now, &shared.policy.config);
-            shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(waits.0)), now);
+            let lost = self.contended.gets_up(now, shared.policy.config.sentinel_interval);
+            shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(lost.0)), now);
         }
     }
 }

@@ -180,7 +180,7 @@ pub(crate) struct Shared {
     pub(crate) loads: Loads,
     pub(crate) registry: Registry,
     pub(crate) foreign: ForeignCounters,
-    /// Measured cost of waking a parked worker, ns, moving average.
+    /// Measured cost of waking a parked worker, ns, moving average; contention for the CPUs included.
     wake_cost: CachePadded<MeasuredWake>,
     /// Workers that may still run tasks.
     looping: Latch,

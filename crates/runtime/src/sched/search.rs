@@ -322,8 +322,8 @@ impl Worker {
     /// Stops searching and goes to sleep until there is a reason to search again.
     pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
-        self.contended.lies_down();
         self.hands_over();
+        self.contended.lies_down();
         self.be_reserved();
         let mut bed = Bed {
             context: &self.context,

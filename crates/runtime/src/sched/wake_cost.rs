@@ -9,7 +9,7 @@ use crate::primitives::{AtomicU64, Ordering};
 /// The moving average, and when some of it was forgotten.
 #[derive(Debug)]
 pub(super) struct MeasuredWake {
-    /// From unpark to the first instruction, ns.
+    /// From unpark to the first instruction, and what is lost where others want the CPUs (`contended`), ns.
     average: AtomicU64,
     /// By the clock.
     forgotten_at: AtomicU64,
@@ -25,7 +25,7 @@ impl MeasuredWake {
 }
 
 impl Shared {
-    /// Measured cost of waking a parked worker.
+    /// Measured cost of waking a parked worker, contention for the CPUs included.
     #[inline]
     pub(crate) fn wake_cost(&self) -> Nanos {
         lines::touch(&self.wake_cost);

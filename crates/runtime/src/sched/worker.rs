@@ -87,7 +87,7 @@ impl Worker {
             profit: Profit::default(),
             reserve: shared.policy.new_reserve(),
             run_delay: RunDelay::new(fallback, now, &config.pin),
-            contended: Contended::new(shared.worker_count(), config),
+            contended: Contended::new(shared.worker_count(), &shared.policy),
             aggregates: shared.policy.aggregates(),
             coupled: Coupled::default(),
             sight: Sight::default(),

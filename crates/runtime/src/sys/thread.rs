@@ -1,7 +1,9 @@
 //! The threads of a runtime: workers, the blocking pool, the trace.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -154,11 +156,36 @@ pub(crate) fn wake_on_time() {
     }
 }
 
-/// How long the calling thread was ready to run and did not, ns since its start. `None`: this kernel doesn't count it.
+/// The kernel's count of how long a thread was ready to run and did not. It keeps a descriptor open, so that a look takes one system call.
+#[derive(Debug)]
+pub(crate) struct RunDelay(File);
+
+impl RunDelay {
+    /// The calling thread's. `None`: this kernel doesn't count it, or does not say.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        let count = Self(File::open("/proc/thread-self/schedstat").ok()?);
+        count.read().is_some().then_some(count)
+    }
+
+    /// Nanoseconds since the thread began.
+    pub(crate) fn read(&self) -> Option<u64> {
+        // Three numbers of 20 digits at most.
+        let mut line = [0; 64];
+        let length = self.0.read_at(&mut line, 0).ok()?;
+        delay(str::from_utf8(&line[..length]).ok()?)
+    }
+}
+
+/// Time run, time waited, time slices. A kernel that does not count says `0 0 0`, of a thread that runs.
+fn delay(counts: &str) -> Option<u64> {
+    let mut counts = counts.split_ascii_whitespace();
+    let delay = counts.nth(1)?.parse().ok()?;
+    (counts.next()? != "0").then_some(delay)
+}
+
+/// [`RunDelay`], once.
 pub(crate) fn run_delay() -> Option<u64> {
-    // Three numbers: time run, time waited, time slices.
-    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    counts.split_ascii_whitespace().nth(1)?.parse().ok()
+    RunDelay::of_this_thread()?.read()
 }
 
 impl fmt::Debug for Spawner {
@@ -175,6 +202,15 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+
+    #[test]
+    fn a_kernel_that_does_not_count_is_found_out() {
+        assert_eq!(delay("7 12 3\n"), Some(12));
+        assert_eq!(delay("7 0 3\n"), Some(0));
+        for no in ["0 0 0\n", "", "7 12\n", "7 x 3\n"] {
+            assert_eq!(delay(no), None, "{no}");
+        }
+    }
 
     #[test]
     fn a_body_runs_between_its_hooks_on_the_new_thread() {

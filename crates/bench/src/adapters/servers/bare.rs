@@ -1,4 +1,4 @@
-//! A server without a runtime: one thread, one epoll, and no more system calls than an answer needs.
+//! A server without a runtime: one thread, one epoll, a read and a write for each answer.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,6 +7,7 @@ use std::thread;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
+use super::blocking::PAUSE;
 use super::{BUFFER, Dialogue, refused};
 use crate::outcome::Stop;
 
@@ -49,7 +50,7 @@ impl<D: Dialogue> Server<D> {
         })
     }
 
-    /// Level-triggered, so that one read an event is enough, and no read or accept waits.
+    /// Level-triggered, so that one read an event is enough, and no read or accept waits. A write may, for a client that does not read; the generator always does.
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -59,8 +60,9 @@ impl<D: Dialogue> Server<D> {
             }
             for event in events.drain(..) {
                 match event.data.u64() {
-                    // A client that is gone already, or no descriptor left, which the generator reports.
-                    LISTENER => drop(self.accept()),
+                    // Mostly no descriptor is left, and connections that end give some back.
+                    LISTENER if self.accept().is_err() => thread::sleep(PAUSE),
+                    LISTENER => {}
                     number => self.talk(usize::try_from(number).expect("it was a usize")),
                 }
             }
@@ -76,7 +78,7 @@ impl<D: Dialogue> Server<D> {
         Ok(())
     }
 
-    /// Answers what has come; forgets a connection that has ended or failed.
+    /// Answers what has come; closes a connection that has ended or failed, which the generator reports.
     fn talk(&mut self, number: usize) {
         let place = &mut self.connections[number];
         let Some((stream, dialogue)) = place else { return };
@@ -93,7 +95,7 @@ impl<D: Dialogue> Server<D> {
     }
 }
 
-/// Answers each request with a greeting, whatever it asks: no header is read.
+/// Answers a request with a greeting, whatever it asks: no header is read. One request at a time, without a body, as the generator sends them.
 #[derive(Debug)]
 pub struct Greeter {
     request: [u8; BUFFER],

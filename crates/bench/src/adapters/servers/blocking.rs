@@ -9,7 +9,7 @@ use crate::adapters::blocking::{ThreadRuntime, spawn_failed};
 use crate::outcome::Stop;
 
 /// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end give some back.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Listeners and streams of TCP that suspend, or block, the thread that waits for them.
 pub trait ThreadServers: ThreadRuntime {
