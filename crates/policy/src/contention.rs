@@ -2,19 +2,19 @@
 
 use crate::Nanos;
 
-/// A look counts as one of so many ns at most.
+/// A look that took longer counts as one of so many ns.
 const LOOK_MAX: u64 = 1_000_000_000;
 
-/// What of its time a worker that was unparked was ready to run and did not, because others had the CPUs. A worker keeps one for itself.
+/// How much of the time that it was up a worker, once unparked, waited for a CPU that others had. Each worker keeps its own.
 ///
 /// The time from unpark to first instruction does not show that the CPUs are taken: a kernel that lets who was woken run at once lets
 /// somebody else wait for it, a client or another worker, and takes the CPU back in the middle of a task. Where more threads want to run than there are
 /// CPUs, one worker more does little more work. So a worker looks now and then, after it was unparked, how long it waits for a CPU until it lies down
 /// again; a look counts by its length, up to a second, and half as much with each that follows. Who gets up by itself, for events, a timer or as sentinel, does not look.
 ///
-/// It is taken that with whom a worker takes turns waits as long as it does, as two do that share a CPU. Then of the time that it was up twice what it waited
-/// is lost, and the rest is gained. A wake-up decides about one interval of the sentinel, who comes for what nobody was woken for, and so it
-/// [costs](Self::cost) what is lost for each interval that is gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
+/// Whoever has the CPU meanwhile is taken to wait as long in turn, as two threads do that share one. So of the time that the worker was up, twice what it waited
+/// is lost and the rest is gained. A wake-up that is left out is made good by the sentinel after one interval; so a wake-up [costs](Self::cost) what is lost for each interval that is
+/// gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
 ///
 /// ```
 /// use quadrille_policy::{Contention, Nanos};

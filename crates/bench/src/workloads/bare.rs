@@ -1,4 +1,4 @@
-//! The bare work of a workload, on one thread, without any runtime: the floor under every row.
+//! The bare work of a workload, on one thread, without any runtime: the floor under every row, but for those of servers.
 //!
 //! What must be done whoever schedules: a task is a future in a box that is polled once, a message is copied into a ring and
 //! out of it, a yield is a pass through a queue, a sleep is an entry of a heap, a server of streams a loop around one epoll. Where tasks

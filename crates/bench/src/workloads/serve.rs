@@ -50,16 +50,15 @@ pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measu
 /// # Errors
 /// [`Stop::Unsupported`] for datagrams; [`Stop::Failed`] if an answer was wrong or missing.
 pub(super) fn without_runtime(counts: &impl Counts, serve: Serve) -> Result<Measured, Stop> {
-    if serve.service == Service::UdpEcho {
-        return Err(Stop::unsupported("without a runtime there are servers of streams only"));
-    }
+    let start = match serve.service {
+        Service::TcpEcho => bare::start::<Echo>,
+        Service::Tbench => bare::start::<Files>,
+        Service::Http => bare::start::<Greeter>,
+        Service::UdpEcho => return Err(Stop::unsupported("without a runtime there are servers of streams only")),
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
-    match serve.service {
-        Service::TcpEcho | Service::UdpEcho => bare::start::<Echo>(listener)?,
-        Service::Tbench => bare::start::<Files>(listener)?,
-        Service::Http => bare::start::<Greeter>(listener)?,
-    }
+    start(listener)?;
     if serve.spinner {
         let spins = || loop {
             work(SPIN.0);

@@ -11,7 +11,7 @@
 //! # What is no constant
 //!
 //! Sizes of tables and of words (which sets, wakers and runs are remembered, how many members a group's mask has), and the weights
-//! of moving averages, which are shifts: a quarter, an eighth for the cost of waking and for probes, a 256th for what is forgotten of it, a half for contention. They bound what a policy can
+//! of moving averages, which are shifts: a quarter, an eighth for the cost of waking and for probes, a 256th for what is forgotten of it, a half for contention, of which a look counts as a second at most and nothing is left after 100 periods without another. They bound what a policy can
 //! know, not what it does about it; each is explained where it stands.
 //!
 //! # What `auto` means

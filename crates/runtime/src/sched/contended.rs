@@ -3,9 +3,9 @@
 use quadrille_policy::{Contention, Nanos, Policy};
 
 use crate::sys::clock;
-use crate::sys::thread::RunDelay;
+use crate::sys::thread::DelayCount;
 
-/// After so many periods what a worker has seen says nothing any more: 1 s with looks of 10 ms.
+/// After so many periods without a look that ended, what was seen says nothing any more: 1 s with looks each 10 ms.
 const STALE: u64 = 100;
 
 /// What a worker knows of the contention for CPUs, and a look that is under way.
@@ -13,11 +13,13 @@ const STALE: u64 = 100;
 pub(super) struct Contended {
     contention: Contention,
     /// `None`: it never looks.
-    count: Option<RunDelay>,
+    count: Option<DelayCount>,
     /// [`WakeCost::look`](quadrille_policy::WakeCost::look).
     period: Nanos,
     /// When the last look began.
     looked: Nanos,
+    /// When the last look ended.
+    seen: Nanos,
     /// When the worker got up, and the kernel's count then.
     since: Option<(Nanos, u64)>,
 }
@@ -29,9 +31,10 @@ impl Contended {
         let looks = workers > 1 && policy.active().wake_cost && period > Nanos(0);
         Self {
             contention: Contention::default(),
-            count: looks.then(RunDelay::of_this_thread).flatten(),
+            count: looks.then(DelayCount::of_this_thread).flatten(),
             period,
             looked: Nanos(0),
+            seen: Nanos(0),
             since: None,
         }
     }
@@ -39,11 +42,10 @@ impl Contended {
     /// The calling worker was unparked. If it is time, a look begins, which ends when it lies down. Returns what the looks before say that this costs.
     pub(super) fn gets_up(&mut self, now: Nanos, interval: Nanos) -> Nanos {
         let Some(count) = &self.count else { return Nanos(0) };
-        let passed = now.since(self.looked);
-        if passed.0 / STALE >= self.period.0 {
+        if now.since(self.seen).0 / STALE >= self.period.0 {
             self.contention = Contention::default();
         }
-        if passed >= self.period {
+        if now.since(self.looked) >= self.period {
             self.looked = now;
             self.since = count.read().map(|delay| (now, delay));
         }
@@ -60,10 +62,10 @@ impl Contended {
 
     #[cold]
     fn ends_look(&mut self, (up, before): (Nanos, u64)) {
-        if let Some(after) = self.count.as_ref().and_then(RunDelay::read) {
-            let now = Nanos(clock::nanos());
+        if let Some(after) = self.count.as_ref().and_then(DelayCount::read) {
+            self.seen = Nanos(clock::nanos());
             self.contention
-                .looked(now.since(up), Nanos(after.saturating_sub(before)));
+                .looked(self.seen.since(up), Nanos(after.saturating_sub(before)));
         }
     }
 }
@@ -101,7 +103,7 @@ mod tests {
         let times = [9, 10, 11, 19, 20, 500];
         let expected = [false, true, false, false, true, true];
         // Elsewhere nobody counts.
-        let counts = RunDelay::of_this_thread().is_some();
+        let counts = DelayCount::of_this_thread().is_some();
         let looks = looks(contended(2, "wake-cost-look=10ns"), &times);
         assert_eq!(looks, expected.map(|looks| looks && counts));
     }
@@ -124,9 +126,10 @@ mod tests {
             return;
         }
         contended.contention.looked(Nanos(3), Nanos(1));
-        assert_eq!(contended.gets_up(Nanos(999), INTERVAL), Nanos::from_millis(1));
-        assert_eq!(contended.gets_up(Nanos(999 + 999), INTERVAL), Nanos::from_millis(1));
-        assert_eq!(contended.gets_up(Nanos(1998 + 1000), INTERVAL), Nanos(0));
+        contended.seen = Nanos(5_000);
+        let cost = contended.gets_up(Nanos(5_999), INTERVAL);
+        assert_eq!(cost, Nanos::from_millis(1), "however long ago that look began");
+        assert_eq!(contended.gets_up(Nanos(6_000), INTERVAL), Nanos(0));
     }
 
     /// What the cost of a wake-up is after one that took no time, if this was seen before.
@@ -137,10 +140,11 @@ mod tests {
             return Nanos::from_millis(1);
         }
         worker.contended.contention = contention;
-        worker.contended.looked = Nanos(clock::nanos());
+        let now = Nanos(clock::nanos());
+        (worker.contended.looked, worker.contended.seen) = (now, now);
         let told = &worker.context.me().told;
-        told.unparked_at.store(clock::nanos(), Ordering::Relaxed);
-        worker.measure_wake();
+        told.unparked_at.store(now.0, Ordering::Relaxed);
+        worker.measure_wake(now);
         still.shared.wake_cost()
     }
 
@@ -172,7 +176,7 @@ mod tests {
 
         let seen = || {
             let mut contended = contended(2, "wake-cost-look=1ns");
-            let count = RunDelay::of_this_thread()?;
+            let count = DelayCount::of_this_thread()?;
             let one = current_affinity().ok()?.iter().take(1).collect();
             set_current_affinity(&one).ok()?;
             // It inherits the mask, and ends when we do, however that is.

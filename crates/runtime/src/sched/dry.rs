@@ -67,7 +67,7 @@ impl Worker {
                 self.context.shared.sleepers.start_search(worker);
             }
             if awake.claimed && awake.slept {
-                self.measure_wake();
+                self.measure_wake(Nanos(clock::nanos()));
             }
             let found = self.find_anywhere(awake.rescue);
             if found.is_some() {
@@ -118,10 +118,12 @@ impl Worker {
         let runnable = self.next_local()?;
         self.begins();
         // Who was claimed counts as a searcher, and does not search.
+        let up = (awake.claimed && awake.slept).then(|| Nanos(clock::nanos()));
         let last = awake.claimed && self.context.shared.sleepers.stop_search(self.context.id.index());
         self.owes(last);
-        if awake.claimed && awake.slept {
-            self.measure_wake();
+        // After its duties, since it may ask the kernel, and by the time before them, when it got up.
+        if let Some(up) = up {
+            self.measure_wake(up);
         }
         Some(runnable)
     }
@@ -184,12 +186,11 @@ impl Worker {
         self.was_busy_until(now);
     }
 
-    /// Takes the time since our unparker looked at its clock into the measured cost of a wake-up, and what is lost where others want the CPUs.
-    pub(super) fn measure_wake(&mut self) {
+    /// Takes the time from our unparker's look at its clock until `now`, when we got up, into the measured cost of a wake-up, and what is lost where others want the CPUs.
+    pub(super) fn measure_wake(&mut self, now: Nanos) {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
-            let now = Nanos(clock::nanos());
             let shared = &self.context.shared;
             let lost = self.contended.gets_up(now, shared.policy.config.sentinel_interval);
             shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(lost.0)), now);

@@ -158,16 +158,16 @@ pub(crate) fn wake_on_time() {
 
 /// The kernel's count of how long a thread was ready to run and did not. It keeps a descriptor open, so that a look takes one system call.
 #[derive(Debug)]
-pub(crate) struct RunDelay(File);
+pub(crate) struct DelayCount(File);
 
-impl RunDelay {
+impl DelayCount {
     /// The calling thread's. `None`: this kernel doesn't count it, or does not say.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let count = Self(File::open("/proc/thread-self/schedstat").ok()?);
         count.read().is_some().then_some(count)
     }
 
-    /// Nanoseconds since the thread began.
+    /// How long it has waited for a CPU since it began, ns. `None`: the kernel does not say.
     pub(crate) fn read(&self) -> Option<u64> {
         // Three numbers of 20 digits at most.
         let mut line = [0; 64];
@@ -183,9 +183,9 @@ fn delay(counts: &str) -> Option<u64> {
     (counts.next()? != "0").then_some(delay)
 }
 
-/// [`RunDelay`], once.
+/// The calling thread's [`DelayCount::read`], for who asks seldom: no descriptor is kept.
 pub(crate) fn run_delay() -> Option<u64> {
-    RunDelay::of_this_thread()?.read()
+    DelayCount::of_this_thread()?.read()
 }
 
 impl fmt::Debug for Spawner {

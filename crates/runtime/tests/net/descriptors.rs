@@ -33,6 +33,14 @@ pub(crate) fn in_a_process(name: &str, body: impl FnOnce() + Send + 'static) {
     );
 }
 
+/// Waits until every worker has begun: from then on it keeps a descriptor.
+pub(crate) fn wait_for_workers(runtime: &Runtime) {
+    // Counted before its first sleep, from which it need never get up.
+    while runtime.metrics().workers.iter().any(|worker| worker.searches == 0) {
+        std::thread::yield_now();
+    }
+}
+
 /// Opens files until that fails.
 fn use_all_descriptors() -> Vec<File> {
     let mut limit = getrlimit(Resource::Nofile);
@@ -55,6 +63,7 @@ fn a_listener_goes_on_when_there_are_descriptors_again() {
         "descriptors::a_listener_goes_on_when_there_are_descriptors_again",
         || {
             let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+            wait_for_workers(&runtime);
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr().unwrap();
@@ -80,6 +89,7 @@ fn a_listener_goes_on_when_there_are_descriptors_again() {
 fn everything_else_says_so() {
     in_a_process("descriptors::everything_else_says_so", || {
         let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        wait_for_workers(&runtime);
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille::{JoinSet, Runtime};
 
-use crate::descriptors::in_a_process;
+use crate::descriptors::{in_a_process, wait_for_workers};
 
 const THREADS: u64 = 8;
 
@@ -88,11 +88,9 @@ fn nothing_is_lost() {
     in_a_process("load::nothing_is_lost", || {
         let config = "lazy=on".parse().unwrap();
         let runtime = Runtime::builder().worker_threads(2).config(config).build().unwrap();
-        // The first connection makes what a runtime keeps; a worker that has parked has what it keeps.
+        // The first connection makes what a runtime keeps, and each worker keeps a descriptor.
         serve(&runtime, 1, 1);
-        while runtime.metrics().workers.iter().any(|worker| worker.parks == 0) {
-            thread::yield_now();
-        }
+        wait_for_workers(&runtime);
         let before = descriptors();
         serve(&runtime, THREADS, connections());
         assert_eq!(descriptors(), before, "descriptors that are open");

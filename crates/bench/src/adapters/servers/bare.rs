@@ -8,7 +8,7 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
 use super::blocking::PAUSE;
-use super::{BUFFER, Dialogue, refused};
+use super::{BUFFER, Dialogue};
 use crate::outcome::Stop;
 
 /// Events taken from the kernel at once.
@@ -26,9 +26,10 @@ const GREETING: &[u8] =
 /// # Errors
 /// [`Stop::Failed`] if the kernel has no epoll or no thread to give.
 pub fn start<D: Dialogue>(listener: TcpListener) -> Result<(), Stop> {
-    let server = Server::<D>::new(listener).map_err(|error| refused(&error))?;
+    let failed = |error: io::Error| Stop::failed(format!("the server cannot start: {error}"));
+    let server = Server::<D>::new(listener).map_err(failed)?;
     let spawned = thread::Builder::new().spawn(move || server.run());
-    spawned.map(drop).map_err(|error| refused(&error))
+    spawned.map(drop).map_err(failed)
 }
 
 struct Server<D> {
