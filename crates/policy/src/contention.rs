@@ -1,9 +1,12 @@
 //! Whether workers that are woken have the CPUs for themselves.
 
-use crate::Nanos;
+use crate::{Config, Nanos};
 
 /// A look that took longer counts as one of so many ns.
 const LOOK_MAX: u64 = 1_000_000_000;
+
+/// After so many periods ([`WakeCost::look`](crate::WakeCost::look)) without a look that ended, what was seen says nothing any more: 1 s with looks each 10 ms.
+const STALE: u64 = 100;
 
 /// How much of the time that it was up a worker, once unparked, waited for a CPU that others had. Each worker keeps its own.
 ///
@@ -17,14 +20,17 @@ const LOOK_MAX: u64 = 1_000_000_000;
 /// gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
 ///
 /// ```
-/// use quadrille_policy::{Contention, Nanos};
+/// use quadrille_policy::{Config, Contention, Nanos};
 ///
-/// let interval = Nanos::from_micros(500);
+/// let config = Config::default();
 /// let mut contention = Contention::default();
-/// assert_eq!(contention.cost(interval), Nanos(0));
+/// let now = Nanos::from_millis(20);
+/// assert_eq!(contention.cost(now, &config), Nanos(0));
 /// // Three threads on two CPUs: each waits for a third of the time.
-/// contention.looked(Nanos::from_micros(900), Nanos::from_micros(300));
-/// assert_eq!(contention.cost(interval), Nanos::from_millis(1));
+/// contention.looked(now, Nanos::from_micros(900), Nanos::from_micros(300), &config);
+/// assert_eq!(contention.cost(now, &config), Nanos::from_millis(1));
+/// // Nothing was seen for a second.
+/// assert_eq!(contention.cost(Nanos::from_millis(1_020), &config), Nanos(0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contention {
@@ -32,11 +38,17 @@ pub struct Contention {
     up: u64,
     /// Of that, ready and not run.
     waited: u64,
+    /// When the last look ended.
+    seen: Nanos,
 }
 
 impl Contention {
-    /// An unparked worker has lain down again `up` later, and `waited` of that for a CPU.
-    pub fn looked(&mut self, up: Nanos, waited: Nanos) {
+    /// An unparked worker lies down `now`, after it was `up` for so long, and `waited` of that for a CPU.
+    pub fn looked(&mut self, now: Nanos, up: Nanos, waited: Nanos, config: &Config) {
+        if self.is_stale(now, config) {
+            *self = Self::default();
+        }
+        self.seen = now;
         // By the same factor, if at all.
         let (longest, waited) = (up.0.max(LOOK_MAX), waited.min(up).0);
         let part = |time: u64| {
@@ -46,16 +58,20 @@ impl Contention {
         self.waited = self.waited / 2 + part(waited);
     }
 
-    /// What is lost for each `interval` of the sentinel that is gained; without end if nothing is.
+    /// What is lost for each interval of the sentinel that is gained; without end if nothing is.
     #[must_use]
-    pub fn cost(&self, interval: Nanos) -> Nanos {
-        if self.waited == 0 {
+    pub fn cost(&self, now: Nanos, config: &Config) -> Nanos {
+        if self.waited == 0 || self.is_stale(now, config) {
             return Nanos(0);
         }
         let lost = self.waited.saturating_mul(2);
         let gained = self.up.saturating_sub(lost);
-        let cost = (u128::from(lost) * u128::from(interval.0)).checked_div(u128::from(gained));
+        let cost = (u128::from(lost) * u128::from(config.sentinel_interval.0)).checked_div(u128::from(gained));
         Nanos(cost.and_then(|cost| u64::try_from(cost).ok()).unwrap_or(u64::MAX))
+    }
+
+    fn is_stale(&self, now: Nanos, config: &Config) -> bool {
+        now.since(self.seen).0 / STALE >= config.wake_cost.look.0
     }
 }
 
@@ -66,13 +82,14 @@ mod tests {
     use super::*;
 
     const INTERVAL: Nanos = Nanos::from_micros(500);
+    const NOW: Nanos = Nanos(1);
 
     fn after(looks: &[(u64, u64)]) -> Nanos {
         let mut contention = Contention::default();
         for &(up, waited) in looks {
-            contention.looked(Nanos(up), Nanos(waited));
+            contention.looked(NOW, Nanos(up), Nanos(waited), &Config::default());
         }
-        contention.cost(INTERVAL)
+        contention.cost(NOW, &Config::default())
     }
 
     #[test]
@@ -116,13 +133,28 @@ mod tests {
     #[test]
     fn old_looks_fade() {
         let mut contention = Contention::default();
-        contention.looked(Nanos(1_000_000), Nanos(1_000_000));
+        let config = Config::default();
+        contention.looked(NOW, Nanos(1_000_000), Nanos(1_000_000), &config);
         let mut costs = Vec::new();
         for _ in 0..12 {
-            contention.looked(Nanos(1_000_000), Nanos(0));
-            costs.push(contention.cost(INTERVAL));
+            contention.looked(NOW, Nanos(1_000_000), Nanos(0), &config);
+            costs.push(contention.cost(NOW, &config));
         }
         assert!(costs.is_sorted_by(|before, after| after < before), "{costs:?}");
         assert!(costs[11] < Nanos::from_micros(1), "{costs:?}");
+    }
+
+    /// It is neither counted nor mixed with what is seen later.
+    #[test]
+    fn what_was_seen_long_ago_says_nothing() {
+        let config = Config::default();
+        let last = |period: u64| Nanos(NOW.0 + STALE * config.wake_cost.look.0 - period);
+        for (now, is_stale) in [(last(1), false), (last(0), true)] {
+            let mut contention = Contention::default();
+            contention.looked(NOW, Nanos(3_000), Nanos(1_000), &config);
+            assert_eq!(contention.cost(now, &config) == Nanos(0), is_stale);
+            contention.looked(now, Nanos(3_000), Nanos(0), &config);
+            assert_eq!(contention.cost(now, &config) == Nanos(0), is_stale);
+        }
     }
 }

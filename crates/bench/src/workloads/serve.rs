@@ -25,6 +25,9 @@ use crate::workloads::tbench::Files;
 /// The body of every HTTP answer.
 pub const GREETING: &str = "Hello, world!";
 
+/// Any port of the loopback.
+const ANY: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+
 /// What the spinner does, and then how long it sleeps.
 const SPIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(80));
 
@@ -56,8 +59,7 @@ pub(super) fn without_runtime(counts: &impl Counts, serve: Serve) -> Result<Meas
         Service::Http => bare::start::<Greeter>,
         Service::UdpEcho => return Err(Stop::unsupported("without a runtime there are servers of streams only")),
     };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
+    let (listener, address) = listen()?;
     start(listener)?;
     if serve.spinner {
         let spins = || loop {
@@ -91,21 +93,25 @@ pub(super) fn load(runtime: &impl Counts, address: SocketAddr, serve: Serve) -> 
 
 /// Starts the server of `service`, and returns where it is.
 pub(super) fn start<R: Servers>(runtime: R, workers: usize, service: Service) -> Result<SocketAddr, Stop> {
-    let any = (Ipv4Addr::LOCALHOST, 0);
     if service == Service::UdpEcho {
-        let socket = UdpSocket::bind(any).map_err(cannot_listen)?;
+        let socket = UdpSocket::bind(ANY).map_err(cannot_listen)?;
         let address = socket.local_addr().map_err(cannot_listen)?;
         runtime.echo_udp(socket, workers)?;
         return Ok(address);
     }
-    let listener = TcpListener::bind(any).map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
+    let (listener, address) = listen()?;
     match service {
         Service::Http => runtime.http(listener)?,
         Service::Tbench => runtime.serve_tcp::<Files>(listener)?,
         Service::TcpEcho | Service::UdpEcho => runtime.echo_tcp(listener)?,
     }
     Ok(address)
+}
+
+fn listen() -> Result<(TcpListener, SocketAddr), Stop> {
+    let listener = TcpListener::bind(ANY).map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
+    Ok((listener, address))
 }
 
 fn cannot_listen(error: std::io::Error) -> Stop {

@@ -192,7 +192,7 @@ impl Worker {
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
             let shared = &self.context.shared;
-            let lost = self.contended.gets_up(now, shared.policy.config.sentinel_interval);
+            let lost = self.contended.gets_up(now, &shared.policy.config);
             shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(lost.0)), now);
         }
     }

@@ -323,7 +323,7 @@ impl Worker {
     pub(super) fn sleep(&mut self) -> Awake {
         let worker = self.context.id.index();
         self.hands_over();
-        self.contended.lies_down();
+        self.contended.lies_down(&self.context.shared.policy.config);
         self.be_reserved();
         let mut bed = Bed {
             context: &self.context,

@@ -163,8 +163,12 @@ pub(crate) struct DelayCount(File);
 impl DelayCount {
     /// The calling thread's. `None`: this kernel doesn't count it, or does not say.
     pub(crate) fn of_this_thread() -> Option<Self> {
-        let count = Self(File::open("/proc/thread-self/schedstat").ok()?);
+        let count = Self::open()?;
         count.read().is_some().then_some(count)
+    }
+
+    fn open() -> Option<Self> {
+        File::open("/proc/thread-self/schedstat").ok().map(Self)
     }
 
     /// How long it has waited for a CPU since it began, ns. `None`: the kernel does not say.
@@ -185,7 +189,7 @@ fn delay(counts: &str) -> Option<u64> {
 
 /// The calling thread's [`DelayCount::read`], for who asks seldom: no descriptor is kept.
 pub(crate) fn run_delay() -> Option<u64> {
-    DelayCount::of_this_thread()?.read()
+    DelayCount::open()?.read()
 }
 
 impl fmt::Debug for Spawner {
