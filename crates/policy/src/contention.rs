@@ -16,7 +16,8 @@ const STALE: u64 = 100;
 /// again; a look counts by its length, up to a second, and half as much with each that follows. Who gets up by itself, for events, a timer or as sentinel, does not look.
 ///
 /// Whoever has the CPU meanwhile is taken to wait as long in turn, as two threads do that share one. So of the time that the worker was up, twice what it waited
-/// is lost and the rest is gained. What counts is what is [lost](Self::lost) for each interval of the sentinel that is gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
+/// is lost and the rest is gained. A wake-up that is left out is made good by the sentinel after one interval; so a wake-up [costs](Self::cost) what is lost for each interval that is
+/// gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
 ///
 /// ```
 /// use quadrille_policy::{Config, Contention, Nanos};
@@ -24,12 +25,12 @@ const STALE: u64 = 100;
 /// let config = Config::default();
 /// let mut contention = Contention::default();
 /// let now = Nanos::from_millis(20);
-/// assert_eq!(contention.lost(now, &config), Nanos(0));
+/// assert_eq!(contention.cost(now, &config), Nanos(0));
 /// // Three threads on two CPUs: each waits for a third of the time.
 /// contention.looked(now, Nanos::from_micros(900), Nanos::from_micros(300), &config);
-/// assert_eq!(contention.lost(now, &config), Nanos::from_millis(1));
+/// assert_eq!(contention.cost(now, &config), Nanos::from_millis(1));
 /// // Nothing was seen for a second.
-/// assert_eq!(contention.lost(Nanos::from_millis(1_020), &config), Nanos(0));
+/// assert_eq!(contention.cost(Nanos::from_millis(1_020), &config), Nanos(0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contention {
@@ -59,14 +60,14 @@ impl Contention {
 
     /// What is lost for each interval of the sentinel that is gained; without end if nothing is.
     #[must_use]
-    pub fn lost(&self, now: Nanos, config: &Config) -> Nanos {
+    pub fn cost(&self, now: Nanos, config: &Config) -> Nanos {
         if self.waited == 0 || self.is_stale(now, config) {
             return Nanos(0);
         }
         let lost = self.waited.saturating_mul(2);
         let gained = self.up.saturating_sub(lost);
-        let part = (u128::from(lost) * u128::from(config.sentinel_interval.0)).checked_div(u128::from(gained));
-        Nanos(part.and_then(|part| u64::try_from(part).ok()).unwrap_or(u64::MAX))
+        let cost = (u128::from(lost) * u128::from(config.sentinel_interval.0)).checked_div(u128::from(gained));
+        Nanos(cost.and_then(|cost| u64::try_from(cost).ok()).unwrap_or(u64::MAX))
     }
 
     fn is_stale(&self, now: Nanos, config: &Config) -> bool {
@@ -88,11 +89,11 @@ mod tests {
         for &(up, waited) in looks {
             contention.looked(NOW, Nanos(up), Nanos(waited), &Config::default());
         }
-        contention.lost(NOW, &Config::default())
+        contention.cost(NOW, &Config::default())
     }
 
     #[test]
-    fn who_has_a_cpu_for_itself_loses_nothing() {
+    fn who_has_a_cpu_for_itself_costs_nothing() {
         assert_eq!(after(&[]), Nanos(0));
         assert_eq!(after(&[(0, 0)]), Nanos(0), "no division by zero");
         assert_eq!(after(&[(1_000_000, 0); 3]), Nanos(0));
@@ -134,13 +135,13 @@ mod tests {
         let mut contention = Contention::default();
         let config = Config::default();
         contention.looked(NOW, Nanos(1_000_000), Nanos(1_000_000), &config);
-        let mut losses = Vec::new();
+        let mut costs = Vec::new();
         for _ in 0..12 {
             contention.looked(NOW, Nanos(1_000_000), Nanos(0), &config);
-            losses.push(contention.lost(NOW, &config));
+            costs.push(contention.cost(NOW, &config));
         }
-        assert!(losses.is_sorted_by(|before, after| after < before), "{losses:?}");
-        assert!(losses[11] < Nanos::from_micros(1), "{losses:?}");
+        assert!(costs.is_sorted_by(|before, after| after < before), "{costs:?}");
+        assert!(costs[11] < Nanos::from_micros(1), "{costs:?}");
     }
 
     /// It is neither counted nor mixed with what is seen later.
@@ -151,9 +152,9 @@ mod tests {
         for (now, is_stale) in [(last(1), false), (last(0), true)] {
             let mut contention = Contention::default();
             contention.looked(NOW, Nanos(3_000), Nanos(1_000), &config);
-            assert_eq!(contention.lost(now, &config) == Nanos(0), is_stale);
+            assert_eq!(contention.cost(now, &config) == Nanos(0), is_stale);
             contention.looked(now, Nanos(3_000), Nanos(0), &config);
-            assert_eq!(contention.lost(now, &config) == Nanos(0), is_stale);
+            assert_eq!(contention.cost(now, &config) == Nanos(0), is_stale);
         }
     }
 }

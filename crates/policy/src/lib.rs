@@ -119,5 +119,4 @@ pub use spins::Spins;
 pub use streaks::Streaks;
 pub use units::{InvalidSpan, Nanos, Tick};
 pub use view::{RemoteStealView, SpawnView, UnparkView, WakeView};
-pub use wake_cost::Waking;
 pub use worker_set::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId};

@@ -2,7 +2,7 @@
 
 use crate::{
     Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Nanos, Plan, ProbeRate, RemoteStealView, Search,
-    SetId, TaskPolicy, Tick, UnparkView, Wakees, Waking, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    SetId, TaskPolicy, Tick, UnparkView, Wakees, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -225,7 +225,7 @@ impl Policy {
     #[must_use]
     pub fn unpark(&self, view: &UnparkView) -> bool {
         if self.active.wake_cost {
-            wake_cost::pays(&self.config, view)
+            wake_cost::pays(view)
         } else {
             wake_cost::is_missing(view)
         }
@@ -308,30 +308,23 @@ impl Policy {
         Wakees::new(&self.config.aggregation)
     }
 
-    /// What waking a parked worker is taken to cost before it was measured.
+    /// The average cost of waking a parked worker, of which `cost` was measured just now: a measurement counts an eighth.
     #[must_use]
-    pub fn first_waking(&self) -> Waking {
-        Waking::first(&self.config.wake_cost)
-    }
-
-    /// The average of what waking a parked worker costs, with what was `measured` just now, which counts an eighth.
-    #[must_use]
-    pub fn measured_wake(&self, average: Waking, measured: Waking) -> Waking {
-        average.averaged(&self.config.wake_cost, measured)
+    pub fn measured_wake(&self, average: Nanos, cost: Nanos) -> Nanos {
+        wake_cost::average(&self.config.wake_cost, average, cost)
     }
 
     /// What is left of that average after so many intervals of the sentinel: what was measured long ago may no longer be so.
     #[must_use]
-    pub fn forget_wake(&self, average: Waking, intervals: u64) -> Waking {
-        average.forgotten(&self.config.wake_cost, intervals)
+    pub fn forget_wake(&self, average: Nanos, intervals: u64) -> Nanos {
+        wake_cost::forget(&self.config.wake_cost, average, intervals)
     }
 
     /// Whether the sentinel comes for a deque that flows slowly: of `queued` tasks behind a worker that has run `advanced`, more than none, in
-    /// `elapsed`, the last waits for longer than waking somebody takes, or than the sentinel's interval, whatever that takes: it is awake. Where
-    /// others want the CPUs it comes later, after [`WakeCost::contended`](crate::WakeCost::contended) at most.
+    /// `elapsed`, the last waits for longer than waking somebody takes, or than the sentinel's interval, whatever that takes: it is awake.
     #[must_use]
-    pub fn is_slow(&self, waking: Waking, (queued, advanced): (u64, u64), elapsed: Nanos) -> bool {
-        wake_cost::is_slow(&self.config, waking, (queued, advanced), elapsed)
+    pub fn is_slow(&self, wake_cost: Nanos, (queued, advanced): (u64, u64), elapsed: Nanos) -> bool {
+        wake_cost::is_slow(wake_cost, self.config.sentinel_interval, (queued, advanced), elapsed)
     }
 
     /// The gates of one worker.

@@ -1,6 +1,6 @@
 //! What is known when a question is asked. Every field may be stale.
 
-use crate::{CouplingView, GroupMask, Nanos, Waking, WorkerId};
+use crate::{CouplingView, GroupMask, Nanos, WorkerId};
 
 /// What is known when a task becomes ready.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub struct WakeView {
     pub waker_run: Nanos,
     /// Average run of a task on the task's home worker; zero: unknown, taken as long.
     pub home_run: Nanos,
-    /// As [`Waking::cost`].
+    /// As [`UnparkView::wake_cost`].
     pub wake_cost: Nanos,
     /// Idle members of the task's home group. This and the rest need not be looked up unless [`Policy::needs_home`] says so.
     ///
@@ -92,8 +92,9 @@ pub struct UnparkView {
     pub average_run: Nanos,
     /// If the task is new: how long the last one of the burst is expected to wait that may have begun ([`Bursts`](crate::Bursts)); else zero.
     pub burst: Nanos,
-    /// What waking somebody costs, as an average of what was measured.
-    pub waking: Waking,
+    /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call, plus what is lost where
+    /// others want the CPUs ([`Contention`](crate::Contention)).
+    pub wake_cost: Nanos,
 }
 
 /// What is known when a worker without work looks at another node; or, on a machine of one node, at another cache.

@@ -33,11 +33,8 @@ pub struct Metrics {
     pub live_tasks: u64,
     /// The threads for work that blocks.
     pub blocking: BlockingMetrics,
-    /// Measured cost of waking a parked worker, ns, moving average.
+    /// Measured cost of waking a parked worker, ns, moving average: the time that it takes, and what is lost where others want the CPUs.
     pub wake_cost_ns: u64,
-    /// What is lost where others want the CPUs, for each interval of the sentinel (500 us by default) that a worker gains once it is woken, ns,
-    /// moving average. From the interval on one worker more loses as much as it gains.
-    pub wake_lost_ns: u64,
     /// Workers that could not be pinned as planned.
     pub pin_failures: u32,
 }
@@ -51,7 +48,6 @@ fn live(llcs: &[LlcMetrics]) -> u64 {
 impl Metrics {
     pub(crate) fn of(shared: &Shared) -> Self {
         let llcs = shared.loads.metrics();
-        let waking = shared.waking();
         // Ordering: Relaxed; statistics.
         Self {
             workers: shared.workers.iter().map(|worker| worker.counters.snapshot()).collect(),
@@ -63,8 +59,7 @@ impl Metrics {
             live_tasks: live(&llcs),
             llcs,
             blocking: shared.pool.load(),
-            wake_cost_ns: waking.cost.0,
-            wake_lost_ns: waking.lost.0,
+            wake_cost_ns: shared.wake_cost().0,
             pin_failures: shared.pin_failures(),
         }
     }

@@ -436,13 +436,9 @@ pub struct WakeCost {
     /// What is never forgotten; of what exceeds it a 256th is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
     /// it. Default 100 us, at most 1 s. Ours, assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
     pub kept: Nanos,
-    /// At most this often a worker that was unparked looks how long it waits for a CPU until it lies down, which says what is lost where others want
-    /// the CPUs ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: a look is two system calls.
+    /// At most this often a worker that was unparked looks how long it waits for a CPU until it lies down, which is part of what waking costs
+    /// ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: a look is two system calls.
     pub look: Nanos,
-    /// Where others want the CPUs so much that one worker more loses what it gains, none is woken, and the sentinel does not come, for what is expected to
-    /// wait for less than this behind a worker that comes on. Default 4 ms, which is longer than a slice of the kernel's; 0 (what others want decides nothing) to 1 s. Ours, measured: HTTP over 256
-    /// connections beside its client, on two CPUs, took 0.95 of the CPU and of the time a request and 0.88 of the p99 of before, when the sentinel came after its interval.
-    pub contended: Nanos,
     /// What is spawned on a worker is expected to wait for as long as the longest of its recent bursts took; of that time one part in so many is
     /// forgotten at each look up ([`Bursts`](crate::Bursts)). Default 32, 0 (only what is queued counts) or more. Ours, measured: batches of 1,000 short tasks then
     /// take 0.75 to 0.9 of the time on two CPUs.
@@ -458,7 +454,6 @@ impl Default for WakeCost {
             most: Nanos::from_millis(10),
             kept: Nanos::from_micros(100),
             look: Nanos::from_millis(10),
-            contended: Nanos::from_millis(4),
             burst: 32,
         }
     }

@@ -126,7 +126,6 @@ names! {
     "wake-cost-most" => wake_cost.most;
     "wake-cost-kept" => wake_cost.kept;
     "wake-cost-look" => wake_cost.look;
-    "wake-cost-contended" => wake_cost.contended;
     "wake-cost-burst" => wake_cost.burst;
     "bind-slack" => bind.slack;
     "bind-div" => bind.share_div;
@@ -372,7 +371,7 @@ mod tests {
         // Each name is read into its own field, and written back under it.
         let text = "look-up=1ms,observe=4,timer-looks=5,timer-slack-div=3,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
-                    wake-cost-most=99us,wake-cost-kept=12us,wake-cost-look=7ms,wake-cost-contended=3ms,wake-cost-burst=3,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
+                    wake-cost-most=99us,wake-cost-kept=12us,wake-cost-look=7ms,wake-cost-burst=3,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
                     bind-waiting=7,bind-waiting-rescue=9,pin-few=5,pin-look=2s,pin-delay-div=11";
         check(
             text,
@@ -387,7 +386,7 @@ mod tests {
                 c.wake_cost.first = Nanos::from_micros(11);
                 (c.wake_cost.least, c.wake_cost.most) = (Nanos::from_micros(2), Nanos::from_micros(99));
                 (c.wake_cost.kept, c.wake_cost.burst) = (Nanos::from_micros(12), 3);
-                (c.wake_cost.look, c.wake_cost.contended) = (Nanos::from_millis(7), Nanos::from_millis(3));
+                c.wake_cost.look = Nanos::from_millis(7);
                 (c.bind.slack, c.bind.share_div) = (1, 3);
                 (c.bind.patience, c.bind.pause) = (Nanos::from_millis(4), Nanos::from_millis(5));
                 (c.bind.rescue, c.bind.waiting, c.bind.waiting_rescue) = (6, 7, 9);

@@ -38,7 +38,6 @@ impl Config {
         within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
         within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;
         within("wake_cost.look", self.wake_cost.look, span(0, SECOND))?;
-        within("wake_cost.contended", self.wake_cost.contended, span(0, SECOND))?;
         within("wake_cost.least", self.wake_cost.least, span(0, self.wake_cost.most.0))
     }
 
@@ -222,10 +221,6 @@ mod tests {
         check(
             |c| c.wake_cost.look = Nanos(1_000_000_001),
             "wake_cost.look is 1000000001ns, expected 0ns to 1s",
-        );
-        check(
-            |c| c.wake_cost.contended = Nanos(1_000_000_001),
-            "wake_cost.contended is 1000000001ns, expected 0ns to 1s",
         );
         check(|c| c.timers.slack_div = 0, "timers.slack_div is 0, expected 1 to 1000");
         check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");

@@ -18,7 +18,6 @@ pub const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=ut
 /// | `quadrille_workers`, `quadrille_idle_workers` | | how many there are, and how many of them are idle |
 /// | `quadrille_pending_tasks`, `quadrille_live_tasks`, `quadrille_living_threads` | | as the fields of [`Metrics`] |
 /// | `quadrille_wake_cost_seconds` | | measured cost of waking a parked worker |
-/// | `quadrille_wake_lost_seconds` | | what that loses where others want the CPUs, for each 500 us that it gains |
 /// | `quadrille_pin_failures` | | workers that could not be pinned as planned |
 /// | `quadrille_foreign_wakes_total`, `quadrille_foreign_unparks_total` | | by threads that are no workers |
 /// | `quadrille_blocking_threads`, `quadrille_blocking_idle_threads`, `quadrille_blocking_queued_jobs`, `quadrille_blocking_threads_started_total`, `quadrille_blocking_jobs_total` | | the threads of `spawn_blocking` and of files |
@@ -78,7 +77,6 @@ impl Prometheus<'_> {
             living_threads,
             live_tasks,
             wake_cost_ns,
-            wake_lost_ns,
             pin_failures,
             blocking: _,
         } = self.metrics;
@@ -101,8 +99,6 @@ impl Prometheus<'_> {
         )?;
         let wake_cost = "Measured cost of waking a parked worker, moving average.";
         page.gauge("wake_cost_seconds", wake_cost, Seconds(*wake_cost_ns))?;
-        let wake_lost = "What waking a worker loses where others want the CPUs, for each interval of the sentinel gained, moving average.";
-        page.gauge("wake_lost_seconds", wake_lost, Seconds(*wake_lost_ns))?;
         page.gauge(
             "pin_failures",
             "Workers that could not be pinned as planned.",
@@ -367,7 +363,6 @@ mod tests {
             idle_workers: 1,
             foreign_wakes: 5,
             wake_cost_ns: 4_321,
-            wake_lost_ns: 250_000,
             ..Metrics::default()
         }
     }
@@ -437,7 +432,6 @@ mod tests {
         let samples = check(&metrics().prometheus().to_string());
         for (series, value) in [
             ("quadrille_wake_cost_seconds", 4.321e-6),
-            ("quadrille_wake_lost_seconds", 2.5e-4),
             ("quadrille_llc_busy_seconds_total{llc=\"0\"}", 1.5),
             ("quadrille_llc_utilisation_ratio{llc=\"0\"}", 0.25),
             ("quadrille_llc_utilisation_ratio{llc=\"1\"}", 0.0),

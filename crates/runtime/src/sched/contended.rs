@@ -29,14 +29,14 @@ impl Contended {
         }
     }
 
-    /// The calling worker was unparked. If it is time, a look begins, which ends when it lies down. Returns what is lost by that, as the looks before say.
+    /// The calling worker was unparked. If it is time, a look begins, which ends when it lies down. Returns what the looks before say that this costs.
     pub(super) fn gets_up(&mut self, now: Nanos, config: &Config) -> Nanos {
         let Some(count) = &self.count else { return Nanos(0) };
         if now.since(self.looked) >= config.wake_cost.look {
             self.looked = now;
             self.since = count.read().map(|delay| (now, delay));
         }
-        self.contention.lost(now, config)
+        self.contention.cost(now, config)
     }
 
     /// It is about to go to sleep.
@@ -116,7 +116,7 @@ mod tests {
         let told = &worker.context.me().told;
         told.unparked_at.store(now.0, Ordering::Relaxed);
         worker.measure_wake(now);
-        assert!(shared.waking().lost > Nanos(0));
+        assert!(shared.wake_cost() > config.wake_cost.first);
     }
 
     #[test]
@@ -147,8 +147,8 @@ mod tests {
             // It inherits the mask, and ends when we do, however that is.
             let (end, ended) = channel::<()>();
             let other = std::thread::spawn(move || while ended.try_recv() == Err(TryRecvError::Empty) {});
-            let lost = contended.gets_up(Nanos(clock::nanos()), &policy.config);
-            assert_eq!(lost, Nanos(0), "nothing is known yet");
+            let cost = contended.gets_up(Nanos(clock::nanos()), &policy.config);
+            assert_eq!(cost, Nanos(0), "nothing is known yet");
             let (before, start) = (count.read()?, Instant::now());
             // Where the other is never run beside us we know nothing.
             while count.read()? - before < 10_000_000 {
@@ -162,7 +162,7 @@ mod tests {
             Some(contended)
         };
         let seen = std::thread::spawn(seen).join().unwrap();
-        let lost = |seen: &Contended| seen.contention.lost(Nanos(0), &Config::default());
-        assert!(seen.iter().all(|seen| lost(seen) > Nanos(0)), "{seen:?}");
+        let cost = |seen: &Contended| seen.contention.cost(Nanos(0), &Config::default());
+        assert!(seen.iter().all(|seen| cost(seen) > Nanos(0)), "{seen:?}");
     }
 }

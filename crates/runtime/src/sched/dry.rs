@@ -1,7 +1,7 @@
 //! A worker that is out of work: it searches, lingers, sleeps, and searches again, until there is a task or the runtime stops. And what it owes others when it
 //! goes to work.
 
-use quadrille_policy::{Nanos, Waking};
+use quadrille_policy::Nanos;
 
 use super::far::Sight;
 use super::park::Awake;
@@ -186,16 +186,14 @@ impl Worker {
         self.was_busy_until(now);
     }
 
-    /// Takes the time from our unparker's look at its clock until `now`, when we got up, into the measured cost of a wake-up, and with it what is lost where others
-    /// want the CPUs.
+    /// Takes the time from our unparker's look at its clock until `now`, when we got up, into the measured cost of a wake-up, and what is lost where others want the CPUs.
     pub(super) fn measure_wake(&mut self, now: Nanos) {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);
         if at != 0 {
             let shared = &self.context.shared;
             let lost = self.contended.gets_up(now, &shared.policy.config);
-            let cost = now.since(Nanos(at));
-            shared.measured_wake(Waking { cost, lost }, now);
+            shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(lost.0)), now);
         }
     }
 }

@@ -229,7 +229,7 @@ impl Context {
             queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
             average_run: self.average_run.get(),
             burst,
-            waking: self.shared.waking(),
+            wake_cost: self.shared.wake_cost(),
         };
         if self.shared.pays(&view, Some(self)) {
             return self.shared.wake_any(llc, Some(self));
@@ -404,7 +404,7 @@ impl Shared {
                 queued: u32::try_from(len()).unwrap_or(u32::MAX),
                 average_run: self.average_run_of(&self.policy.plan.llcs[owner.index()].workers),
                 burst: Nanos(0),
-                waking: self.waking(),
+                wake_cost: self.wake_cost(),
             };
             self.pays(&view, by)
         };

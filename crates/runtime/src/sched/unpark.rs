@@ -65,7 +65,7 @@ impl Shared {
             queued: u32::try_from(self.groups[group].len()).unwrap_or(u32::MAX).max(1),
             average_run: self.average_run_of(&self.policy.plan.groups[group].members),
             burst: Nanos(0),
-            waking: self.waking(),
+            wake_cost: self.wake_cost(),
         };
         self.pays(&view, by)
     }

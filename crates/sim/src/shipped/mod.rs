@@ -11,7 +11,6 @@
 //! - What is read before the policy is asked where a task goes costs nothing: the idle word of the task's group, the summary of its
 //!   cache, how long the queue is. To claim by the same words, and to announce what was queued, does.
 //! - To tell of busy time costs nothing; and a worker does not linger before it announces itself idle.
-//! - The workers have the CPUs for themselves: nothing is lost by waking one (`wake-cost-contended`).
 //! - Nobody expects a burst of new tasks to come again (`wake-cost-burst`).
 //! - The sentinel looks once in its interval, as the runtime's does where nothing is ever overdue in a group's queue; what is, waits
 //!   for one interval or two here, and there for at most 700 us.
@@ -38,7 +37,7 @@ use std::collections::VecDeque;
 
 use quadrille_policy::{
     BusyCounter, Cause, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, Streaks,
-    Waking, WorkerId,
+    WorkerId,
 };
 
 use self::coupling::Coupled;
@@ -139,7 +138,7 @@ pub(crate) struct Shipped {
     /// What the last search without masks has found: behind which cache, and whom.
     scanned: Option<(LlcId, Option<Seat>)>,
     /// Measured cost of waking a parked worker, moving average.
-    waking: Waking,
+    wake_cost: Nanos,
     /// When counts are published, and the lines that they are published to: one a cache, or one for all.
     rule: LazyRule,
     load_lines: Vec<Line>,
@@ -203,7 +202,7 @@ impl Shipped {
             aggregates: policy.aggregates(),
             sleepers: Sleepers::new(world, scans),
             scanned: None,
-            waking: policy.first_waking(),
+            wake_cost: policy.config.wake_cost.first,
             rule: policy.lazy_rule(),
             load_lines: vec![Line::default(); plan.llcs.len()],
             rng: Rng::new(!seed),

@@ -143,7 +143,7 @@ impl Shipped {
             queued: len(me.deque.len()),
             average_run: me.pace.average_run(),
             burst: Nanos(0),
-            waking: self.waking,
+            wake_cost: self.wake_cost,
         };
         if pays(world, &view, Some(by)) {
             self.wake_any(world, llc, Some(by), t);
@@ -229,7 +229,7 @@ impl Shipped {
             queued: len(queued),
             average_run: self.average_run_of(&world.policy.plan.llcs[owner.index()].workers),
             burst: Nanos(0),
-            waking: self.waking,
+            wake_cost: self.wake_cost,
         };
         let asked = self.sleepers.count() > 0 && self.sleepers.searching_for(world, llc, by, t) == 0;
         let owes = asked && (view.running == 0 || pays(world, &view, by));
@@ -299,7 +299,7 @@ impl Shipped {
             queued: len(self.groups[group].len()).max(1),
             average_run: self.average_run_of(&world.policy.plan.groups[group].members),
             burst: Nanos(0),
-            waking: self.waking,
+            wake_cost: self.wake_cost,
         };
         pays(world, &view, by)
     }

@@ -1,6 +1,6 @@
 //! How a worker goes to sleep and is woken.
 
-use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, Waking, WorkerId};
+use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, WorkerId};
 
 use super::watch::Look;
 use super::{Phase, Shipped, batch};
@@ -388,7 +388,7 @@ impl Shipped {
         if self.workers.len() > 1 {
             self.sleepers.take_duty(worker);
         }
-        let spin = world.policy.config.spin_max.min(self.waking.cost);
+        let spin = world.policy.config.spin_max.min(self.wake_cost);
         self.workers[worker.index()].phase = Phase::Spinning;
         Next::At(Nanos(t.0 + spin.0))
     }
@@ -431,11 +431,7 @@ impl Shipped {
     pub(super) fn come_back(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
         self.sleepers.resign(worker);
         let me = &mut self.workers[worker.index()];
-        let measured = Waking {
-            cost: t.since(me.unparked_at),
-            lost: Nanos(0),
-        };
-        self.waking = world.policy.measured_wake(self.waking, measured);
+        self.wake_cost = world.policy.measured_wake(self.wake_cost, t.since(me.unparked_at));
         self.search_from(world, worker, true, false, t)
     }
 

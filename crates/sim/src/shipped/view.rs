@@ -32,7 +32,7 @@ impl Shipped {
             now,
             waker_run: waker.map_or(Nanos(0), |waker| self.workers[waker.index()].pace.average_run()),
             home_run: home_worker.map_or(Nanos(0), |worker| worker.pace.average_run()),
-            wake_cost: self.waking.cost,
+            wake_cost: self.wake_cost,
             home_idle: self.claimable(world, home, Some(task.home_worker), waker, *t),
             home_queued: u32::try_from(self.groups[home].len()).unwrap_or(u32::MAX),
             home_oldest: self.groups[home].age(now),

@@ -65,7 +65,7 @@ impl Shipped {
         let interval = rounds.passed(now).0;
         rounds.last = now;
         // Only one worker looks at a time, once an interval.
-        self.waking = world.policy.forget_wake(self.waking, 1);
+        self.wake_cost = world.policy.forget_wake(self.wake_cost, 1);
         let recent = interval <= 2 * world.policy.config.sentinel_interval.0;
         let mut active = false;
         let mut reason = self.injectors.iter().any(|injector| !injector.is_empty())
@@ -73,7 +73,10 @@ impl Shipped {
         for other in 0..self.workers.len() {
             let (advanced, stuck) = self.look_at(world, observer, other);
             let queued = self.workers[other].deque.len() as u64;
-            let slow = recent && world.policy.is_slow(self.waking, (queued, advanced), Nanos(interval));
+            let slow = recent
+                && world
+                    .policy
+                    .is_slow(self.wake_cost, (queued, advanced), Nanos(interval));
             active |= advanced > 0;
             reason |= stuck || slow;
         }
