@@ -423,6 +423,10 @@ impl Host for Bed<'_> {
         self.spins.ended(word.has_token());
     }
 
+    fn may_jump(&self) -> bool {
+        self.context.shared.clock.may_jump()
+    }
+
     fn alarm(&mut self) -> Alarm {
         let alarm = self.context.alarm();
         if alarm != Alarm::Never && !self.context.wakes_on_time.replace(true) {

@@ -4,7 +4,8 @@
 //!
 //! It stands still, until somebody [advances](advance) it, or until everything waits: then it jumps to the first deadline. *Everything waits* when
 //! the runtime's one worker has found nothing to do (parking, steps 1 to 5), and nobody else is *at work*: a closure that may block,
-//! from the moment that it was handed to the pool, and a thread in `block_on`, unless it waits for a wake-up that has not come.
+//! from the moment that it was handed to the pool, and a thread in `block_on`, unless it waits for a wake-up that has not come. Before the jump the
+//! worker polls once more for what they may have made readable.
 //!
 //! Who ceases to be at work may be the last: it claims the worker if that is idle, as for a timer from outside (F b): count, fence, look at
 //! the bit; against bit, fence, look at the count.
@@ -146,10 +147,23 @@ impl Clock {
         self.stands_at.store(time, Ordering::Relaxed);
     }
 
-    /// For the worker, which is idle and has announced it: jumps to `first`, if the clock stands and nobody is at work. True if so.
+    /// For the worker, which is idle and has announced it: whether the clock stands, nobody is at work, and no thread polls, which is not counted
+    /// while it has the turn. What they have done is done then.
+    #[inline]
+    pub(crate) fn may_jump(&self) -> bool {
+        self.is_paused() && self.nobody_works()
+    }
+
+    #[cold]
+    fn nobody_works(&self) -> bool {
+        // Ordering: Acquire; pairs with the release of `ceases`: who ceased because it has the turn is seen to have it, below. The fence of the
+        // announcement (W1 B) has come before, against that of `ceases_to_work`.
+        self.at_work.load(Ordering::Acquire) == 0 && self.lock().holder != Some(Holder::Guest)
+    }
+
+    /// For the same worker: jumps to `first`, if it may. True if so.
     pub(crate) fn jump(&self, first: u64) -> bool {
-        // Ordering: Relaxed; the fence of the announcement (W1 B) has come before, against that of `ceases`.
-        if first == u64::MAX || self.at_work.load(Ordering::Relaxed) > 0 {
+        if first == u64::MAX || !self.may_jump() {
             return false;
         }
         let time = self.now().max(first);
@@ -166,7 +180,7 @@ impl Clock {
 
     /// One of them is not any more. `Shared::ceases_to_work` tells the worker.
     fn ceases(&self) {
-        // Ordering: Release; what was done before comes before the jump.
+        // Ordering: Release; what was done before comes before the jump, and before the poll that precedes it (`may_jump`).
         self.at_work.fetch_sub(1, Ordering::Release);
     }
 
@@ -435,7 +449,8 @@ fn now_of_current() -> StdInstant {
 /// # });
 /// ```
 ///
-/// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from jumping. While the
+/// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from jumping; but what is readable
+/// or writable by then comes first, so that no time limit passes for what the runtime's own tasks write to one another. While the
 /// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
 /// thread waits for ever for a task.
 ///

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use quadrille::net::UnixStream;
 use quadrille::time::{self, Instant, MissedTickBehavior, advance, interval, sleep, sleep_until, timeout};
 use quadrille::{Runtime, Wait as _, thread};
 
@@ -147,6 +148,39 @@ fn tasks_pause_the_clock_too() {
         assert_eq!(start.elapsed(), 2 * HOUR);
     });
     runtime.block_on(task).unwrap();
+}
+
+/// Exchanges bytes with a task over a pair of sockets, each with a time limit.
+async fn bounce() {
+    const ROUNDS: usize = 1000;
+    let (near, far) = UnixStream::pair().unwrap();
+    let start = Instant::now();
+    let echo = quadrille::spawn(async move {
+        let mut byte = [0];
+        while far.read(&mut byte).await.unwrap() > 0 {
+            far.write(&byte).await.unwrap();
+        }
+    });
+    let mut byte = [0];
+    for round in 0..ROUNDS {
+        near.write(&byte).await.unwrap();
+        let read = timeout(HOUR, near.read(&mut byte)).await;
+        assert_eq!(read.expect("the answer comes first").unwrap(), 1, "in round {round}");
+    }
+    drop(near);
+    echo.await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO, "everything was ready, all the time");
+}
+
+#[quadrille::test(start_paused = true)]
+async fn the_clock_does_not_jump_past_what_tasks_can_read() {
+    quadrille::spawn(bounce()).await.unwrap();
+}
+
+/// The events of its writes come to the worker while the body polls.
+#[quadrille::test(start_paused = true)]
+async fn the_clock_does_not_jump_while_the_body_reads_and_writes() {
+    bounce().await;
 }
 
 #[quadrille::test(start_paused = true)]

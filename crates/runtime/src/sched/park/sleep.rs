@@ -62,6 +62,11 @@ pub(crate) trait Host {
     /// somebody who is behind the cache, if all of those sleep.
     fn takes_over(&mut self, shard: usize, rouse: bool);
 
+    /// Whether [`alarm`](Self::alarm) may make a clock that stands jump: everybody else waits.
+    fn may_jump(&self) -> bool {
+        false
+    }
+
     /// How long this worker may sleep for its own sake: until its first timer.
     fn alarm(&mut self) -> Alarm {
         Alarm::Never
@@ -171,6 +176,13 @@ impl Sleepers {
     /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
     fn doze<'a>(&'a self, worker: usize, mut nap: Nap<'a>, word: &ParkWord, host: &mut impl Host) -> Risen {
         loop {
+            if let Some((_, polls)) = &nap.polls
+                && host.may_jump()
+                && matches!(host.poll(polls, Some(Duration::ZERO)), Polled::Events(_))
+            {
+                // What is readable comes before what expires by a jump. Polled after that look: who was at work may have written last.
+                return Risen::Events;
+            }
             let alarm = host.alarm();
             let left = match alarm {
                 Alarm::Now => return Risen::Alarm,
