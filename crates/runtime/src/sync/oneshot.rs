@@ -181,12 +181,12 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Receives the message; the calling OS thread sleeps until it comes.
+    /// Receives the message; until it comes a user-level thread is suspended, and an ordinary one sleeps.
     ///
     /// # Errors
     /// If it can't come any more.
     /// # Blocking
-    /// Holds up the whole thread. For plain threads and blocking pools, not for tasks.
+    /// In a task it holds up the worker: there await the receiver.
     pub fn recv_blocking(mut self) -> Result<T, RecvError> {
         match self.try_recv() {
             Ok(message) => Ok(message),

@@ -30,7 +30,7 @@
 //! with [`.wait()`](Wait::wait), so all that tasks can wait for, threads can: channels, locks, timers, sockets, and tasks. A task
 //! awaits a thread's [`JoinHandle`]. Of [`mpmc`](crate::sync::mpmc) a thread best uses
 //! [`send_blocking`](crate::sync::mpmc::Sender::send_blocking) and [`recv_blocking`](crate::sync::mpmc::Receiver::recv_blocking), which
-//! suspend it as well, and copy the message less often.
+//! suspend it as well, and copy the message less often. [`BlockingIo`] gives sockets and files std's `Read` and `Write`.
 //!
 //! # Where a thread runs
 //!
@@ -93,7 +93,7 @@
 // | `spawn` | the ways to make a thread: reserves a stack, makes a task of a fiber |
 // | `fiber` | the body: closure, then coroutine; run and dropped by its owner once it has started |
 // | `suspend` | what runs on the thread's own stack: the current thread, suspending, unwinding |
-// | `wait` | `.wait()`, on whichever kind of thread |
+// | `wait`, `blocking_io` | `.wait()`, on whichever kind of thread, and std's `Read` and `Write` by it |
 // | `handle`, `park`, `scope`, `local` | what users hold |
 // | `list`, `roll`, `note` | a list of all threads: who there is, what each waits for |
 // | `rarely` | a vector that few threads ever fill |
@@ -103,6 +103,7 @@
 // Which stack am I on: `Frame::with` and `Frame::current` say. Code of the scheduler may be called on either, wakes and spawns above all, so it
 // stays shallow. It knows nothing of stacks: for it a thread is a task with the flag `BOUND` (theorem B of `sched`).
 
+mod blocking_io;
 mod fiber;
 mod handle;
 pub(crate) mod list;
@@ -133,6 +134,7 @@ use crate::time;
 
 pub use std::thread::{Result, panicking};
 
+pub use self::blocking_io::BlockingIo;
 pub use self::handle::{AbortHandle, JoinHandle, Thread, ThreadId};
 pub use self::list::{ThreadInfo, ThreadState, WaitsFor};
 pub use self::local::{AccessError, LocalKey};

@@ -3,6 +3,7 @@
 //! Nothing here waits by sleeping for a while: both sides meet in what they send, and every test runs under a watchdog, so
 //! that a lost wake-up fails and doesn't hang.
 
+mod blocking_io;
 mod broken;
 mod cancelled;
 mod descriptors;

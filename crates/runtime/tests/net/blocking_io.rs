@@ -1,0 +1,126 @@
+//! std's `Read` and `Write` on user-level threads.
+
+use std::io::{self, BufRead as _, BufReader, IoSlice, IoSliceMut, Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::{Shutdown, TcpStream as StdStream};
+
+use quadrille::fs::File;
+use quadrille::net::{TcpListener, UnixStream};
+use quadrille::thread::{self, BlockingIo};
+use quadrille::{Runtime, Wait as _};
+
+use crate::temporary::Folder;
+use crate::watched::watched;
+
+/// One worker: a call that blocked it would keep its partner from running.
+fn runtime() -> Runtime {
+    Runtime::builder().worker_threads(1).build().unwrap()
+}
+
+/// Runs `test` on a user-level thread.
+fn on_thread(test: impl FnOnce() + Send + 'static) {
+    watched(|| {
+        let runtime = runtime();
+        runtime.spawn_thread(test).join().unwrap();
+    });
+}
+
+/// A server in blocking style: each line back, in capitals, until the client has ended its side.
+fn answer_lines(listener: &TcpListener, clients: usize) {
+    let threads: Vec<_> = (0..clients)
+        .map(|_| {
+            let (stream, _) = listener.accept().wait().unwrap();
+            thread::spawn(move || {
+                for line in BufReader::new(BlockingIo::new(&stream)).lines() {
+                    writeln!(BlockingIo::new(&stream), "{}", line?.to_uppercase())?;
+                }
+                io::Result::Ok(())
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+}
+
+#[test]
+fn threads_serve_lines_to_clients_that_wait_for_one_another() {
+    watched(|| {
+        const CLIENTS: usize = 8;
+        let runtime = runtime();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = runtime.spawn_thread(move || answer_lines(&listener, CLIENTS));
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| StdStream::connect(address).unwrap()).collect();
+        // All have asked before any has its answer.
+        for (number, client) in clients.iter_mut().enumerate() {
+            write!(client, "first of {number}\nand sec").unwrap();
+        }
+        for (number, mut client) in clients.into_iter().enumerate().rev() {
+            client.write_all(b"ond\n").unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert_eq!(answer, format!("FIRST OF {number}\nAND SECOND\n"));
+        }
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn several_buffers_move_by_one_call() {
+    on_thread(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut far) = (BlockingIo::new(near), BlockingIo::new(far));
+        let written = near
+            .write_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b"cde")])
+            .unwrap();
+        near.flush().unwrap();
+        assert_eq!(written, 5);
+        let (mut first, mut second) = ([0; 1], [0; 8]);
+        let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(far.read_vectored(&mut buffers).unwrap(), 5);
+        assert_eq!((&first[..], &second[..4]), (&b"a"[..], &b"bcde"[..]));
+        drop(near.into_inner());
+        assert_eq!(
+            far.get_mut().read(&mut first).wait().unwrap(),
+            0,
+            "the other end is gone"
+        );
+        assert_eq!(io::copy(&mut far, &mut io::sink()).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_file_is_read_again_from_its_middle() {
+    let folder = Folder::new();
+    let path = folder.join("hello");
+    std::fs::write(&path, b"hello, world").unwrap();
+    on_thread(move || {
+        let mut file = BlockingIo::new(File::open(path).wait().unwrap());
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(file.seek(SeekFrom::Start(7)).unwrap(), 7);
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello, worldworld");
+    });
+}
+
+#[test]
+fn an_ordinary_thread_blocks_and_a_task_must_not() {
+    watched(|| {
+        let runtime = runtime();
+        let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut answer = String::new();
+            BlockingIo::new(near).read_to_string(&mut answer).map(|_| answer)
+        });
+        let mut far = BlockingIo::new(far);
+        far.write_all(b"hello").unwrap();
+        let task = runtime.spawn(async move { far.write(b"again") });
+        let error = runtime.block_on(task).unwrap_err();
+        assert!(error.is_panic(), "a task has no stack to be suspended");
+        assert_eq!(
+            reader.join().unwrap().unwrap(),
+            "hello",
+            "the task's panic has dropped the other end"
+        );
+    });
+}
