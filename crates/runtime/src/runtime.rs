@@ -22,7 +22,7 @@ use crate::task::JoinHandle;
 use crate::task::body::{Body, Polled};
 use crate::task::meta::BLOCKING;
 use crate::task::spawn::{Options, allocate, allocate_unchecked};
-use crate::time::clock::{Guest, has_turn};
+use crate::time::presence::{Guest, Stay};
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
@@ -451,18 +451,16 @@ pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) ->
         word: ParkWord::new(),
         guest: Guest::new(),
     });
-    let had_turn = has_turn();
+    let _stay = Stay::begin();
     let waker = Waker::from(thread.clone());
     let mut cx = TaskContext::from_waker(&waker);
     loop {
         thread.guest.polls();
         if let Poll::Ready(output) = polling(|| future.as_mut().poll(&mut cx)) {
-            thread.guest.ends(had_turn);
             return Some(output);
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
         if left == Some(Duration::ZERO) {
-            thread.guest.ends(had_turn);
             return None;
         }
         // Whichever of the two ended it: the future says whether it is ready.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use crate::blocking::{AtStop, Reason};
 use crate::runtime::with_current;
 use crate::sync::oneshot;
+use crate::time::presence::AtWork;
 
 /// An operation of the current runtime's pool. Dropped before a thread has taken it, it isn't begun.
 #[derive(Debug)]
@@ -50,8 +51,15 @@ impl<T: Send + 'static> Job<T> {
 
     fn submit(at_stop: AtStop, body: impl FnOnce(oneshot::Sender<T>) + Send + 'static) -> io::Result<Self> {
         let (sender, receiver) = oneshot::channel();
-        let job = Box::new(move || body(sender));
-        match with_current(|shared| shared.pool.submit_with(job, at_stop)) {
+        let submitted = with_current(|shared| {
+            let at_work = AtWork::begin(shared.clone());
+            let job = move || {
+                let _at_work = at_work;
+                body(sender);
+            };
+            shared.pool.submit_with(Box::new(job), at_stop)
+        });
+        match submitted {
             Ok(()) => Ok(Job(receiver)),
             Err(rejected) => Err(match rejected.reason {
                 Reason::NoThread(error) => error,

@@ -76,8 +76,8 @@ pub(crate) struct Context {
     pub(super) pulls_from: Cell<usize>,
     /// Whether the kernel ends the waits of this thread when they are due: once it has slept for a timer.
     pub(super) wakes_on_time: Cell<bool>,
-    /// Whether the worker has the turn: while the clock is paused, and it does not sleep.
-    pub(super) has_turn: Cell<bool>,
+    /// The pause of the clock in which the worker has the turn, while it does not sleep; zero: in none.
+    pub(super) has_turn: Cell<usize>,
     /// Its polls when it took or lent the turn.
     pub(super) turn_since: Cell<u64>,
     /// Stacks of the LLC that it keeps for itself.
@@ -107,6 +107,11 @@ pub(crate) fn may_block() -> bool {
 /// hold up what else that future does.
 pub(crate) fn may_join() -> bool {
     !IS_WORKER_THREAD.with(Cell::get) && !IS_POLLING.with(Cell::get)
+}
+
+/// Whether the calling thread polls a future in `block_on`.
+pub(crate) fn is_polling() -> bool {
+    IS_POLLING.with(Cell::get)
 }
 
 /// Calls `poll`, which polls a future on a thread that is no worker.
@@ -163,7 +168,7 @@ impl Context {
             backlog: Cell::new(None),
             unwinding: Cell::new(false),
             in_batch: Cell::new(false),
-            has_turn: Cell::new(false),
+            has_turn: Cell::new(0),
             turn_since: Cell::new(0),
             pulls_from: Cell::new(0),
             wakes_on_time: Cell::new(false),

@@ -17,6 +17,7 @@ use crate::runtime::Handle;
 use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::BINDS;
+use crate::time::presence::Stay;
 
 thread_local! {
     /// The scheduler whose tasks the calling thread runs as a reliever, if it is one.
@@ -64,6 +65,8 @@ struct Left {
     away: Option<Away>,
     /// Null on a worker.
     relieves: *const Shared,
+    /// `None` only in `drop`.
+    stay: Option<Stay>,
     _runtime: Option<current::EnterGuard>,
 }
 
@@ -96,6 +99,7 @@ impl Left {
                 // First: what is pushed after that has other witnesses.
                 context.shared.sleepers.goes_away(context.shared.group_of(context.id));
                 context.hand_over();
+                context.gives_turn_back();
                 Some(context.shared.clone())
             }
             // SAFETY: set only while a reliever runs tasks, which has a reference of its own.
@@ -104,12 +108,17 @@ impl Left {
         let runtime = Handle::try_current().map(current::enter);
         RELIEVES.set(ptr::null());
         let left = Self {
+            stay: Some(Stay::at_work(&shared)),
             shared,
             away: Some(Away::begin()),
             relieves,
             _runtime: runtime,
         };
         left.shared.blocks(left.is_reliever());
+        if left.shared.clock.is_paused() {
+            // Who waits for a turn sees that the worker is away.
+            left.shared.clock.notify_turns();
+        }
         Some(left)
     }
 
@@ -128,6 +137,8 @@ impl Drop for Left {
         });
         RELIEVES.set(self.relieves);
         self.shared.returns(self.is_reliever());
+        Context::with(|context| context.into_iter().for_each(Context::takes_turn));
+        drop(self.stay.take());
     }
 }
 
@@ -244,6 +255,7 @@ impl Reliever {
                     shared.has_run(ran);
                 }
                 None if shared.poll_all(&mut catch) => {}
+                None if shared.jumps_for_all(&mut catch) => {}
                 None => self.waits(&shared),
             }
         }
@@ -314,6 +326,17 @@ impl Shared {
         } else {
             from_injectors().or_else(from_groups)
         }
+    }
+
+    /// Whether some worker's task blocks in place.
+    pub(crate) fn is_worker_away(&self) -> bool {
+        self.relief.lock().workers > 0
+    }
+
+    /// For a reliever without work, in place of the worker that would sleep: lets a clock that stands jump to the first timer, if everybody else waits. Events
+    /// that it finds before that come first. Whether there is something to do.
+    fn jumps_for_all(&self, catch: &mut Catch) -> bool {
+        self.clock.may_jump() && (self.poll_all(catch) || self.clock.jump(self.first_timer()))
     }
 
     /// Leaves a thread, which a reliever can't start, to the first worker that returns.

@@ -19,7 +19,7 @@ use crate::runtime::Handle;
 use crate::sys::clock;
 use crate::task::meta::{BINDS, BLOCKING, BOUND, LastWorker};
 use crate::task::{Ran, Runnable};
-use crate::time::clock::AtWork;
+use crate::time::presence::AtWork;
 
 /// Queues a task that was woken. Called by its wakers, on any thread, from any stack: keep it shallow.
 pub(crate) fn schedule(runnable: Runnable) {
@@ -291,9 +291,9 @@ impl Shared {
         let handle = Handle { shared: self.arc() };
         let at_work = AtWork::begin(self.arc());
         let job = Box::new(move || {
-            let _at_work = at_work;
             let shared = handle.shared.clone();
             let _current = current::enter(handle);
+            let _stay = at_work.here();
             shared.has_run(runnable.run());
         });
         if let Err(rejected) = self.pool.submit(job) {

@@ -427,8 +427,8 @@ impl Host for Bed<'_> {
         self.context.shared.clock.may_jump()
     }
 
-    fn alarm(&mut self) -> Alarm {
-        let alarm = self.context.alarm();
+    fn alarm(&mut self, may_jump: bool) -> Alarm {
+        let alarm = self.context.alarm(may_jump);
         if alarm != Alarm::Never && !self.context.wakes_on_time.replace(true) {
             wake_on_time();
         }

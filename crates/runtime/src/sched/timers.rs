@@ -13,6 +13,7 @@ use super::{LIVE, Shared, publish};
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
+use crate::time::clock::any_paused;
 use crate::time::heap::Key;
 use crate::time::store::Store;
 
@@ -48,10 +49,10 @@ impl Context {
     }
 
     /// How long this worker may sleep for its timers.
-    pub(super) fn alarm(&self) -> Alarm {
+    pub(super) fn alarm(&self, may_jump: bool) -> Alarm {
         let timers = &self.me().timers;
         if self.shared.clock.is_paused() {
-            return self.paused_alarm();
+            return self.paused_alarm(may_jump);
         }
         let (first, slack) = (timers.first(), self.shared.timer_slack);
         if first == u64::MAX {
@@ -87,27 +88,39 @@ impl Context {
         }
     }
 
-    /// The same while the clock stands: if everything waits, it jumps to the first timer. Else the turn ends.
+    /// The same while the clock stands: if it may, and still everything waits, it jumps to the first timer. Else the turn ends.
     #[cold]
-    fn paused_alarm(&self) -> Alarm {
+    fn paused_alarm(&self, may_jump: bool) -> Alarm {
         let (clock, first) = (&self.shared.clock, self.me().timers.first());
-        if first <= clock.now() || clock.jump(first) {
+        if first <= clock.now() || may_jump && clock.jump(first) {
             return Alarm::Now;
         }
-        if self.has_turn.replace(false) {
-            clock.end_workers_turn();
-        }
+        self.gives_turn_back();
         Alarm::Never
     }
 
     /// The worker is up: if the clock stands, it waits for its turn.
     #[inline]
     pub(super) fn takes_turn(&self) {
-        if self.shared.clock.is_paused() && !self.has_turn.replace(true) {
-            self.turn_since.set(self.me().counters.polls.get());
+        if self.shared.clock.is_paused() && self.has_turn.get() != self.shared.clock.pause_number() {
             self.shared
                 .clock
                 .take_workers_turn(|| self.shared.sleepers.is_stopping());
+            self.has_turn_now();
+        }
+    }
+
+    /// It has the turn of this pause.
+    #[cold]
+    pub(crate) fn has_turn_now(&self) {
+        self.has_turn.set(self.shared.clock.pause_number());
+        self.turn_since.set(self.me().counters.polls.get());
+    }
+
+    /// It runs no tasks for a while.
+    pub(super) fn gives_turn_back(&self) {
+        if self.has_turn.take() == self.shared.clock.pause_number() {
+            self.shared.clock.end_workers_turn();
         }
     }
 
@@ -115,7 +128,10 @@ impl Context {
     /// before it was dry, or the clock was stopped since.
     #[inline]
     pub(super) fn lends_turn(&self) {
-        if !self.has_turn.get() {
+        if !any_paused() {
+            return;
+        }
+        if self.has_turn.get() != self.shared.clock.pause_number() {
             return self.takes_turn();
         }
         let polls = self.me().counters.polls.get();
@@ -316,8 +332,13 @@ impl Shared {
 
     /// How long it is until the first timer of any worker expires, ns.
     pub(super) fn next_timer(&self) -> u64 {
+        self.first_timer().saturating_sub(self.clock.now())
+    }
+
+    /// When that expires; `u64::MAX`: never.
+    pub(super) fn first_timer(&self) -> u64 {
         let first = self.workers.iter().map(|worker| worker.timers.first()).min();
-        first.unwrap_or(u64::MAX).saturating_sub(self.clock.now())
+        first.unwrap_or(u64::MAX)
     }
 
     /// Whether one whose tasks run for `run` on average fires along what has expired with `sleeper`, while that one sleeps.

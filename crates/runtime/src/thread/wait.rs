@@ -9,6 +9,7 @@ use super::suspend::{Frame, Pause};
 use crate::runtime::{block_on_here, block_on_until};
 use crate::sched::context::{is_away, may_block};
 use crate::sys::clock;
+use crate::time::presence::stands_here;
 use crate::time::{Elapsed, timeout};
 
 /// Waits for a future in blocking style: `.wait()` is to a thread what `.await` is to a task.
@@ -88,6 +89,9 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
         return wait_on(timeout(limit, future), reason);
     }
     refuse_on_workers();
+    if stands_here() {
+        return block_on_here(timeout(limit, future));
+    }
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
 }
 

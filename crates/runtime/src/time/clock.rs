@@ -3,31 +3,32 @@
 //! # The paused clock
 //!
 //! It stands still, until somebody [advances](advance) it, or until everything waits: then it jumps to the first deadline. *Everything waits* when
-//! the runtime's one worker has found nothing to do (parking, steps 1 to 5), and nobody else is *at work*: a closure that may block,
-//! from the moment that it was handed to the pool, and a thread in `block_on`, unless it waits for a wake-up that has not come. Before the jump the
-//! worker polls once more for what they may have made readable.
+//! the runtime's one worker has found nothing to do (parking, steps 1 to 5), and nobody else is *at work*: what may block, from the moment that it
+//! was handed to the pool, a task that blocks in place, and a thread in `block_on`; but for those that wait in `block_on` for a wake-up that has not come
+//! (`presence`). Before the jump the worker polls once more for what they may have made readable.
 //!
 //! Who ceases to be at work may be the last: it claims the worker if that is idle, as for a timer from outside (F b): count, fence, look at
 //! the bit; against bit, fence, look at the count.
 //!
 //! So that the same test is the same each time, a thread in `block_on` and the worker take *turns*: the worker has it until it finds nothing to do, the
-//! thread for one poll. (A worker that is never out of work gives it away after 10,000 polls.) The worker counts its tasks as if they took no time (`Pace`),
+//! thread for one poll. (A worker that is never out of work gives it away after 10,000 polls; one whose task blocks in place has none, and that
+//! task takes none.) A turn is that of the *pause* in which it was taken, and nothing after it. The worker counts its tasks as if they took no time (`Pace`),
 //! and `select!` draws from generators of its own (`branches/chance`).
 //!
 //! # What it costs where no clock is paused
 //!
 //! A look at a flag of the process wherever time is read for a timer; two counts for a closure that may block.
 
-use std::cell::Cell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
 use crate::current;
-use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering, StaticUsize};
+use crate::primitives::{AtomicU64, AtomicUsize, Ordering, StaticUsize};
 use crate::runtime::{self, Handle};
 use crate::sched::{Shared, publish};
 use crate::sys::clock;
 use crate::task::yield_now;
+use crate::time::presence::pauses;
 
 /// Clocks that were ever paused in this process.
 static PAUSED: StaticUsize = StaticUsize::new(0);
@@ -50,7 +51,7 @@ struct Turn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holder {
+pub(super) enum Holder {
     Worker,
     Guest,
 }
@@ -62,8 +63,10 @@ pub(crate) struct Clock {
     stands_at: AtomicU64,
     /// How far it is ahead of the system's while it goes.
     ahead: AtomicU64,
-    /// Closures and threads outside that are at work.
+    /// Closures and threads that are at work.
     at_work: AtomicUsize,
+    /// How often it was paused.
+    pauses: AtomicUsize,
     turn: Mutex<Turn>,
     turn_ends: Condvar,
 }
@@ -74,12 +77,13 @@ impl Clock {
             stands_at: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
             at_work: AtomicUsize::new(0),
+            pauses: AtomicUsize::new(0),
             // The worker begins: it has yet to find that there is nothing to do.
             turn: Mutex::new(Turn::default()),
             turn_ends: Condvar::new(),
         };
         if paused {
-            clock.pause();
+            clock.pause(None, || ());
         }
         clock
     }
@@ -116,13 +120,19 @@ impl Clock {
         any_paused() && self.stands_at.load(Ordering::Relaxed) != 0
     }
 
-    /// False if it stood already.
-    fn pause(&self) -> bool {
-        // Ordering: Relaxed; see `any_paused`.
-        PAUSED.fetch_add(1, Ordering::Relaxed);
+    /// Stops it; the turn is `holder`'s. `before` is called when the pause has its number, before it begins. False if it stood already.
+    fn pause(&self, holder: Option<Holder>, before: impl FnOnce()) -> bool {
         if self.is_paused() {
             return false;
         }
+        // Ordering: Relaxed; see `any_paused`.
+        PAUSED.fetch_add(1, Ordering::Relaxed);
+        let mut turn = self.lock();
+        // Ordering: Relaxed; written under the lock.
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+        (turn.holder, turn.lent) = (holder, false);
+        drop(turn);
+        before();
         let time = self.now().max(1);
         // Ordering: Relaxed; see `shows`.
         self.stands_at.store(time, Ordering::Relaxed);
@@ -147,18 +157,18 @@ impl Clock {
         self.stands_at.store(time, Ordering::Relaxed);
     }
 
-    /// For the worker, which is idle and has announced it: whether the clock stands, nobody is at work, and no thread polls, which is not counted
-    /// while it has the turn. What they have done is done then.
-    #[inline]
-    pub(crate) fn may_jump(&self) -> bool {
-        self.is_paused() && self.nobody_works()
+    /// Which pause this is, from 1; while the clock goes, the last one.
+    pub(crate) fn pause_number(&self) -> usize {
+        // Ordering: Relaxed; compared, no more.
+        self.pauses.load(Ordering::Relaxed)
     }
 
-    #[cold]
-    fn nobody_works(&self) -> bool {
-        // Ordering: Acquire; pairs with the release of `ceases`: who ceased because it has the turn is seen to have it, below. The fence of the
-        // announcement (W1 B) has come before, against that of `ceases_to_work`.
-        self.at_work.load(Ordering::Acquire) == 0 && self.lock().holder != Some(Holder::Guest)
+    /// For the worker, which is idle and has announced it: whether the clock stands and nobody is at work. What they have done is done then.
+    #[inline]
+    pub(crate) fn may_jump(&self) -> bool {
+        // Ordering: Acquire; pairs with the release of `ceases`. The fence of the announcement (W1 B) has come before, against that of
+        // `ceases_to_work`.
+        self.is_paused() && self.at_work.load(Ordering::Acquire) == 0
     }
 
     /// For the same worker: jumps to `first`, if it may. True if so.
@@ -173,13 +183,13 @@ impl Clock {
     }
 
     /// Somebody is at work.
-    fn works(&self) {
+    pub(super) fn works(&self) {
         // Ordering: Relaxed; the worker is told of what follows by a push, or by who is at work before (`block_on`).
         self.at_work.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One of them is not any more. `Shared::ceases_to_work` tells the worker.
-    fn ceases(&self) {
+    pub(super) fn ceases(&self) {
         // Ordering: Release; what was done before comes before the jump, and before the poll that precedes it (`may_jump`).
         self.at_work.fetch_sub(1, Ordering::Release);
     }
@@ -203,7 +213,7 @@ impl Clock {
         turn.lent = false;
     }
 
-    /// The worker sleeps, or will not be the only one any more.
+    /// The worker sleeps, or blocks in place, or will not be the only one any more.
     #[cold]
     pub(crate) fn end_workers_turn(&self) {
         let mut turn = self.lock();
@@ -230,21 +240,28 @@ impl Clock {
         turn.lent = false;
     }
 
-    /// A thread waits until the worker sleeps, or lends the turn, and takes it, if the clock stands.
-    fn take_guests_turn(&self, worker_sleeps: impl Fn() -> bool) {
+    /// A thread waits until the worker rests, or lends the turn, and takes it, if the clock stands and the runtime does not stop. The number of the
+    /// pause; zero: it has no turn, and needs none.
+    pub(super) fn take_guests_turn(&self, worker_rests: impl Fn() -> bool, stops: impl Fn() -> bool) -> usize {
         let mut turn = self.lock();
         turn.guests += 1;
-        while self.is_paused() && (turn.holder.is_some() || !(turn.lent || worker_sleeps())) {
+        while self.is_paused() && !stops() && (turn.holder.is_some() || !(turn.lent || worker_rests())) {
             turn = self.wait(turn);
         }
         turn.guests -= 1;
         turn.lent = false;
-        turn.holder = Some(Holder::Guest);
+        if self.is_paused() && !stops() {
+            turn.holder = Some(Holder::Guest);
+            return self.pause_number();
+        }
+        self.turn_ends.notify_all();
+        0
     }
 
-    fn end_guests_turn(&self) {
+    /// The thread that took its turn in that pause has polled.
+    pub(super) fn end_guests_turn(&self, pause: usize) {
         let mut turn = self.lock();
-        if turn.holder == Some(Holder::Guest) {
+        if turn.holder == Some(Holder::Guest) && pause == self.pause_number() {
             turn.holder = None;
             self.turn_ends.notify_all();
         }
@@ -257,26 +274,9 @@ impl Clock {
     }
 }
 
-/// While it lives, a closure that may block is at work, or waits to be.
-#[derive(Debug)]
-pub(crate) struct AtWork(Arc<Shared>);
-
-impl AtWork {
-    pub(crate) fn begin(shared: Arc<Shared>) -> Self {
-        shared.clock.works();
-        Self(shared)
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        self.0.ceases_to_work();
-    }
-}
-
 impl Shared {
     /// Somebody is not at work any more; if the clock stands, the worker shall look whether he was the last.
-    fn ceases_to_work(&self) {
+    pub(super) fn ceases_to_work(&self) {
         if !self.clock.is_paused() {
             return self.clock.ceases();
         }
@@ -294,134 +294,9 @@ impl Shared {
     }
 }
 
-/// A thread in `block_on`, and the paused clock of its runtime.
-#[derive(Debug)]
-pub(crate) struct Guest {
-    state: AtomicU8,
-    /// The runtime whose clock it saw paused.
-    shared: OnceLock<Weak<Shared>>,
-}
-
-/// It polls, or waits for its turn.
-const POLLS: u8 = 0;
-/// It waits for a wake-up, and is not at work.
-const RESTS: u8 = 1;
-/// It was woken, which its waker has counted if it rested.
-const WOKEN: u8 = 2;
-
-thread_local! {
-    /// Whether the calling thread, which is no worker, has the turn.
-    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
-}
-
-impl Guest {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: AtomicU8::new(POLLS),
-            shared: OnceLock::new(),
-        }
-    }
-
-    /// Before a poll: takes the turn.
-    #[inline]
-    pub(crate) fn polls(&self) {
-        if any_paused() && !HAS_TURN.get() {
-            self.take_turn();
-        }
-    }
-
-    #[cold]
-    fn take_turn(&self) {
-        let Some(shared) = paused_of_current() else { return };
-        let sleepers = &shared.sleepers;
-        shared
-            .clock
-            .take_guests_turn(|| sleepers.is_idle(0) || sleepers.is_stopping());
-        HAS_TURN.set(true);
-        // Ordering: Relaxed; the count decides nothing while we have the turn.
-        if self.state.swap(POLLS, Ordering::Relaxed) == WOKEN && self.shared.get().is_some() {
-            shared.clock.ceases();
-        }
-    }
-
-    /// Before it waits for a wake-up: gives the turn back, and is not at work.
-    #[inline]
-    pub(crate) fn rests(&self) {
-        if any_paused() {
-            self.give_back();
-        }
-    }
-
-    #[cold]
-    fn give_back(&self) {
-        let Some(shared) = paused_of_current() else {
-            return self.ends(false);
-        };
-        let _ = self.shared.set(Arc::downgrade(&shared));
-        // Ordering: AcqRel; who wakes us has done what he did before.
-        let rests = self
-            .state
-            .compare_exchange(POLLS, RESTS, Ordering::AcqRel, Ordering::Acquire);
-        if rests.is_err() {
-            // Woken meanwhile: nobody has counted it.
-            shared.clock.works();
-        }
-        if HAS_TURN.replace(false) {
-            shared.clock.end_guests_turn();
-        }
-        if publish::to_owner(|| (), &shared.sleepers, shared.sleepers.seat(0)) {
-            shared.wake_claimed(shared.sleepers.seat(0), None);
-        }
-    }
-
-    /// Somebody wakes it. Before the token.
-    #[inline]
-    pub(crate) fn is_woken(&self) {
-        if any_paused()
-            // Ordering: AcqRel; as in `give_back`.
-            && self.state.swap(WOKEN, Ordering::AcqRel) == RESTS
-            && let Some(shared) = self.shared.get().and_then(Weak::upgrade)
-        {
-            shared.clock.works();
-        }
-    }
-
-    /// Its future is ready. `had_turn`: it is inside of another one's poll.
-    #[inline]
-    pub(crate) fn ends(&self, had_turn: bool) {
-        if HAS_TURN.get() != had_turn {
-            self.hand_on(had_turn);
-        }
-    }
-
-    #[cold]
-    fn hand_on(&self, had_turn: bool) {
-        if had_turn {
-            return self.take_turn();
-        }
-        HAS_TURN.set(false);
-        if let Some(handle) = current::current() {
-            handle.shared.clock.end_guests_turn();
-        }
-    }
-}
-
-/// Whether the calling thread has the turn of its runtime's paused clock.
-#[inline]
-pub(crate) fn has_turn() -> bool {
-    HAS_TURN.get()
-}
-
-/// The current runtime, if its clock is paused.
-fn paused_of_current() -> Option<Arc<Shared>> {
-    current::current()
-        .map(|handle| handle.shared)
-        .filter(|shared| shared.clock.is_paused())
-}
-
 /// The current instant by the clock of the current runtime.
 #[inline]
-pub(super) fn now() -> StdInstant {
+pub(crate) fn now() -> StdInstant {
     if any_paused() { now_of_current() } else { clock::now() }
 }
 
@@ -452,7 +327,8 @@ fn now_of_current() -> StdInstant {
 /// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from jumping; but what is readable
 /// or writable by then comes first, so that no time limit passes for what the runtime's own tasks write to one another. While the
 /// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
-/// thread waits for ever for a task.
+/// thread waits for ever for a task. Pause it there, or from the [start](crate::Builder::start_paused): where a task pauses it, a thread that waits in `block_on` meanwhile, and
+/// has never seen this runtime's clock paused, may be woken after the next jump only.
 ///
 /// # Panics
 ///
@@ -465,7 +341,7 @@ pub fn pause() {
             workers == 1,
             "the clock of a runtime can be paused if it has 1 worker, this one has {workers}"
         );
-        shared.clock.pause()
+        pauses(shared, |holder, before| shared.clock.pause(holder, before))
     });
     assert!(paused, "the clock is paused already");
 }

@@ -14,6 +14,7 @@ mod entry;
 pub(crate) mod heap;
 mod instant;
 mod interval;
+pub(crate) mod presence;
 mod sleep;
 pub(crate) mod store;
 mod timeout;

@@ -23,6 +23,7 @@ mod metrics;
 mod notify;
 mod origins;
 mod paused_clock;
+mod paused_turns;
 mod permits;
 mod pinned_tasks;
 mod policies;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quadrille::net::UnixStream;
+use quadrille::sync::{mpmc, oneshot};
 use quadrille::time::{self, Instant, MissedTickBehavior, advance, interval, sleep, sleep_until, timeout};
 use quadrille::{Runtime, Wait as _, thread};
 
@@ -222,14 +223,14 @@ async fn messages_of_threads_come_while_the_body_blocks() {
     let thread = thread::spawn(move || tx.send(1).unwrap());
     assert_eq!(rx.recv(), Ok(1));
     thread.join().unwrap();
-    let (tx, rx) = quadrille::sync::mpmc::bounded(1);
+    let (tx, rx) = mpmc::bounded(1);
     let thread = thread::spawn(move || (0..3).for_each(|number| tx.send_blocking(number).unwrap()));
     assert_eq!(
         (0..3).map(|_| rx.recv_blocking()).collect::<Vec<_>>(),
         [Ok(0), Ok(1), Ok(2)]
     );
     thread.join().unwrap();
-    let (tx, rx) = quadrille::sync::oneshot::channel();
+    let (tx, rx) = oneshot::channel();
     let thread = thread::spawn(move || tx.send(1).unwrap());
     assert_eq!(rx.recv_blocking(), Ok(1));
     thread.join().unwrap();
@@ -242,7 +243,7 @@ fn the_course_is_the_same_each_time() {
         let runtime = paused();
         let log = Log::default();
         runtime.block_on(async {
-            let (tx, rx) = quadrille::sync::mpmc::bounded::<u64>(2);
+            let (tx, rx) = mpmc::bounded::<u64>(2);
             for number in 0..5 {
                 let (log, tx) = (log.clone(), tx.clone());
                 drop(quadrille::spawn(async move {

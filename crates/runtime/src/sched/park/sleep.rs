@@ -62,13 +62,14 @@ pub(crate) trait Host {
     /// somebody who is behind the cache, if all of those sleep.
     fn takes_over(&mut self, shard: usize, rouse: bool);
 
-    /// Whether [`alarm`](Self::alarm) may make a clock that stands jump: everybody else waits.
+    /// Whether a clock that stands may jump: everybody else waits.
     fn may_jump(&self) -> bool {
         false
     }
 
-    /// How long this worker may sleep for its own sake: until its first timer.
-    fn alarm(&mut self) -> Alarm {
+    /// How long this worker may sleep for its own sake: until its first timer. A clock that stands may jump to that if the caller has seen that it
+    /// may, and has polled since.
+    fn alarm(&mut self, _may_jump: bool) -> Alarm {
         Alarm::Never
     }
 }
@@ -176,14 +177,15 @@ impl Sleepers {
     /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
     fn doze<'a>(&'a self, worker: usize, mut nap: Nap<'a>, word: &ParkWord, host: &mut impl Host) -> Risen {
         loop {
-            if let Some((_, polls)) = &nap.polls
-                && host.may_jump()
+            let may_jump = host.may_jump();
+            if may_jump
+                && let Some((_, polls)) = &nap.polls
                 && matches!(host.poll(polls, Some(Duration::ZERO)), Polled::Events(_))
             {
                 // What is readable comes before what expires by a jump. Polled after that look: who was at work may have written last.
                 return Risen::Events;
             }
-            let alarm = host.alarm();
+            let alarm = host.alarm(may_jump);
             let left = match alarm {
                 Alarm::Now => return Risen::Alarm,
                 Alarm::At { left, .. } => Some(Duration::from_nanos(left)),
@@ -213,7 +215,7 @@ impl Sleepers {
                 Wait::Events => return Risen::Events,
                 Wait::Nothing => {}
                 // The timer is gone: there is nothing to look at before the interval has ended.
-                Wait::TimedOut if nap.duty && until != round && host.alarm() != Alarm::Now => {}
+                Wait::TimedOut if nap.duty && until != round && host.alarm(false) != Alarm::Now => {}
                 Wait::TimedOut => {
                     if let Some(risen) = self.time_is_over(worker, &mut nap, host) {
                         return risen;
@@ -225,7 +227,7 @@ impl Sleepers {
 
     /// A sleep has lasted as long as it may. Why to get up, if it is to.
     fn time_is_over<'a>(&'a self, worker: usize, nap: &mut Nap<'a>, host: &mut impl Host) -> Option<Risen> {
-        if host.alarm() == Alarm::Now {
+        if host.alarm(false) == Alarm::Now {
             return Some(Risen::Alarm);
         }
         if !nap.duty {
@@ -254,9 +256,9 @@ impl Sleepers {
                 let (now, soon) = host.now_and_soon();
                 let after = |first: u64| first.max(now).saturating_add(soon - now);
                 nap.comes_back = self.first_alarm_but(worker).map_or(u64::MAX, after);
-                self.leave_watch(worker, nap, nap.comes_back.min(host.alarm().time()));
+                self.leave_watch(worker, nap, nap.comes_back.min(host.alarm(false).time()));
             }
-            Look::Quiet => self.leave_watch(worker, nap, host.alarm().time()),
+            Look::Quiet => self.leave_watch(worker, nap, host.alarm(false).time()),
         }
         None
     }

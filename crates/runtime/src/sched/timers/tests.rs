@@ -101,7 +101,7 @@ fn gets_up_after(policy: &str, sleeper: u16, other: u64, prepare: impl FnOnce(&S
         .insert(now + other, Waker::from(calls));
     assert!(set.is_ok());
     prepare(&still);
-    let alarm = worker.context.alarm();
+    let alarm = worker.context.alarm(false);
     // Threads that a test says to be there never were.
     still.shared.workers[usize::from(sleeper)]
         .living
@@ -147,7 +147,7 @@ fn timers_expire_together_within_half_of_the_slack_where_one_fires_for_others() 
         for time in [due, due + between] {
             assert!(worker.context.set_timer(time, Waker::noop().clone()).is_some());
         }
-        let Alarm::At { time, .. } = worker.context.alarm() else {
+        let Alarm::At { time, .. } = worker.context.alarm(false) else {
             panic!("timers are set");
         };
         time - due

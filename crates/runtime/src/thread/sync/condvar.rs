@@ -20,9 +20,9 @@ use crate::primitives::const_fn;
 use crate::sync::lock::Lock as Guarded;
 use crate::sync::waiters::{Wait, Waiter, Waiters};
 use crate::sync::wake_all::wake_all;
-use crate::sys::clock;
 use crate::thread::note::Reason;
 use crate::thread::wait::{wait_on, wait_timeout_on};
+use crate::time::clock;
 use crate::time::timeout;
 
 /// Lets threads and tasks wait until another one says that something has changed, as [`std::sync::Condvar`].
@@ -155,9 +155,10 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
-        let deadline = clock::after(limit);
+        // By the clock that the wait goes by: a test may have paused it.
+        let begin = clock::now();
         while condition(&mut *guard) {
-            let left = deadline.saturating_duration_since(clock::now());
+            let left = limit.saturating_sub(clock::now().saturating_duration_since(begin));
             if left.is_zero() {
                 return Ok((guard, WaitTimeoutResult(true)));
             }

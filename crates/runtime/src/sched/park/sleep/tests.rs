@@ -47,7 +47,7 @@ impl Host for Script {
 
     fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
 
-    fn alarm(&mut self) -> Alarm {
+    fn alarm(&mut self, _may_jump: bool) -> Alarm {
         self.alarm
     }
 }
