@@ -1,7 +1,7 @@
 //! Which runtime is the calling thread's current one.
 //!
 //! On a worker it is the worker's own, everywhere else nobody's, until a guard says otherwise. A guard cannot leave its
-//! thread, so those that live on a worker were made by the task that it runs now: the last guard always decides. A user-level
+//! thread, so those that live on a worker were made by the task that it runs now, or by one that may not move and keeps it: the last guard decides. A user-level
 //! thread that is suspended takes those with it that it made, and brings them back when it goes on.
 
 use std::cell::{Cell, RefCell};
@@ -11,30 +11,49 @@ use crate::runtime::Handle;
 use crate::sched::context::Context;
 
 thread_local! {
-    /// Handles entered on this thread, the current one last.
-    static ENTERED: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    /// Handles entered on this thread, the current one last, each with the number of its guard.
+    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
     /// Their number, which costs less to ask for.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// The number of the last guard of the thread.
+    static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// While it lives, its runtime is the current one of the thread. Guards are dropped in the reverse order of entering.
+/// A handle that was entered by the guard with that number.
+pub(crate) type Entered = (u64, Handle);
+
+/// While it lives, its runtime is the current one of the thread, unless another guard was made after it.
+///
+/// In a [pinned](crate::task::spawn_pinned) or [local](crate::task::spawn_local) task it must not live across an `.await`: the other tasks of the worker would
+/// run in that runtime meanwhile. (Tasks that may move cannot have one there.)
 #[derive(Debug)]
 pub struct EnterGuard {
+    number: u64,
     _not_send: PhantomData<*const ()>,
 }
 
 /// Makes the runtime behind `handle` the current one until the guard is dropped.
 pub(crate) fn enter(handle: Handle) -> EnterGuard {
-    ENTERED.with(|entered| entered.borrow_mut().push(handle));
+    let number = LAST.get() + 1;
+    LAST.set(number);
+    ENTERED.with(|entered| entered.borrow_mut().push((number, handle)));
     DEPTH.with(|depth| depth.set(depth.get() + 1));
-    EnterGuard { _not_send: PhantomData }
+    EnterGuard {
+        number,
+        _not_send: PhantomData,
+    }
 }
 
 impl Drop for EnterGuard {
     fn drop(&mut self) {
-        DEPTH.with(|depth| depth.set(depth.get() - 1));
-        // Nothing is there any more when a guard outlives its thread's locals.
-        let left = ENTERED.try_with(|entered| entered.borrow_mut().pop());
+        // Nothing is there any more when a guard outlives its thread's locals; nor where a user-level thread that is suspended has taken it along,
+        // and left its guard to others.
+        let left = ENTERED.try_with(|entered| {
+            let mut entered = entered.borrow_mut();
+            let place = entered.iter().rposition(|(number, _)| *number == self.number)?;
+            DEPTH.with(|depth| depth.set(depth.get() - 1));
+            Some(entered.remove(place))
+        });
         // It may be the last reference to its runtime: not under the borrow.
         drop(left);
     }
@@ -48,21 +67,21 @@ pub(crate) fn depth() -> usize {
 
 /// Takes the entered handles above `depth`: those of a user-level thread that is suspended while its guards live.
 #[cold]
-pub(crate) fn suspend_above(depth: usize) -> Vec<Handle> {
+pub(crate) fn suspend_above(depth: usize) -> Vec<Entered> {
     DEPTH.set(depth);
     ENTERED.with(|entered| entered.borrow_mut().split_off(depth))
 }
 
 /// Puts them back, when that thread goes on.
 #[cold]
-pub(crate) fn resume(handles: Vec<Handle>) {
+pub(crate) fn resume(handles: Vec<Entered>) {
     DEPTH.set(DEPTH.get() + handles.len());
     ENTERED.with(|entered| entered.borrow_mut().extend(handles));
 }
 
 /// The current runtime, if there is one. None in the destructors of a thread that ends.
 pub(crate) fn current() -> Option<Handle> {
-    let entered = ENTERED.try_with(|entered| entered.borrow().last().cloned());
+    let entered = ENTERED.try_with(|entered| entered.borrow().last().map(|(_, handle)| handle.clone()));
     entered.ok().flatten().or_else(|| {
         Context::with(|context| {
             context.map(|context| Handle {

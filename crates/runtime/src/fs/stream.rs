@@ -149,25 +149,41 @@ impl Stream {
                 Some(Done::Write(Err(error))) => self.write_error = Some(error),
                 Some(Done::Seek(..) | Done::Read(_) | Done::Write(Ok(()))) | None => {}
             }
-            let mut buffer = self.take_buffer();
-            let file = Arc::clone(&self.file);
-            self.state = State::Busy(Job::new(move || {
-                let position = seek_from(&file, to, buffer.len());
-                if position.is_ok() {
-                    buffer.clear();
-                }
-                (buffer, Done::Seek(to, position))
-            })?);
+            self.start_seek(to)?;
         }
     }
 
+    /// Nothing is under way.
+    fn start_seek(&mut self, to: SeekFrom) -> io::Result<()> {
+        let mut buffer = self.take_buffer();
+        let file = Arc::clone(&self.file);
+        self.state = State::Busy(Job::new(move || {
+            let position = seek_from(&file, to, buffer.len());
+            if position.is_ok() {
+                buffer.clear();
+            }
+            (buffer, Done::Seek(to, position))
+        })?);
+        Ok(())
+    }
+
     /// Brings the file's position to the user's, for those who look at it from outside of the stream.
+    /// What has no position, such as a pipe, is where it is: what was read ahead of it stays here.
     pub(super) fn poll_synced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_settled(cx))?;
-        if matches!(&self.state, State::Idle(buffer) if buffer.is_empty()) {
-            return Poll::Ready(Ok(()));
+        loop {
+            match ready!(self.poll_done(cx))? {
+                Some(Done::Seek(SeekFrom::Current(0), Err(error))) if error.kind() == io::ErrorKind::NotSeekable => {
+                    return Poll::Ready(Ok(()));
+                }
+                Some(Done::Seek(SeekFrom::Current(0), position)) => return Poll::Ready(position.map(drop)),
+                Some(Done::Write(Err(error))) => self.write_error = Some(error),
+                Some(Done::Seek(..) | Done::Read(_) | Done::Write(Ok(()))) | None => {}
+            }
+            if matches!(&self.state, State::Idle(buffer) if buffer.is_empty()) {
+                return Poll::Ready(Ok(()));
+            }
+            self.start_seek(SeekFrom::Current(0))?;
         }
-        self.poll_seek(cx, SeekFrom::Current(0)).map_ok(drop)
     }
 
     /// Whether the file alone is all there is: no job is under way, nothing was read ahead, no error waits.

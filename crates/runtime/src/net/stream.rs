@@ -79,6 +79,10 @@ macro_rules! read_methods {
         ///
         /// Strict: a read that was dropped has read nothing.
         pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            if buffer.is_empty() {
+                // The system would wait for a byte that has no place.
+                return Ok(0);
+            }
             self.fd()
                 .transfer(Side::Read, |io| Source::read(io, buffer))
                 .await
@@ -383,6 +387,9 @@ macro_rules! impl_read {
     ($($type:ty),+) => {$(
         impl futures_io::AsyncRead for $type {
             fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+                if buffer.is_empty() {
+                    return Poll::Ready(Ok(0));
+                }
                 self.fd().poll_transfer(Side::Read, cx, |io| Source::read(io, buffer))
             }
 

@@ -137,7 +137,8 @@ fn misplaced() -> ! {
 ///
 /// # Panics
 /// If the calling code does not run on a worker: in `block_on`, and so in `#[quadrille::main]`, in `spawn_blocking`, in
-/// `block_in_place`, and in destructors of a runtime's last tasks. [`spawn_pinned`] works there.
+/// `block_in_place`, in a task that may move while the tasks of all workers [block in place](super::block_in_place), since another thread runs it then, and
+/// in destructors of a runtime's last tasks. [`spawn_pinned`] works there.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -175,8 +176,8 @@ where
 {
     assert!(
         Context::with(|context| context.is_some()),
-        "no worker of a quadrille runtime here to spawn a local task on: call this in a task or a user-level thread, \
-         or use `task::spawn_pinned`"
+        "no worker of a quadrille runtime here to spawn a local task on: call this in a pinned task or a user-level thread, \
+         in another task only where not all workers may block in place, or use `task::spawn_pinned`"
     );
     Context::with(|context| {
         let context = context.expect("asked just above");

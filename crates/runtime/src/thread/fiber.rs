@@ -19,7 +19,7 @@ use super::rarely::Rarely;
 use super::stack::{self, Lent, Occupant, Reservation, Stack};
 use super::suspend::{Aside, Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
-use crate::runtime::Handle;
+use crate::current::Entered;
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::body::{self, Body, Outcome, is_aborted};
@@ -219,7 +219,7 @@ struct Started<T> {
     /// The worker that alone may use what is here. Never dereferenced.
     owner: NonNull<Context>,
     /// The runtimes that it has entered and not left, while it is suspended.
-    entered: Rarely<Handle>,
+    entered: Rarely<Entered>,
     ground: Ground,
 }
 

@@ -48,7 +48,8 @@
 //!   which at least lets others run what is not bound to the worker.
 //! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks that it runs,
 //!   share it. It stays at the same address across a wait, but others may have changed it meanwhile. A variable of the thread's own
-//!   is declared by [`quadrille::thread_local!`](crate::thread_local!).
+//!   is declared by [`quadrille::thread_local!`](crate::thread_local!). **The initialiser of such a variable of std's must not wait**, if its type
+//!   has a destructor: another thread of the worker could initialise it meanwhile, and std, which knows one thread, then drops a value that is still lent.
 //! - `std::thread::current()` is the worker's thread, and what it names in the message of a panic; [`current`] is the user-level one.
 //!
 //! # Stacks

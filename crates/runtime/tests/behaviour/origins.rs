@@ -1,6 +1,6 @@
 //! Where tasks may be spawned from, and which runtime is the current one there.
 
-use quadrille::{Handle, spawn};
+use quadrille::{Handle, Runtime, spawn};
 
 use crate::shape::{Shape, for_each_shape};
 use crate::wait::{eventually, watched};
@@ -187,5 +187,19 @@ fn a_handle_moves_to_another_waker_between_polls() {
         assert_eq!(first.get(), 0, "only the waker of the last poll is woken");
         runtime.block_on(handle).unwrap();
         assert_eq!(second.get(), 1);
+    });
+}
+
+#[test]
+fn guards_go_in_any_order() {
+    watched("three runtimes", || {
+        let runtimes = [1, 2, 3].map(|workers| Shape::flat(workers).runtime());
+        let [one, two, three] = runtimes.each_ref().map(Runtime::enter);
+        drop(two);
+        assert_eq!(current(), Some(3));
+        drop(one);
+        assert_eq!(current(), Some(3), "only that guard is left");
+        drop(three);
+        assert_eq!(current(), None);
     });
 }

@@ -187,3 +187,20 @@ fn an_ordinary_thread_is_told_of_the_shutdown() {
     let payload = outside.join().unwrap().unwrap_err();
     assert!(payload.downcast_ref::<&str>().unwrap().contains("shutdown"));
 }
+
+/// Nobody has ended the thread that waits, so it must not go without a word.
+#[test]
+fn a_scope_over_another_runtime_that_has_ended_panics() {
+    let (own, other) = (Shape::flat(1).runtime(), Shape::flat(1).runtime());
+    let handle = other.handle().clone();
+    drop(other);
+    let waiting = own.spawn_thread(move || {
+        let _entered = handle.enter();
+        scope(|s| drop(s.spawn(|| ())));
+    });
+    let payload = waiting.join().unwrap_err();
+    let message = payload
+        .downcast_ref::<&str>()
+        .expect("a panic, not an end by the runtime");
+    assert!(message.contains("shutdown"), "{message}");
+}

@@ -113,3 +113,25 @@ fn trying_and_polling() {
         drop(folder);
     });
 }
+
+/// A sender that never waits, because nobody is there, spends its budget all the same.
+#[test]
+fn a_sender_to_nobody_lets_others_run() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let nobody = folder.join("nobody");
+        let workers = quadrille::Handle::current().worker_count();
+        let senders: Vec<_> = (0..workers)
+            .map(|_| {
+                let (socket, nobody) = (UnixDatagram::unbound().unwrap(), nobody.clone());
+                quadrille::spawn(async move {
+                    loop {
+                        socket.send_to(b"is anybody there?", &nobody).await.unwrap_err();
+                    }
+                })
+            })
+            .collect();
+        quadrille::spawn(async {}).await.unwrap();
+        senders.iter().for_each(quadrille::JoinHandle::abort);
+    });
+}

@@ -258,3 +258,15 @@ fn connections_as_a_stream() {
         clients.join().unwrap();
     });
 }
+
+#[test]
+fn nothing_is_read_into_no_place() {
+    on_runtimes(|| async {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        assert_eq!(near.read(&mut []).await.unwrap(), 0, "although nothing is there");
+        assert_eq!(AsyncReadExt::read(&mut near, &mut []).await.unwrap(), 0);
+        far.write_all(b"a").await.unwrap();
+        assert_eq!(near.read(&mut []).await.unwrap(), 0);
+        assert_eq!(near.read(&mut [0; 2]).await.unwrap(), 1);
+    });
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -477,5 +477,21 @@ async fn several_buffers_are_written_as_one() -> io::Result<()> {
         fs::read_to_string(&path).await?,
         "head body tail\nhead body tail\nhead bo"
     );
+    Ok(())
+}
+
+/// What was read ahead of a pipe can't be given back to it: it stays with the handle that has read it.
+#[quadrille::test]
+async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
+    let (reader, mut writer) = io::pipe()?;
+    let mut file = File::from_std(std::os::fd::OwnedFd::from(reader).into());
+    assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none(), "a job reads");
+    io::Write::write_all(&mut writer, b"hello")?;
+    let clone = file.try_clone().await?;
+    let mut text = [0; 5];
+    file.read_exact(&mut text).await?;
+    assert_eq!(&text, b"hello");
+    drop(writer);
+    assert_eq!(clone.into_std().await?.metadata()?.len(), 0);
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::coop;
 use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
 use crate::net::stream::ready_methods;
 use crate::primitives::{AtomicBool, Ordering};
@@ -146,6 +147,8 @@ impl UnixDatagram {
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
         let path = path.as_ref();
+        // Before anything is sent, so that a call that is dropped here has sent nothing.
+        coop::consume_budget().await;
         for doublings in 0_u32.. {
             match self.try_send_to(buffer, path) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

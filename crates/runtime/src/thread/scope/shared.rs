@@ -16,6 +16,7 @@ use std::thread;
 
 use crate::error::JoinError;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
+use crate::sched::context::Context;
 use crate::sched::waits_for_a_task;
 use crate::stress::Mutex;
 use crate::task::Id;
@@ -234,10 +235,11 @@ pub(crate) fn enter<T>(words: Words, data: &Data, f: impl FnOnce() -> T) -> T {
         words.panicked();
     }
     if data.cancelled.load(Ordering::Relaxed) {
-        if !suspends() {
+        // The same is about to happen to the calling thread, unless it belongs to another runtime than those of the scope.
+        let stops = Context::with(|context| context.is_some_and(|context| context.shared.sleepers.is_stopping()));
+        if !suspends() || !stops {
             words.ended();
         }
-        // The same is about to happen to the calling thread, or should.
         unwind();
     }
     result
