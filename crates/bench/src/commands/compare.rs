@@ -1,4 +1,4 @@
-//! `quadrille compare`: repeats the rows of each workload, interleaved A B C A B C, and reduces them.
+//! `quadrille compare`: repeats the rows of each workload, interleaved, in another order each time, and reduces them.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Error;
 use super::contenders::{contenders, settle};
+use super::order::order;
 use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
@@ -134,8 +135,9 @@ fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
 }
 
 fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar) {
-    for _ in 0..reps {
-        for row in &mut *rows {
+    for repetition in 0..reps {
+        for index in order(rows.len(), repetition) {
+            let row = &mut rows[index];
             let spec = &row.spec;
             bar.set_message(format!(
                 "{} {} {}",

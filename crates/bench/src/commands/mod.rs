@@ -14,6 +14,7 @@ pub mod fault_load;
 pub mod faults;
 pub mod generate;
 pub mod hackbench;
+mod order;
 pub mod run_one;
 pub mod sim;
 pub mod sim_report;

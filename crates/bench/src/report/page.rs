@@ -427,7 +427,7 @@ fn about(out: &mut String, environment: &Environment) {
         let _ = writeln!(out, "<dt>{term}</dt><dd>{}</dd>", escape(text));
     }
     out.push_str(
-        "</dl>\n<p class=\"soft\">Each run is a process of its own; runs interleave, A B C A B C; a run whose result is wrong fails the \
+        "</dl>\n<p class=\"soft\">Each run is a process of its own; runs interleave, in another order in each repetition; a run whose result is wrong fails the \
          comparison. docs/benchmarks.md says what each workload does and why it is fair.</p>\n</section>\n",
     );
 }
