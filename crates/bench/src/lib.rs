@@ -40,6 +40,7 @@ mod run_peers;
 pub mod run_threads;
 mod sizes;
 pub mod spec;
+pub mod stamp;
 pub mod stats;
 pub mod table;
 pub mod workloads;
