@@ -58,6 +58,9 @@ pub enum Command {
         /// What to send where, as JSON.
         order: String,
     },
+    /// Print what tells builds of this program apart; what `compare` asks the one with mimalloc.
+    #[command(name = "build-stamp", hide = true)]
+    BuildStamp,
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {

@@ -29,6 +29,7 @@ pub mod commands;
 pub mod environment;
 pub mod faults;
 pub mod generate;
+mod last_words;
 pub mod meter;
 pub mod moves;
 pub mod outcome;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command, SimCommand};
+use crate::stamp;
 
 pub mod calibrate;
 pub mod compare;
@@ -70,6 +71,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
         Command::Faults(args) => faults::run(args, out),
         Command::FaultLoad { order } => fault_load::run(order, out),
         Command::Generate { order } => generate::run(order, out),
+        Command::BuildStamp => Ok(writeln!(out, "{}", stamp::BUILD)?),
         Command::RunOne { spec } => run_one::run(spec, out),
     }
 }
