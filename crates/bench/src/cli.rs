@@ -127,7 +127,7 @@ pub struct CompareArgs {
     /// Worker threads [default: hardware threads this process may use]
     #[arg(long, value_parser = positive)]
     pub workers: Option<usize>,
-    /// A sixth of the work, for a first look
+    /// A sixth of the work, or less, for a first look
     #[arg(long)]
     pub quick: bool,
     /// Seconds after which a run counts as hanging
