@@ -1,10 +1,11 @@
 //! Which rows a comparison has: the workloads with their parameters.
 //!
-//! They are sized so that the fastest runtime takes about 0.3 s on a Zen 5 machine with two CPUs: in less than that, the sentinel's looks, a tick of the kernel's
+//! They are sized so that the fastest runtime takes about 0.3 s on a Zen 4 machine with two CPUs: in less than that, the sentinel's looks, a tick of the kernel's
 //! or one slow start decide with. The slowest takes a few seconds, or gets less to do ([`divisor`]). `skynet` and `thread_sleepers` are shorter, because how many
 //! tasks and threads there are is what they ask.
 
 use clap::ValueEnum;
+use quadrille_topology::Topology;
 
 use crate::spec::{
     Body, ChannelKind, Contender, Family, Hackbench, RuntimeName, Schbench, SchbenchRequests, Serve, Service, Spec,
@@ -343,6 +344,31 @@ fn hackbench_by_stream(transport: Transport) -> Vec<Workload> {
         .collect()
 }
 
+/// The most elements of an array of `stream`: three of them for each worker are 1.5 GiB.
+const ELEMENTS_MAX: usize = 64 << 20;
+
+/// `stream` with arrays that the caches of `machine` do not hold: those that `workers` workers go through together are four times as large as what they
+/// have of last-level caches, as STREAM's rules want, as far as the memory of a machine with such caches goes. Longer ones are gone through less often.
+#[must_use]
+pub fn beyond_caches(workload: Workload, workers: usize, machine: &Topology) -> Workload {
+    let Workload::Stream { elements, passes } = workload else {
+        return workload;
+    };
+    let largest = machine
+        .llcs()
+        .iter()
+        .filter_map(|llc| llc.size_bytes)
+        .max()
+        .unwrap_or(0);
+    let bytes = 4 * largest * workers.min(machine.llcs().len()) as u64 / workers as u64;
+    let needed = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<f64>();
+    let longer = needed.min(ELEMENTS_MAX).max(elements);
+    Workload::Stream {
+        elements: longer,
+        passes: (passes * elements / longer).max(1),
+    }
+}
+
 /// Who is compared unless told otherwise: everybody who has something to say, and tokio with mimalloc where the allocator is half
 /// of the result.
 #[must_use]
@@ -532,6 +558,24 @@ mod tests {
         assert_eq!(tasks(RuntimeName::Tokio, false), 4_800_000);
         assert_eq!(tasks(RuntimeName::Threads, false), 20_000);
         assert_eq!(tasks(RuntimeName::Tokio, true), 133_333);
+    }
+
+    #[test]
+    fn arrays_of_stream_grow_with_the_caches() {
+        let stream = |workers, machine: &str| {
+            let workload = WorkloadName::Stream.workloads()[0];
+            match beyond_caches(workload, workers, &machine.parse().unwrap()) {
+                Workload::Stream { elements, passes } => (elements, passes),
+                other => panic!("{other:?}"),
+            }
+        };
+        let mib = |count: usize| count << 17;
+        assert_eq!(stream(2, "core:2"), (4_000_000, 15), "of unknown size");
+        assert_eq!(stream(16, "core:16 llc-size:33554432"), (4_000_000, 15));
+        assert_eq!(stream(2, "core:2 llc-size:33554432"), (mib(64), 7));
+        assert_eq!(stream(4, "llc:2 core:2 llc-size:33554432"), (mib(64), 7));
+        assert_eq!(stream(1, "llc:2 core:2 llc-size:33554432"), (mib(128), 3));
+        assert_eq!(stream(1, "core:1 llc-size:536870912"), (ELEMENTS_MAX, 1));
     }
 
     #[test]

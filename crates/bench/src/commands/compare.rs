@@ -8,6 +8,7 @@ use std::slice;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use quadrille_topology::discover;
 
 use super::Error;
 use super::contenders::{contenders, settle};
@@ -40,6 +41,7 @@ impl Block {
             [Metric::LongestWait] => REPS_LONGEST_WAIT,
             _ => REPS,
         });
+        let workload = catalogue::beyond_caches(workload, workers, &discover().topology);
         let mut runtimes = contenders(&args.runtimes);
         if runtimes.is_empty() {
             runtimes.extend(catalogue::runtimes(&workload, body).into_iter().map(Contender::new));
@@ -137,6 +139,9 @@ fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
     for (title, table) in tables {
         let repetitions = sections.iter().map(|section| section.repetitions).max().unwrap_or(0);
         write!(out, "\n{title} ({repetitions} runs each, interleaved)\n{table}")?;
+    }
+    if let Some(note) = sections.first().and_then(Section::note) {
+        writeln!(out, "{note}")?;
     }
     out.flush()
 }

@@ -250,6 +250,9 @@ fn workload(out: &mut String, index: usize, section: &Section) {
         escape(&section.title),
         section.repetitions
     );
+    if let Some(note) = section.note() {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&note));
+    }
     out.push_str(&chart::bars(
         &section.rows,
         section.bases().first().map(String::as_str),
