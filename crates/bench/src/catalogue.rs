@@ -1,8 +1,8 @@
 //! Which rows a comparison has: the workloads with their parameters.
 //!
 //! They are sized so that the fastest runtime takes about 0.3 s on a Zen 4 machine with two CPUs: in less than that, the sentinel's looks, a tick of the kernel's
-//! or one slow start decide with. The slowest takes a few seconds, or gets less to do ([`divisor`]). `skynet` and `thread_sleepers` are shorter, because how many
-//! tasks and threads there are is what they ask.
+//! or one slow start decide with. The slowest takes a few seconds, or gets less to do (`divisor`). The two of skynet are shorter, because how many
+//! leaves there are is what they ask.
 
 use clap::ValueEnum;
 use quadrille_topology::Topology;
