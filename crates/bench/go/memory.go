@@ -154,7 +154,7 @@ func numa(p params) (measured, error) {
 	sums := make([]paddedSum, each)
 	ready.Add(2 * each)
 	done.Add(2 * each)
-	task := func(body func()) {
+	task := func(body, end func()) {
 		go func() {
 			defer done.Done()
 			ready.Done()
@@ -165,20 +165,22 @@ func numa(p params) (measured, error) {
 				}
 				runtime.Gosched()
 			}
+			end()
 		}()
 	}
 	for i := 0; i < each; i++ {
 		own := &sums[i]
-		task(func() { own.sum += uint64(line.x.Load()) })
-		task(func() { line.y.Store(max(line.y.Load()+1, 1)) })
+		task(func() { own.sum += uint64(line.x.Load()) }, func() {})
+		task(func() { line.y.Store(max(line.y.Load()+1, 1)) }, func() { line.x.Add(1) })
 	}
 	ready.Wait()
 	m := startMeter()
 	close(start)
 	done.Wait()
 	result := m.stop(2 * each * p.Turns)
-	if sum := sums[0].sum + sums[1].sum; sum != uint64(each*p.Turns) || line.y.Load() == 0 {
-		return measured{}, fmt.Errorf("the readers' sum is %d", sum)
+	all, sum, x, y := uint64(each*p.Turns), sums[0].sum+sums[1].sum, uint64(line.x.Load()), uint64(line.y.Load())
+	if sum < all || sum > all*(1+each) || x != 1+each || y < 1 || y > all {
+		return measured{}, fmt.Errorf("the readers' sum over %d turns each is %d, the last values are %d and %d", p.Turns, sum, x, y)
 	}
 	return result, nil
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 func spawnJoin(p params) (measured, error) {
@@ -116,6 +118,8 @@ func yieldRound(p params) (measured, int64, error) {
 	start := make(chan struct{})
 	ends := make([]int64, p.Tasks)
 	counts := make([]int, p.Tasks)
+	together := make([]int64, p.Tasks)
+	underWay := new(atomic.Int64)
 	ready.Add(p.Tasks)
 	done.Add(p.Tasks)
 	var m meter
@@ -124,6 +128,7 @@ func yieldRound(p params) (measured, int64, error) {
 			defer done.Done()
 			ready.Done()
 			<-start
+			underWay.Add(1)
 			count := 0
 			for y := 0; y < p.Yields; y++ {
 				runtime.Gosched()
@@ -131,6 +136,7 @@ func yieldRound(p params) (measured, int64, error) {
 			}
 			counts[i] = count
 			ends[i] = sinceNs(m.start)
+			together[i] = underWay.Add(-1) + 1
 		}()
 	}
 	ready.Wait()
@@ -145,6 +151,11 @@ func yieldRound(p params) (measured, int64, error) {
 	}
 	if count != p.Tasks*p.Yields {
 		return measured{}, 0, fmt.Errorf("%d yields were made, %d asked for", count, p.Tasks*p.Yields)
+	}
+	// See check_together of crates/bench/src/workloads/yields.rs.
+	workers, most := runtime.GOMAXPROCS(0), slices.Max(together)
+	if p.Tasks >= 10*workers && p.Yields >= 100 && most <= int64(workers) {
+		return measured{}, 0, fmt.Errorf("%d yielded, and never more than %d were under way together on %d workers: a yield let nobody else run", p.Tasks, most, workers)
 	}
 	return result, first * 1000 / max(result.WallNs, 1), nil
 }

@@ -1,6 +1,11 @@
-//! Which rows a comparison has: the workloads with their parameters, sized so that a run takes 0.3 to 3 s.
+//! Which rows a comparison has: the workloads with their parameters.
+//!
+//! They are sized so that the fastest runtime takes about 0.3 s on a Zen 4 machine with two CPUs: in less than that, the sentinel's looks, a tick of the kernel's
+//! or one slow start decide with. The slowest takes a few seconds, or gets less to do (`divisor`). The two of skynet are shorter, because how many
+//! leaves there are is what they ask.
 
 use clap::ValueEnum;
+use quadrille_topology::Topology;
 
 use crate::spec::{
     Body, ChannelKind, Contender, Family, Hackbench, RuntimeName, Schbench, SchbenchRequests, Serve, Service, Spec,
@@ -144,34 +149,34 @@ impl WorkloadName {
             Self::HackbenchSocket | Self::ThreadHackbenchSocket => hackbench_by_stream(Transport::Socket),
             Self::ThreadHackbench => [655, 64]
                 .into_iter()
-                .map(|bound| hackbench_row(10, 1400, bound))
+                .map(|bound| hackbench_row(10, 5600, bound))
                 .collect(),
             Self::SpawnJoin | Self::ThreadSpawnJoin => vec![Workload::SpawnJoin {
-                tasks: 800_000,
+                tasks: 4_800_000,
                 batch: 1000,
             }],
             Self::Yield | Self::ThreadYield => vec![Workload::Yield {
                 tasks: 1000,
                 yields: 1000,
-                rounds: 5,
+                rounds: 30,
             }],
             Self::PingPong | Self::ThreadPingPong => vec![
                 Workload::PingPong {
                     pairs: 1,
-                    round_trips: 400_000,
+                    round_trips: 4_000_000,
                 },
                 Workload::PingPong {
                     pairs: 1000,
-                    round_trips: 1200,
+                    round_trips: 7200,
                 },
             ],
             Self::SpawnRemote => vec![
                 Workload::SpawnRemote {
-                    tasks: 600_000,
+                    tasks: 3_000_000,
                     batch: 1000,
                 },
                 Workload::SpawnRemote {
-                    tasks: 40_000,
+                    tasks: 120_000,
                     batch: 1,
                 },
             ],
@@ -180,11 +185,11 @@ impl WorkloadName {
             Self::ThreadSleepers => vec![Workload::Sleepers { threads: 100_000 }],
             Self::Chain => vec![Workload::Chain {
                 depth: 1000,
-                rounds: 800,
+                rounds: 4800,
             }],
-            Self::Fib => vec![Workload::Fib { number: 25, rounds: 6 }],
+            Self::Fib => vec![Workload::Fib { number: 25, rounds: 36 }],
             Self::Pipe => vec![Workload::Pipe { round_trips: 60_000 }],
-            Self::Numa => vec![Workload::Numa { turns: 20_000_000 }],
+            Self::Numa => vec![Workload::Numa { turns: 80_000_000 }],
             Self::Stream => vec![Workload::Stream {
                 elements: 4_000_000,
                 passes: 15,
@@ -230,7 +235,7 @@ impl WorkloadName {
     fn waits(self) -> Vec<Workload> {
         match self {
             Self::Timers => [1000, 10].map(timers).to_vec(),
-            Self::TimeoutDrop => vec![Workload::TimeoutDrop { timers: 2_000_000 }],
+            Self::TimeoutDrop => vec![Workload::TimeoutDrop { timers: 6_000_000 }],
             Self::Schbench | Self::ThreadSchbench => vec![
                 schbench(4, 1000, 1000),
                 schbench(16, 1000, 1000),
@@ -244,7 +249,7 @@ impl WorkloadName {
             ],
             Self::Mixed => vec![Workload::Mixed {
                 pairs: 16,
-                round_trips: 5000,
+                round_trips: 100_000,
                 heavy: 4,
                 piece_us: 200,
             }],
@@ -339,6 +344,31 @@ fn hackbench_by_stream(transport: Transport) -> Vec<Workload> {
         .collect()
 }
 
+/// The most elements of an array of `stream`: three of them for each worker are 1.5 GiB.
+const ELEMENTS_MAX: usize = 64 << 20;
+
+/// `stream` with arrays that the caches of `machine` do not hold: those that `workers` workers go through together are four times as large as what they
+/// have of last-level caches, as STREAM's rules want, as far as the memory of a machine with such caches goes. Longer ones are gone through less often.
+#[must_use]
+pub fn beyond_caches(workload: Workload, workers: usize, machine: &Topology) -> Workload {
+    let Workload::Stream { elements, passes } = workload else {
+        return workload;
+    };
+    let largest = machine
+        .llcs()
+        .iter()
+        .filter_map(|llc| llc.size_bytes)
+        .max()
+        .unwrap_or(0);
+    let bytes = 4 * largest * workers.min(machine.llcs().len()) as u64 / workers as u64;
+    let needed = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<f64>();
+    let longer = needed.min(ELEMENTS_MAX).max(elements);
+    Workload::Stream {
+        elements: longer,
+        passes: (passes * elements / longer).max(1),
+    }
+}
+
 /// Who is compared unless told otherwise: everybody who has something to say, and tokio with mimalloc where the allocator is half
 /// of the result.
 #[must_use]
@@ -362,7 +392,7 @@ pub fn runtimes(workload: &Workload, body: Body) -> Vec<RuntimeName> {
 }
 
 fn hackbench_rows(capacity: usize) -> impl Iterator<Item = Workload> {
-    [(1, 8000), (4, 3500), (10, 1400), (20, 700)]
+    [(1, 24_000), (4, 14_000), (10, 5600), (20, 2800)]
         .into_iter()
         .map(move |(groups, loops)| hackbench_row(groups, loops, capacity))
 }
@@ -385,13 +415,21 @@ fn hackbench_row(groups: usize, loops: usize, capacity: usize) -> Workload {
 /// container.
 fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
     match (runtime.family(), workload) {
-        (Family::Threads, Workload::Hackbench(_)) => 8,
-        (Family::Threads, Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } | Workload::Chain { .. }) => 40,
-        (Family::Threads, Workload::Fib { .. }) => 100,
-        (Family::Threads, Workload::Yield { .. } | Workload::PingPong { .. }) => 10,
+        (Family::Threads, Workload::Hackbench(h)) if h.transport == Transport::Channel => 16,
+        (Family::Threads, Workload::Hackbench(_)) => 2,
+        (Family::Threads, Workload::SpawnRemote { batch: 1, .. }) => 20,
+        (Family::Threads, Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } | Workload::Chain { .. }) => 240,
+        (Family::Threads, Workload::Fib { .. }) => 40,
+        (Family::Threads, Workload::Yield { .. }) => 60,
+        (Family::Threads, Workload::PingPong { .. }) => 100,
+        (Family::Threads, Workload::Mixed { .. }) => 10,
         (Family::Threads, Workload::Skynet { .. }) => 100,
         (Family::Threads, Workload::Sleepers { .. }) => 50,
         (Family::Threads, Workload::Idle { .. }) => 5,
+        // A round trip of half of its pairs takes 0.6 ms: they wait for the tasks that compute.
+        (Family::Smol, Workload::Mixed { .. }) => 20,
+        // A yield puts the goroutine into the queue of all, behind its lock.
+        (Family::Go, Workload::Yield { .. }) => 3,
         (Family::May, Workload::SpawnJoin { .. }) => 4,
         (Family::May, Workload::Skynet { .. }) => 10,
         (Family::May, Workload::Sleepers { .. }) => 5,
@@ -415,15 +453,33 @@ pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<Ch
     }
 }
 
-/// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work.
+/// How many times less a first look has to do: where time passes, enough for a few hundred waits; where operations are counted, as few as are still many.
+fn quick_divisor(workload: &Workload) -> usize {
+    match workload {
+        // The length of a spin is the question that it asks, so it stays.
+        Workload::Spin { .. } => 1,
+        Workload::Hackbench(h) if h.transport == Transport::Channel => 24,
+        Workload::SpawnJoin { .. }
+        | Workload::SpawnRemote { .. }
+        | Workload::Yield { .. }
+        | Workload::PingPong { .. }
+        | Workload::Chain { .. }
+        | Workload::Fib { .. }
+        | Workload::TimeoutDrop { .. }
+        | Workload::Mixed { .. }
+        | Workload::Numa { .. } => 36,
+        _ => 6,
+    }
+}
+
+/// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work, or less.
 #[must_use]
 pub fn rows(workload: Workload, body: Body, runtimes: &[Contender], workers: usize, quick: bool) -> Vec<Spec> {
     let mut rows = Vec::new();
     for runtime in runtimes {
         let mut divisor = divisor(runtime.name, &workload);
-        // The length of a spin is the question that it asks, so it stays.
-        if quick && !matches!(workload, Workload::Spin { .. }) {
-            divisor *= 6;
+        if quick {
+            divisor *= quick_divisor(&workload);
         }
         for channel in channels(&workload, body, runtime.name) {
             rows.push(Spec {
@@ -499,9 +555,27 @@ mod tests {
             Workload::SpawnJoin { tasks, .. } => tasks,
             other => panic!("{other:?}"),
         };
-        assert_eq!(tasks(RuntimeName::Tokio, false), 800_000);
+        assert_eq!(tasks(RuntimeName::Tokio, false), 4_800_000);
         assert_eq!(tasks(RuntimeName::Threads, false), 20_000);
         assert_eq!(tasks(RuntimeName::Tokio, true), 133_333);
+    }
+
+    #[test]
+    fn arrays_of_stream_grow_with_the_caches() {
+        let stream = |workers, machine: &str| {
+            let workload = WorkloadName::Stream.workloads()[0];
+            match beyond_caches(workload, workers, &machine.parse().unwrap()) {
+                Workload::Stream { elements, passes } => (elements, passes),
+                other => panic!("{other:?}"),
+            }
+        };
+        let mib = |count: usize| count << 17;
+        assert_eq!(stream(2, "core:2"), (4_000_000, 15), "of unknown size");
+        assert_eq!(stream(16, "core:16 llc-size:33554432"), (4_000_000, 15));
+        assert_eq!(stream(2, "core:2 llc-size:33554432"), (mib(64), 7));
+        assert_eq!(stream(4, "llc:2 core:2 llc-size:33554432"), (mib(64), 7));
+        assert_eq!(stream(1, "llc:2 core:2 llc-size:33554432"), (mib(128), 3));
+        assert_eq!(stream(1, "core:1 llc-size:536870912"), (ELEMENTS_MAX, 1));
     }
 
     #[test]

@@ -17,15 +17,18 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
+use crate::last_words::LastWords;
 use crate::outcome::Outcome;
 use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
+use crate::stamp;
 
 /// Starts the runs.
 #[derive(Debug)]
 pub struct Launcher {
     executable: PathBuf,
     go: OnceCell<Result<PathBuf, String>>,
+    with_mimalloc: OnceCell<Result<PathBuf, String>>,
     time_limit: Option<Duration>,
 }
 
@@ -43,6 +46,7 @@ impl Launcher {
         Self {
             executable,
             go: OnceCell::new(),
+            with_mimalloc: OnceCell::new(),
             time_limit,
         }
     }
@@ -68,7 +72,9 @@ impl Launcher {
             command
         } else {
             let mut command = Command::new(if spec.runtime.name.uses_mimalloc() {
-                program_with_mimalloc(directory)?
+                self.with_mimalloc
+                    .get_or_init(|| program_with_mimalloc(directory))
+                    .clone()?
             } else {
                 self.executable.clone()
             });
@@ -96,14 +102,14 @@ impl Launcher {
         let mut child = command
             .spawn()
             .map_err(|error| format!("cannot start the run: {error}"))?;
-        let deadline = self.time_limit.map(|limit| Instant::now() + limit);
+        let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         let events = listen(&mut child);
-        let mut errors = String::new();
+        let mut words = LastWords::default();
         let mut answer = String::new();
         loop {
             match next(&events, deadline) {
                 Ok(Event::Progress(fraction)) => on_progress(fraction),
-                Ok(Event::Error(line)) => errors = line,
+                Ok(Event::Error(line)) => words.hear(&line),
                 Ok(Event::Answer(line)) => answer = line,
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
@@ -114,16 +120,17 @@ impl Launcher {
                     let _ = child.kill();
                     let _ = child.wait();
                     let limit = self.time_limit.unwrap_or_default().as_secs();
-                    return Err(format!(
-                        "killed after {limit} s: it hangs, or is far slower than expected"
-                    ));
+                    let why = words
+                        .panic()
+                        .unwrap_or_else(|| "it hangs, or is far slower than expected".to_owned());
+                    return Err(format!("killed after {limit} s: {why}"));
                 }
             }
         }
         let status = child
             .wait()
             .map_err(|error| format!("cannot wait for the run: {error}"))?;
-        parse(&answer, status, &errors)
+        parse(&answer, status, &words)
     }
 }
 
@@ -132,12 +139,23 @@ fn is_group(spec: &Spec) -> bool {
     spec.runtime.name.family() == Family::Hackbench
 }
 
+/// The program with the other allocator, if it is of the same build as this one: what it measures stands beside what this one does.
 fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
     let program = directory.join("quadrille-mimalloc");
-    if program.is_file() {
-        Ok(program)
-    } else {
-        Err("quadrille-mimalloc is not there; build quadrille-bench with `--features mimalloc`".to_owned())
+    let refused = |what: &str| {
+        let release = if cfg!(debug_assertions) { "" } else { " --release" };
+        Err(format!(
+            "quadrille-mimalloc {what}; build it with `cargo build{release} -p quadrille-bench --features mimalloc`"
+        ))
+    };
+    if !program.is_file() {
+        return refused("is not there");
+    }
+    // One that is older than the question does not answer it.
+    let answer = Command::new(&program).arg("build-stamp").stdin(Stdio::null()).output();
+    match answer {
+        Ok(output) if String::from_utf8_lossy(&output.stdout).trim() == stamp::BUILD => Ok(program),
+        _ => refused("is of another build than this program"),
     }
 }
 
@@ -179,11 +197,16 @@ fn parse_progress(line: &str) -> Option<f64> {
     Some(done.parse::<f64>().ok()? / all.parse::<f64>().ok()?)
 }
 
-fn parse(answer: &str, status: ExitStatus, errors: &str) -> Result<Outcome, String> {
-    match serde_json::from_str(answer) {
-        Ok(outcome) => Ok(outcome),
-        Err(_) if errors.is_empty() => Err(format!("the run ended with {status} and no answer")),
-        Err(_) => Err(format!("the run ended with {status}: {errors}")),
+fn parse(answer: &str, status: ExitStatus, words: &LastWords) -> Result<Outcome, String> {
+    match (serde_json::from_str(answer), words.reason()) {
+        // Who misses a result need not be who panicked.
+        (Ok(Outcome::Failed(message)), _) => Err(match words.panic() {
+            Some(panic) => format!("{message}: {panic}"),
+            None => message,
+        }),
+        (Ok(outcome), _) => Ok(outcome),
+        (Err(_), None) => Err(format!("the run ended with {status} and no answer")),
+        (Err(_), Some(reason)) => Err(format!("the run ended with {status}: {reason}")),
     }
 }
 
@@ -199,18 +222,24 @@ mod tests {
         assert_eq!(parse_progress("thread 'main' panicked"), None);
     }
 
+    fn check_failure(answer: &str, stderr: &str, expected: &str) {
+        let mut words = LastWords::default();
+        stderr.lines().for_each(|line| words.hear(line));
+        let message = parse(answer, ExitStatus::default(), &words).unwrap_err();
+        assert!(message.ends_with(expected), "{message}");
+    }
+
     #[test]
-    fn no_answer_is_a_failure_with_the_last_line_of_stderr() {
-        let status = ExitStatus::default();
-        assert!(
-            parse("", status, "stack overflow")
-                .unwrap_err()
-                .contains("stack overflow")
-        );
-        assert!(parse("", status, "").unwrap_err().contains("no answer"));
-        assert_eq!(
-            parse(r#"{"failed":"sum"}"#, status, ""),
-            Ok(Outcome::Failed("sum".to_owned()))
+    fn a_failure_has_the_reason_that_stderr_gives() {
+        let panic = "thread 'main' panicked at a.rs:1:2:\nno memory\nnote: run with `RUST_BACKTRACE=1`";
+        check_failure("", "stack overflow", ": stack overflow");
+        check_failure("", "", " and no answer");
+        check_failure("", panic, ": thread 'main' panicked at a.rs:1:2: no memory");
+        check_failure(r#"{"failed":"sum"}"#, "some note", "sum");
+        check_failure(
+            r#"{"failed":"sum"}"#,
+            panic,
+            "sum: thread 'main' panicked at a.rs:1:2: no memory",
         );
     }
 
@@ -293,18 +322,55 @@ mod tests {
         check_script(RuntimeName::Tokio, 60 * SECOND, "dies", script, "stack overflow");
     }
 
-    #[test]
-    fn without_the_program_with_mimalloc_its_row_says_so() {
-        let launcher = Launcher::new(PathBuf::from("/nonexistent/quadrille"), None);
+    /// What a launcher in `directory` does with a run that asks for mimalloc.
+    fn with_mimalloc(directory: &Path) -> Outcome {
+        let launcher = Launcher::new(directory.join("quadrille"), None);
         let spec = Spec {
             runtime: RuntimeName::TokioMimalloc.into(),
             ..SPEC
         };
-        match launcher.run(&spec, &mut |_| {}) {
+        launcher.run(&spec, &mut |_| {})
+    }
+
+    #[test]
+    fn without_the_program_with_mimalloc_its_row_says_so() {
+        match with_mimalloc(Path::new("/nonexistent")) {
             Outcome::Unsupported(reason) => {
-                assert!(reason.contains("--features mimalloc"), "{reason}")
+                assert!(reason.contains("is not there; build it with"), "{reason}");
+                assert!(reason.contains("--features mimalloc"), "{reason}");
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_program_with_mimalloc_is_run_only_if_it_is_of_the_same_build() {
+        let directory = std::env::temp_dir().join(format!("quadrille-build-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let outcomes = [stamp::BUILD, "of-another"].map(|build| {
+            let script =
+                format!(r#"if [ "$1" = build-stamp ]; then echo {build}; else echo '{{"failed":"it ran"}}'; fi"#);
+            write_script(&directory.join("quadrille-mimalloc"), &script);
+            with_mimalloc(&directory)
+        });
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(outcomes[0], Outcome::Failed("it ran".to_owned()));
+        match &outcomes[1] {
+            Outcome::Unsupported(reason) => assert!(reason.contains("is of another build"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_run_that_hangs_after_a_panic_is_said_to_have_panicked() {
+        let script = "echo \"thread 'a' panicked at a.rs:1:2:\" >&2; echo 'no memory' >&2; exec sleep 1000";
+        let expected = "killed after 1 s: thread 'a' panicked at a.rs:1:2: no memory";
+        check_script(RuntimeName::Tokio, SECOND, "panics", script, expected);
+    }
+
+    #[test]
+    fn a_limit_beyond_all_time_is_none() {
+        let limit = Duration::from_secs(u64::MAX);
+        check_script(RuntimeName::Tokio, limit, "ends", "echo the end >&2", "the end");
     }
 }

@@ -10,17 +10,10 @@ use quadrille_sim::{Config, Cost, Machine, Model, Nanos};
 use quadrille_topology::{GroupSize, Topology};
 
 use crate::catalogue::WorkloadName;
-use crate::sizes::CHANNEL_SIZES;
 use crate::spec::{Body, Contenders, Hackbench, RuntimeName, Transport};
 
 /// Bytes that one receiver's channel holds unless told otherwise: what the kernel gives a pipe.
 const RING_BYTES: usize = 65_536;
-
-/// The most memory that the channels of a run may need, in bytes.
-const CHANNEL_BYTES_MAX: usize = 8 << 30;
-
-/// The most tasks of a run.
-const TASKS_MAX: usize = 1 << 20;
 
 /// Run scheduler benchmarks on quadrille and its peers.
 #[derive(Debug, Parser)]
@@ -58,6 +51,9 @@ pub enum Command {
         /// What to send where, as JSON.
         order: String,
     },
+    /// Print what tells builds of this program apart; what `compare` asks the one with mimalloc.
+    #[command(name = "build-stamp", hide = true)]
+    BuildStamp,
     /// Do one run in this process and print its outcome as JSON; what the other commands start.
     #[command(name = "run-one", hide = true)]
     RunOne {
@@ -131,7 +127,7 @@ pub struct CompareArgs {
     /// Worker threads [default: hardware threads this process may use]
     #[arg(long, value_parser = positive)]
     pub workers: Option<usize>,
-    /// A sixth of the work, for a first look
+    /// A sixth of the work, or less, for a first look
     #[arg(long)]
     pub quick: bool,
     /// Seconds after which a run counts as hanging
@@ -297,42 +293,15 @@ impl HackbenchArgs {
         if transport != Transport::Channel && (self.capacity.is_some() || self.own_channel) {
             return Err("--capacity and --own-channel are about channels: they exclude --pipe and --socket".to_owned());
         }
-        if transport == Transport::Channel && !CHANNEL_SIZES.contains(&size) {
-            return Err(format!(
-                "messages over channels have 4, 16, 64, 100, 256, 1024 or 4096 bytes, not {size}"
-            ));
-        }
-        let receivers = groups.checked_mul(fds).filter(|receivers| *receivers <= TASKS_MAX / 2);
-        let Some(receivers) = receivers else {
-            return Err(format!(
-                "{groups} groups of {fds} senders and receivers are more than {TASKS_MAX} tasks"
-            ));
-        };
-        if receivers
-            .checked_mul(fds)
-            .and_then(|pairs| pairs.checked_mul(loops))
-            .is_none_or(|all| all >> 53 != 0)
-        {
-            return Err(format!(
-                "{groups} groups x {fds} x {fds} x {loops} loops are more messages than can be counted"
-            ));
-        }
-        let bytes = receivers
-            .checked_mul(capacity)
-            .and_then(|messages| messages.checked_mul(size));
-        if transport == Transport::Channel && bytes.is_none_or(|bytes| bytes > CHANNEL_BYTES_MAX) {
-            return Err(format!(
-                "{receivers} channels of {capacity} messages of {size} bytes are more than 8 GiB"
-            ));
-        }
-        Ok(Hackbench {
+        let params = Hackbench {
             groups,
             fds,
             loops,
             size,
             capacity,
             transport,
-        })
+        };
+        params.check().map(|()| params)
     }
 }
 

@@ -8,11 +8,10 @@ use std::time::{Duration, SystemTime};
 use quadrille_topology::{Grouping, discover};
 use serde::Serialize;
 
+use crate::stamp;
+
 /// The lock file that this program was built with: it names the versions of the peers.
 const LOCK: &str = include_str!("../../../Cargo.lock");
-
-/// The source tree that this program was built from.
-const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The peers whose versions are shown.
 const PEERS: [&str; 8] = [
@@ -47,7 +46,7 @@ pub struct Environment {
     pub governor: String,
     /// `release`, or `debug`, whose figures mean nothing.
     pub build: &'static str,
-    /// The commit of the source tree, and whether it is changed or newer than this program.
+    /// The commit that this program was built from, and whether the tree had changes then.
     pub commit: String,
     /// Names and versions: quadrille, the peers, the compilers.
     pub versions: Vec<(String, String)>,
@@ -73,7 +72,7 @@ impl Environment {
                 "none visible",
             ),
             build: build(),
-            commit: commit(),
+            commit: stamp::COMMIT.to_owned(),
             versions: versions(),
         }
     }
@@ -169,44 +168,14 @@ fn utc(since_1970: Duration) -> String {
     )
 }
 
-/// The commit of the tree, with what may make the program another than that.
-fn commit() -> String {
-    let Some(line) = first_line("git", &["-C", TREE, "log", "-1", "--format=%h %ct"]) else {
-        return "unknown: the source tree is not there, or no git".to_owned();
-    };
-    let (hash, time) = line.split_once(' ').unwrap_or((&line, ""));
-    let mut notes = Vec::new();
-    let status = first_line("git", &["-C", TREE, "status", "--porcelain", "--untracked-files=no"]);
-    if status.is_some() {
-        notes.push("with changes");
-    }
-    let built = std::env::current_exe()
-        .and_then(fs::metadata)
-        .and_then(|data| data.modified())
-        .ok()
-        .and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-    if let (Some(built), Ok(committed)) = (built, time.parse::<u64>())
-        && built.as_secs() < committed
-    {
-        notes.push("the program is older");
-    }
-    if notes.is_empty() {
-        hash.to_owned()
-    } else {
-        format!("{hash} ({})", notes.join(", "))
-    }
-}
-
 fn versions() -> Vec<(String, String)> {
-    let own = [("quadrille".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    let own = [("quadrille", env!("CARGO_PKG_VERSION")), ("rustc", stamp::RUSTC)];
+    let own = own.map(|(name, version)| (name.to_owned(), version.to_owned()));
     let peers = PEERS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?)));
-    let tools = [
-        ("rustc", "rustc", "--version"),
-        ("go", "go", "version"),
-        ("hackbench", "hackbench", "--help"),
-    ];
+    // What runs, or builds, when it is asked for; with them their version is found.
+    let tools = [("go", "go", "version"), ("hackbench", "hackbench", "--help")];
     let tools = tools.into_iter().filter_map(|(name, program, argument)| {
         let said = first_line(program, &[argument])?;
         let version = said
@@ -293,6 +262,8 @@ mod tests {
             assert!(!line.is_empty(), "{found:?}");
         }
         assert!(found.versions.iter().any(|(name, _)| name == "tokio"), "{found:?}");
+        let rustc = ("rustc".to_owned(), stamp::RUSTC.to_owned());
+        assert!(found.versions.contains(&rustc), "the one it was built with: {found:?}");
         assert!(conditions(2).starts_with("2 workers on "));
     }
 }

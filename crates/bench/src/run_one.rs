@@ -78,7 +78,7 @@ fn workload<R: Streams + Servers, C: Channel>(
         )),
         Workload::SpawnJoin { tasks, batch } => runtime.run(spawn_join::run(runtime, tasks, batch)),
         Workload::SpawnRemote { tasks, batch } => spawn_remote::run(runtime, tasks, batch),
-        Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, tasks, yields, rounds)),
+        Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, workers, tasks, yields, rounds)),
         Workload::PingPong { pairs, round_trips } => runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips)),
         Workload::Skynet { leaves } => runtime.run(skynet::run(runtime, leaves)),
         Workload::Chain { depth, rounds } => runtime.run(chain::run(runtime, depth, rounds)),

@@ -62,7 +62,9 @@ fn workload<R: ThreadStreams + ThreadServers, C: ThreadChannel>(
             runtime.run(move || hackbench::run(runtime, &wire, params, progress))
         }
         Workload::SpawnJoin { tasks, batch } => runtime.run(move || spawn_join::run(runtime, tasks, batch)),
-        Workload::Yield { tasks, yields, rounds } => runtime.run(move || yields::run(runtime, tasks, yields, rounds)),
+        Workload::Yield { tasks, yields, rounds } => {
+            runtime.run(move || yields::run(runtime, workers, tasks, yields, rounds))
+        }
         Workload::PingPong { pairs, round_trips } => {
             runtime.run(move || ping_pong::run::<R, C>(runtime, pairs, round_trips))
         }

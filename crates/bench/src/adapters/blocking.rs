@@ -36,6 +36,9 @@ pub trait ThreadRuntime: Counts + Copy + Send + Sync + 'static {
     /// The thread behind a handle.
     fn thread<T: Send + 'static>(join: &Self::Join<T>) -> &Self::Thread;
 
+    /// Whether another thread runs after a yield, if one is ready.
+    const YIELD_IS_A_SWITCH: bool = true;
+
     /// Lets the other ready threads run first.
     fn yield_now();
 

@@ -59,6 +59,9 @@ pub trait Runtime: Counts + Copy + Send + Sync + 'static {
     where
         F: Future<Output = ()> + Send + 'static;
 
+    /// Whether another task runs after a yield, if one is ready.
+    const YIELD_IS_A_SWITCH: bool = true;
+
     /// Lets the other ready tasks run first.
     fn yield_now() -> impl Future<Output = ()> + Send;
 

@@ -40,6 +40,9 @@ impl<T> Future for Join<T> {
 impl Counts for Threads {}
 
 impl Runtime for Threads {
+    /// The kernel may think that it is still the caller's turn.
+    const YIELD_IS_A_SWITCH: bool = false;
+
     type Join<T: Send + 'static> = Join<T>;
 
     fn spawn<F>(self, future: F) -> Join<F::Output>
@@ -98,6 +101,8 @@ impl Channel for SyncChannel {
 }
 
 impl ThreadRuntime for Threads {
+    const YIELD_IS_A_SWITCH: bool = false;
+
     type Join<T: Send + 'static> = JoinHandle<T>;
     type Thread = Thread;
 

@@ -1,15 +1,18 @@
-//! `quadrille compare`: repeats the rows of each workload, interleaved A B C A B C, and reduces them.
+//! `quadrille compare`: repeats the rows of each workload, interleaved, in another order each time, and reduces them.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::slice;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use quadrille_topology::discover;
 
 use super::Error;
 use super::contenders::{contenders, settle};
+use super::order::order;
 use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
@@ -38,6 +41,7 @@ impl Block {
             [Metric::LongestWait] => REPS_LONGEST_WAIT,
             _ => REPS,
         });
+        let workload = catalogue::beyond_caches(workload, workers, &discover().topology);
         let mut runtimes = contenders(&args.runtimes);
         if runtimes.is_empty() {
             runtimes.extend(catalogue::runtimes(&workload, body).into_iter().map(Contender::new));
@@ -61,7 +65,7 @@ impl Block {
 /// Runs the comparison and prints each table as soon as it is complete.
 ///
 /// # Errors
-/// [`Error::Failed`] if a run failed; [`Error::Usage`] if a policy cannot be used; that or [`Error::Output`] if a file cannot be written.
+/// [`Error::Failed`] if a run failed; [`Error::Usage`] if a policy or so many workers cannot be used; that or [`Error::Output`] if a file cannot be written.
 pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workers = args.workers.unwrap_or_else(default_workers);
     let time_limit = Duration::from_secs(args.time_limit as u64);
@@ -83,6 +87,12 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
             .flat_map(|block| &mut block.rows)
             .map(|row| &mut row.spec),
     )?;
+    let specs = blocks.iter().flat_map(|block| &block.rows).map(|row| &row.spec);
+    for spec in specs {
+        let name = spec.workload.name(spec.body);
+        spec.check()
+            .map_err(|message| Error::Usage(format!("{name}: {message}")))?;
+    }
     let mut files = Files::create(args)?;
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
@@ -130,12 +140,16 @@ fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
         let repetitions = sections.iter().map(|section| section.repetitions).max().unwrap_or(0);
         write!(out, "\n{title} ({repetitions} runs each, interleaved)\n{table}")?;
     }
+    if let Some(note) = sections.first().and_then(Section::note) {
+        writeln!(out, "{note}")?;
+    }
     out.flush()
 }
 
 fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar) {
-    for _ in 0..reps {
-        for row in &mut *rows {
+    for repetition in 0..reps {
+        for index in order(rows.len(), repetition) {
+            let row = &mut rows[index];
             let spec = &row.spec;
             bar.set_message(format!(
                 "{} {} {}",
@@ -171,12 +185,21 @@ struct Files {
 }
 
 impl Files {
-    /// Opened before the first run: an hour of runs is a high price for a path that cannot be written.
+    /// Opened before the first run: an hour of runs is a high price for a path that cannot be written. What an earlier comparison has left stays until
+    /// there is something to put in its place.
     fn create(args: &CompareArgs) -> Result<Self, Error> {
-        Ok(Self {
+        let files = Self {
             json: args.json.as_deref().map(create).transpose()?,
             html: args.html.as_deref().map(create).transpose()?,
-        })
+        };
+        if let (Some(json), Some(html)) = (&files.json, &files.html)
+            && is_same_file(json, html)?
+        {
+            return Err(Error::Usage(
+                "--json and --html name the same file, expected two".to_owned(),
+            ));
+        }
+        Ok(files)
     }
 
     fn write(&mut self, report: &Report) -> io::Result<()> {
@@ -192,7 +215,14 @@ impl Files {
 }
 
 fn create(path: &Path) -> Result<File, Error> {
-    File::create(path).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
+    let opened = File::options().write(true).create(true).truncate(false).open(path);
+    opened.map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Whether two paths have led to one file, by whatever links. A device takes both.
+fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok(one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 fn rewrite(file: &mut File, text: &str) -> io::Result<()> {

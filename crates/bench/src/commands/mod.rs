@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command, SimCommand};
+use crate::stamp;
 
 pub mod calibrate;
 pub mod compare;
@@ -14,6 +15,7 @@ pub mod fault_load;
 pub mod faults;
 pub mod generate;
 pub mod hackbench;
+mod order;
 pub mod run_one;
 pub mod sim;
 pub mod sim_report;
@@ -69,6 +71,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
         Command::Faults(args) => faults::run(args, out),
         Command::FaultLoad { order } => fault_load::run(order, out),
         Command::Generate { order } => generate::run(order, out),
+        Command::BuildStamp => Ok(writeln!(out, "{}", stamp::BUILD)?),
         Command::RunOne { spec } => run_one::run(spec, out),
     }
 }

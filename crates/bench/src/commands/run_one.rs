@@ -14,17 +14,22 @@ const OTHER_FDS: u64 = 64;
 /// Runs the description in `json`.
 ///
 /// # Errors
-/// [`Error::Usage`] if it is none.
+/// [`Error::Usage`] if it is none, or asks for what cannot be run; [`Error::Failed`] if the result is wrong, or there is none.
 pub fn run(json: &str, out: &mut dyn Write) -> Result<(), Error> {
     let spec: Spec =
         serde_json::from_str(json).map_err(|error| Error::Usage(format!("bad run description: {error}")))?;
+    spec.check()
+        .map_err(|message| Error::Usage(format!("bad run description: {message}")))?;
     let outcome = match allow_descriptors(&spec) {
         Ok(()) => run_one::run(&spec),
         Err(message) => Outcome::Failed(message),
     };
     serde_json::to_writer(&mut *out, &outcome).map_err(std::io::Error::from)?;
     writeln!(out)?;
-    Ok(())
+    match outcome {
+        Outcome::Failed(_) => Err(Error::Failed),
+        Outcome::Measured(_) | Outcome::Unsupported(_) => Ok(()),
+    }
 }
 
 /// Raises the soft limit on open files if the workload needs it.

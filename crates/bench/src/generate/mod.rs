@@ -90,7 +90,8 @@ pub fn run(order: &Order, input: &mut dyn BufRead, output: &mut dyn Write) -> Re
 struct Generator {
     epoll: rustix::fd::OwnedFd,
     connections: Vec<Connection>,
-    free: Vec<usize>,
+    /// In the order in which they became free: the one that has rested longest sends next, so that a rate comes over all of them.
+    free: VecDeque<usize>,
     serve: Serve,
     random: Random,
     events: Vec<epoll::Event>,
@@ -124,7 +125,7 @@ impl Generator {
             .collect::<io::Result<Vec<_>>>()?;
         Ok(Self {
             epoll,
-            free: (0..connections.len()).rev().collect(),
+            free: (0..connections.len()).collect(),
             connections,
             serve,
             random: Random::new(SEED),
@@ -135,15 +136,7 @@ impl Generator {
     /// Sends for `duration` and waits for the last answer.
     fn phase(&mut self, duration: Duration) -> Result<Seen, String> {
         let start = Instant::now();
-        let mut phase = Phase {
-            start,
-            end: start + duration,
-            next_due: None,
-            waiting: VecDeque::new(),
-            in_flight: 0,
-            latencies: Samples::default(),
-            generator_late: Duration::ZERO,
-        };
+        let mut phase = Phase::new(start, start + duration);
         if self.serve.rate == 0 {
             for index in std::mem::take(&mut self.free) {
                 self.send(index, start, &mut phase)?;
@@ -151,15 +144,21 @@ impl Generator {
         } else {
             phase.next_due = Some(start + self.gap());
         }
+        self.drive(&mut phase)?;
+        Ok(phase.finish())
+    }
+
+    /// Sends what becomes due until the phase is over and its last request answered.
+    fn drive(&mut self, phase: &mut Phase) -> Result<(), String> {
         while phase.in_flight > 0 || phase.next_due.is_some() || !phase.waiting.is_empty() {
-            self.send_what_is_due(&mut phase)?;
-            self.wait(&phase)?;
+            self.send_what_is_due(phase)?;
+            self.wait(phase)?;
             for event in std::mem::take(&mut self.events) {
                 let index = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);
-                self.receive(index, &mut phase)?;
+                self.receive(index, phase)?;
             }
         }
-        Ok(phase.finish())
+        Ok(())
     }
 
     /// The time until the next request of an open loop.
@@ -176,7 +175,7 @@ impl Generator {
             phase.generator_late = phase.generator_late.max(now - due);
             let next = due + self.gap();
             phase.next_due = (next < phase.end).then_some(next);
-            match self.free.pop() {
+            match self.free.pop_front() {
                 Some(index) => self.send(index, due, phase)?,
                 None => phase.waiting.push_back(due),
             }
@@ -206,7 +205,7 @@ impl Generator {
         } else if self.serve.rate == 0 && now < phase.end {
             self.send(index, now, phase)
         } else {
-            self.free.push(index);
+            self.free.push_back(index);
             Ok(())
         }
     }
@@ -245,6 +244,18 @@ impl Generator {
 }
 
 impl Phase {
+    fn new(start: Instant, end: Instant) -> Self {
+        Self {
+            start,
+            end,
+            next_due: None,
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            latencies: Samples::default(),
+            generator_late: Duration::ZERO,
+        }
+    }
+
     fn finish(self) -> Seen {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let requests = self.latencies.len() as u64;
@@ -333,6 +344,29 @@ mod tests {
         // 40 in 40 ms, give or take what exponential gaps vary; the same each time.
         assert!((15..80).contains(&seen[0].requests), "{seen:?}");
         assert_eq!(seen[0].requests, seen[1].requests);
+    }
+
+    #[test]
+    fn requests_of_an_open_loop_go_over_all_connections_in_turn() {
+        let serve = Serve {
+            service: Service::TcpEcho,
+            connections: 3,
+            size: 8,
+            rate: 1,
+            spinner: false,
+            millis: 1,
+        };
+        let address = server(<[u8]>::to_vec);
+        let mut generator = Generator::connect(&Order { address, serve }).unwrap();
+        for next in [1, 2, 0, 1] {
+            let now = Instant::now();
+            // It ends as it begins, so there is one request.
+            let mut phase = Phase::new(now, now);
+            phase.next_due = Some(now);
+            generator.drive(&mut phase).unwrap();
+            assert_eq!(phase.latencies.len(), 1);
+            assert_eq!(generator.free, [next, (next + 1) % 3, (next + 2) % 3]);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::environment::Environment;
 use crate::moves;
 use crate::outcome::{Counters, Measured, Outcome};
-use crate::spec::{Body, Contender, Family, Metric, RuntimeName, Spec, Workload};
+use crate::spec::{Body, ChannelKind, Contender, Family, Metric, RuntimeName, Spec, Workload};
 use crate::stats::{Spread, median_ratio, spread};
 use crate::table::{Table, figure, thousands};
 
@@ -237,6 +237,21 @@ impl Section {
         let bases = bases_of(self.rows.iter().map(|row| &row.spec), self.body);
         bases.iter().map(Contender::to_string).collect()
     }
+
+    /// Whom ratios are to, in a sentence, where a reader may take them to be to the same runtime with the channel of the row.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let base = self.bases().into_iter().next()?;
+        let base = self.rows.iter().find(|row| row.runtime == base)?;
+        let is_mixed = self.rows.iter().any(|row| row.spec.channel == ChannelKind::Shared)
+            && self.rows.iter().any(|row| row.spec.channel == ChannelKind::Own);
+        is_mixed.then(|| {
+            format!(
+                "Ratios are to {} over {}, those of rows with another channel, too.",
+                base.runtime, base.channel
+            )
+        })
+    }
 }
 
 /// Whom ratios are to: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
@@ -352,7 +367,6 @@ mod tests {
     use std::slice;
 
     use super::*;
-    use crate::spec::ChannelKind;
 
     fn row(runtime: impl Into<Contender>, ns_per_op: &[u64]) -> Row {
         let workload = Workload::SpawnJoin { tasks: 10, batch: 10 };
@@ -403,6 +417,23 @@ mod tests {
         assert_eq!(ours.counters["polls"], 150);
         assert_eq!(ours.vcsw_per_op, Some(0.5));
         assert_eq!(ours.samples, [Some(50.0), Some(150.0), Some(160.0)]);
+    }
+
+    #[test]
+    fn whose_channel_the_base_has_is_said_where_there_are_two() {
+        let over = |runtime: RuntimeName, channel| {
+            let mut row = row(runtime, &[10]);
+            row.spec.channel = channel;
+            row
+        };
+        let shared = over(RuntimeName::Tokio, ChannelKind::Shared);
+        let own = over(RuntimeName::Quadrille, ChannelKind::Own);
+        let both = section(&[own.clone(), shared.clone()]);
+        let expected = "Ratios are to tokio over async-channel, those of rows with another channel, too.";
+        assert_eq!(both.note().as_deref(), Some(expected));
+        for rows in [[shared.clone(), shared], [own.clone(), own]] {
+            assert_eq!(section(&rows).note(), None);
+        }
     }
 
     #[test]

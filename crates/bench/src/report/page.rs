@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use super::{Report, Section, Summary, cell, ratio, switches};
 use super::{chart, curve};
 use crate::environment::Environment;
-use crate::spec::{Body, ChannelKind};
+use crate::spec::{Body, ChannelKind, Spec};
 use crate::table::{Table, figure, thousands};
 
 const STYLE: &str = include_str!("page.css");
@@ -96,16 +96,28 @@ fn header(out: &mut String, report: &Report) {
             "<p class=\"warning\">Not complete: the comparison was still running when this was written.</p>\n",
         );
     }
-    let failed = report.sections.iter().flat_map(|section| &section.rows);
-    let failed = failed.filter(|row| row.remark.as_deref().is_some_and(|remark| remark.starts_with("FAILED")));
-    let failed = failed.count();
-    if failed > 0 {
-        let _ = writeln!(
-            out,
-            "<p class=\"warning\">{failed} rows failed: their results were wrong, or they died.</p>"
-        );
+    let warning = match failed_rows(report) {
+        0 => None,
+        1 => Some("1 row failed: its results were wrong, or it died.".to_owned()),
+        failed => Some(format!("{failed} rows failed: their results were wrong, or they died.")),
+    };
+    if let Some(warning) = warning {
+        let _ = writeln!(out, "<p class=\"warning\">{warning}</p>");
     }
     out.push_str("</header>\n");
+}
+
+/// How many rows have failed, whatever the number of figures that each would have had.
+fn failed_rows(report: &Report) -> usize {
+    let rows = report.sections.iter().flat_map(|section| &section.rows);
+    let failed = rows.filter(|row| row.remark.as_deref().is_some_and(|remark| remark.starts_with("FAILED")));
+    let mut found: Vec<&Spec> = Vec::new();
+    for row in failed {
+        if !found.contains(&&row.spec) {
+            found.push(&row.spec);
+        }
+    }
+    found.len()
 }
 
 /// Whether a row stands in the table of own channels rather than in that of the channel that all share.
@@ -238,6 +250,9 @@ fn workload(out: &mut String, index: usize, section: &Section) {
         escape(&section.title),
         section.repetitions
     );
+    if let Some(note) = section.note() {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&note));
+    }
     out.push_str(&chart::bars(
         &section.rows,
         section.bases().first().map(String::as_str),
@@ -427,7 +442,7 @@ fn about(out: &mut String, environment: &Environment) {
         let _ = writeln!(out, "<dt>{term}</dt><dd>{}</dd>", escape(text));
     }
     out.push_str(
-        "</dl>\n<p class=\"soft\">Each run is a process of its own; runs interleave, A B C A B C; a run whose result is wrong fails the \
+        "</dl>\n<p class=\"soft\">Each run is a process of its own; runs interleave, in another order in each repetition; a run whose result is wrong fails the \
          comparison. docs/benchmarks.md says what each workload does and why it is fair.</p>\n</section>\n",
     );
 }
@@ -437,7 +452,7 @@ mod tests {
     use super::*;
     use crate::outcome::{Counters, Measured, Outcome};
     use crate::report::Row;
-    use crate::spec::{Metric, RuntimeName, Spec, Workload};
+    use crate::spec::{Metric, RuntimeName, Workload};
 
     fn environment() -> Environment {
         Environment {
@@ -584,7 +599,22 @@ mod tests {
         report.environment.build = "debug";
         let page = render(&report);
         assert!(page.contains("Not complete") && page.contains("Debug build"), "{page}");
-        assert!(self::page().contains("1 rows failed"));
+        assert!(self::page().contains(">1 row failed: "));
+    }
+
+    #[test]
+    fn a_row_that_failed_is_counted_once_however_many_figures_it_has() {
+        let rows = [RuntimeName::Tokio, RuntimeName::Smol].map(|runtime| {
+            let mut row = row(PING_PONG, runtime, ChannelKind::Shared, &[1]);
+            row.outcomes.push(Outcome::Failed("sum".to_owned()));
+            row
+        });
+        let mut report = report(&rows);
+        for metric in [Metric::Cpu, Metric::LongestWait] {
+            let section = Section::new(&PING_PONG, Body::Tasks, &rows, metric);
+            report.sections.push(section);
+        }
+        assert!(render(&report).contains(">2 rows failed: "));
     }
 
     #[test]

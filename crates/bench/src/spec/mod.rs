@@ -3,6 +3,7 @@
 //! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
 //! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
 
+mod check;
 mod contender;
 mod metric;
 mod policy;

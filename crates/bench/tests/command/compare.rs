@@ -146,6 +146,23 @@ fn a_policy_that_cannot_be_is_one_error_before_anything_is_run_or_written() {
 }
 
 #[test]
+fn two_reports_do_not_go_into_one_file_and_an_earlier_one_stays() {
+    let file = std::env::temp_dir().join(format!("quadrille-earlier-{}.json", std::process::id()));
+    let link = file.with_extension("html");
+    std::fs::write(&file, "an earlier report").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let args = ["compare", "yield", "--json"];
+    let (status, stdout, stderr) = output(quadrille(&args).arg(&file).arg("--html").arg(&link));
+    let left = std::fs::read_to_string(&file).unwrap();
+    for file in [file, link] {
+        std::fs::remove_file(file).unwrap();
+    }
+    assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(stderr.contains("--json and --html name the same file"), "{stderr}");
+    assert_eq!(left, "an earlier report");
+}
+
+#[test]
 fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() {
     let run = |runtime: &str| {
         let spec = serde_json::json!({
@@ -159,7 +176,8 @@ fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() 
         assert_eq!(status, Some(0), "{runtime}");
         assert!(stdout.contains("\"measured\""), "{runtime}: {stdout}");
     }
-    let (_, stdout, _) = run("quadrille");
+    let (status, stdout, _) = run("quadrille");
+    assert_eq!(status, Some(1), "a failure is one for who looks at the status alone");
     assert!(
         stdout.contains("\"failed\"") && stdout.contains("QUADRILLE_POLICY"),
         "{stdout}"

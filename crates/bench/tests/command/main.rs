@@ -77,6 +77,12 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["sim", "--for", "0s"], "--for");
     check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
     check_usage_error(&["run-one", "{}"], "bad run description");
+    let tree = r#"{"workload":{"name":"skynet","leaves":5},"runtime":"tokio","channel":"none","workers":1}"#;
+    check_usage_error(&["run-one", tree], "leaves is 5, expected a power of ten");
+    check_usage_error(
+        &["compare", "load", "--runtimes", "threads", "--workers", "300000"],
+        "load: 10 % of what 300000 workers can do",
+    );
     check_usage_error(&["sim", "report", "Z"], "expected one of A A' B");
     check_usage_error(&["sim", "report", "--cost", "pol=1"], "cost `pol`");
     check_usage_error(
