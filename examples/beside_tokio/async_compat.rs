@@ -4,6 +4,7 @@
 //! needed, on a thread of its own. The `compat` of tokio-util turns the traits of futures-io into tokio's, and no runtime takes part.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
+mod accept;
 mod shouting;
 
 use std::net::SocketAddr;

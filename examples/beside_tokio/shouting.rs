@@ -8,10 +8,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use quadrille::hyper::Timer;
 use quadrille::net::TcpListener;
-use quadrille::time::{Duration, sleep};
 
-/// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end give some back.
-const PAUSE: Duration = Duration::from_millis(10);
+use crate::accept::accept;
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let word = request.into_body().collect().await?.to_bytes();
@@ -21,12 +19,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyp
 /// Serves until it is dropped.
 pub(crate) async fn shout(listener: TcpListener) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            sleep(PAUSE).await;
-            continue;
-        };
-        // Where that fails the client is gone already, as the first read will say.
-        let _ = stream.set_nodelay(true);
+        let stream = accept(&listener).await;
         quadrille::spawn(
             http1::Builder::new()
                 .timer(Timer)

@@ -42,6 +42,13 @@ fn http_hello_says_hello() {
     assert_eq!(ask_plainly(&server.address, "GET", "/", ""), "Hello, world!\n\n200");
 }
 
+#[test]
+fn http_hello_says_hello_through_the_proxy() {
+    let server = Server::start("http_hello");
+    let proxy = Server::start_with("proxy", &[&server.address]);
+    assert_eq!(ask(&proxy.address, "GET", "/", ""), "Hello, world!\n\n200");
+}
+
 /// How many requests wrk has had answered over 16 connections in so many seconds, all of them well.
 fn load(address: &str, seconds: u32) -> Option<u64> {
     let (duration, url) = (format!("{seconds}s"), format!("http://{address}/"));

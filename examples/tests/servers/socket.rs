@@ -1,7 +1,7 @@
 //! Those with a protocol of their own, or none: echo and chat, over sockets of std.
 
 use std::io::{BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use crate::server::{Server, program, read_line};
 const BYTES: usize = 8 << 20;
 
 /// Sends bytes, says that this was all, and gets every one of them back; on two connections at a time.
-fn echoes(name: &str) {
-    let server = Server::start(name);
+fn echoes(server: &Server) {
     let sent: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(BYTES).collect();
     let converse = || {
         let mut connection = TcpStream::connect(&server.address).unwrap();
@@ -39,12 +38,62 @@ fn echoes(name: &str) {
 
 #[test]
 fn tcp_echo_gives_every_byte_back() {
-    echoes("tcp_echo");
+    echoes(&Server::start("tcp_echo"));
 }
 
 #[test]
 fn echo_server_gives_every_byte_back() {
-    echoes("echo_server");
+    echoes(&Server::start("echo_server"));
+}
+
+#[test]
+fn proxy_gives_every_byte_back_from_an_echo() {
+    let echo = Server::start("tcp_echo");
+    echoes(&Server::start_with("proxy", &[&echo.address]));
+}
+
+/// A connection through the proxy: its two ends.
+fn through_the_proxy() -> (Server, TcpStream, TcpStream) {
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Server::start_with("proxy", &[&target.local_addr().unwrap().to_string()]);
+    let client = TcpStream::connect(&proxy.address).unwrap();
+    let (server, _) = target.accept().unwrap();
+    (proxy, client, server)
+}
+
+/// One end of a connection ends its writing, the other hears of it, and goes on to write until it ends, too.
+fn ends_one_way(mut first: &TcpStream, mut other: &TcpStream) {
+    first.write_all(b"a question").unwrap();
+    first.shutdown(Shutdown::Write).unwrap();
+    let mut heard = String::new();
+    other.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "a question");
+    for word in [b"one", b"two"] {
+        other.write_all(word).unwrap();
+        let mut heard = [0; 3];
+        first.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, word);
+    }
+    other.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(first.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn proxy_passes_the_end_of_one_direction_on() {
+    let (_proxy, client, server) = through_the_proxy();
+    ends_one_way(&client, &server);
+    let (_proxy, client, server) = through_the_proxy();
+    ends_one_way(&server, &client);
+}
+
+#[test]
+fn proxy_hangs_up_where_nobody_listens() {
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = target.local_addr().unwrap().to_string();
+    let proxy = Server::start_with("proxy", &[&address]);
+    drop(target);
+    let mut client = TcpStream::connect(&proxy.address).unwrap();
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
 }
 
 #[test]
