@@ -6,8 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::runtime::Handle;
+use crate::sched::Shared;
 use crate::sched::context::Context;
 
 thread_local! {
@@ -89,6 +91,16 @@ pub(crate) fn current() -> Option<Handle> {
             })
         })
     })
+}
+
+/// Calls `f` with the current runtime, without counting references. It must not enter or leave one.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(Option<&Arc<Shared>>) -> R) -> R {
+    if depth() == 0 {
+        return Context::with(|context| f(context.map(|context| &context.shared)));
+    }
+    let handle = current();
+    f(handle.as_ref().map(|handle| &handle.shared))
 }
 
 /// Whether the calling thread is a worker whose own runtime is the current one.

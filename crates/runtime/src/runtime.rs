@@ -447,15 +447,15 @@ pub(crate) fn block_on_here<F: Future>(future: F) -> F::Output {
 /// The same until `deadline` at most.
 pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let mut future = pin!(future);
+    let stay = Stay::begin();
     let thread = Arc::new(ThreadWaker {
         word: ParkWord::new(),
-        guest: Guest::new(),
+        guest: Guest::new(&stay),
     });
-    let _stay = Stay::begin();
     let waker = Waker::from(thread.clone());
     let mut cx = TaskContext::from_waker(&waker);
     loop {
-        thread.guest.polls();
+        thread.guest.polls(&stay);
         if let Poll::Ready(output) = polling(|| future.as_mut().poll(&mut cx)) {
             return Some(output);
         }
@@ -464,7 +464,7 @@ pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) ->
             return None;
         }
         // Whichever of the two ended it: the future says whether it is ready.
-        thread.guest.rests();
+        thread.guest.rests(&stay);
         let _ended = thread.word.wait(left);
     }
 }

@@ -117,8 +117,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// A write has failed; the runtime shuts down; the process has no descriptors left, if an operation is still under way whose future was
-    /// dropped.
+    /// A write has failed; something was read ahead of what can't seek, and would be lost; the runtime shuts down; the process has no descriptors left, if
+    /// an operation is still under way whose future was dropped.
     ///
     /// # Cancel safety
     ///
@@ -127,6 +127,12 @@ impl File {
         self.flush().await?;
         let stream = self.stream.get_mut();
         poll_fn(|cx| stream.poll_synced(cx)).await?;
+        if !stream.is_synced() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotSeekable,
+                "what was read ahead of what can't seek would be lost",
+            ));
+        }
         let File { std, stream, .. } = self;
         drop(stream);
         Arc::try_unwrap(std).or_else(|shared| shared.try_clone())

@@ -99,7 +99,7 @@ impl Left {
                 // First: what is pushed after that has other witnesses.
                 context.shared.sleepers.goes_away(context.shared.group_of(context.id));
                 context.hand_over();
-                context.gives_turn_back();
+                let _had = context.gives_turn_back();
                 Some(context.shared.clone())
             }
             // SAFETY: set only while a reliever runs tasks, which has a reference of its own.
@@ -138,7 +138,9 @@ impl Drop for Left {
         RELIEVES.set(self.relieves);
         self.shared.returns(self.is_reliever());
         Context::with(|context| context.into_iter().for_each(Context::takes_turn));
-        drop(self.stay.take());
+        if let Some(stay) = self.stay.take() {
+            stay.ends_in(&self.shared);
+        }
     }
 }
 
@@ -250,13 +252,13 @@ impl Reliever {
                 Some(thread) if thread.meta().has(BINDS) => shared.set_aside(thread),
                 Some(task) => {
                     coop::start(shared.policy.config.budget);
+                    shared.clock.works();
                     let ran = task.run();
                     coop::stop();
                     shared.has_run(ran);
+                    shared.ceases_to_work();
                 }
-                None if shared.poll_all(&mut catch) => {}
-                None if shared.jumps_for_all(&mut catch) => {}
-                None => self.waits(&shared),
+                None => self.waits(&shared, &mut catch),
             }
         }
         drop(serving);
@@ -277,10 +279,19 @@ impl Reliever {
         true
     }
 
-    /// Sleeps until somebody returns, or for an interval: a wake-up that finds nobody idle tells nobody.
-    fn waits(&mut self, shared: &Shared) {
+    /// Unless there are events sleeps until somebody returns, or for an interval: a wake-up that finds nobody idle tells nobody. A clock that stands jumps in
+    /// place of that, if everybody else waits, as for a worker that sleeps.
+    fn waits(&mut self, shared: &Shared, catch: &mut Catch) {
+        let may_jump = shared.clock.may_jump();
+        if shared.poll_all(catch) {
+            return;
+        }
         let interval = Duration::from_nanos(shared.policy.config.sentinel_interval.0.min(shared.next_timer()));
         if let Some(state) = self.goes_on(shared) {
+            // Nobody returns under the guard.
+            if may_jump && shared.clock.jump(shared.first_timer()) {
+                return;
+            }
             drop(shared.relief.changed.wait_timeout(state, interval));
         }
     }
@@ -331,12 +342,6 @@ impl Shared {
     /// Whether some worker's task blocks in place.
     pub(crate) fn is_worker_away(&self) -> bool {
         self.relief.lock().workers > 0
-    }
-
-    /// For a reliever without work, in place of the worker that would sleep: lets a clock that stands jump to the first timer, if everybody else waits. Events
-    /// that it finds before that come first. Whether there is something to do.
-    fn jumps_for_all(&self, catch: &mut Catch) -> bool {
-        self.clock.may_jump() && (self.poll_all(catch) || self.clock.jump(self.first_timer()))
     }
 
     /// Leaves a thread, which a reliever can't start, to the first worker that returns.

@@ -95,7 +95,10 @@ impl Context {
         if first <= clock.now() || may_jump && clock.jump(first) {
             return Alarm::Now;
         }
-        self.gives_turn_back();
+        if !self.gives_turn_back() {
+            // Somebody may wait for a turn since before the worker was idle.
+            clock.notify_turns();
+        }
         Alarm::Never
     }
 
@@ -103,25 +106,33 @@ impl Context {
     #[inline]
     pub(super) fn takes_turn(&self) {
         if self.shared.clock.is_paused() && self.has_turn.get() != self.shared.clock.pause_number() {
-            self.shared
+            let pause = self
+                .shared
                 .clock
                 .take_workers_turn(|| self.shared.sleepers.is_stopping());
-            self.has_turn_now();
+            self.has_turn_of(pause);
         }
+    }
+
+    fn has_turn_of(&self, pause: usize) {
+        self.has_turn.set(pause);
+        self.turn_since.set(self.me().counters.polls.get());
     }
 
     /// It has the turn of this pause.
     #[cold]
     pub(crate) fn has_turn_now(&self) {
-        self.has_turn.set(self.shared.clock.pause_number());
-        self.turn_since.set(self.me().counters.polls.get());
+        self.has_turn_of(self.shared.clock.pause_number());
     }
 
-    /// It runs no tasks for a while.
-    pub(super) fn gives_turn_back(&self) {
-        if self.has_turn.take() == self.shared.clock.pause_number() {
+    /// It runs no tasks for a while. Whether it had the turn.
+    pub(super) fn gives_turn_back(&self) -> bool {
+        let turn = self.has_turn.take();
+        let had = turn != 0 && turn == self.shared.clock.pause_number();
+        if had {
             self.shared.clock.end_workers_turn();
         }
+        had
     }
 
     /// Lets others have their turn, who may wait for it for ever. A worker that has not begun with one takes it: it has found work

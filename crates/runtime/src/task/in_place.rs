@@ -40,7 +40,7 @@ use crate::sched::in_place;
 ///
 /// # Cost
 ///
-/// Two uncontended locks and what it takes to queue what was ready; if no worker is left, the start of a thread, or waking one. A
+/// Two uncontended locks, two counts, and what it takes to queue what was ready; if no worker is left, the start of a thread, or waking one. A
 /// task that becomes ready while all workers are in such calls waits for up to a sentinel interval (default 500 us).
 ///
 /// # Panics

@@ -15,7 +15,7 @@ use super::Wait as _;
 /// [`writeln!`], [`std::io::copy`], parsers, codecs, and protocols over TLS. Inside is whatever has the traits of futures-io: sockets, pipes, files, and what
 /// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that two threads may share one socket: one reads, the other writes.
 ///
-/// Neither call buffers anything.
+/// Nothing is buffered.
 ///
 /// ```
 /// use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,6 +1,7 @@
 //! Waiting for a future in code that is no future.
 
 use std::future::{Future, IntoFuture};
+use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::runtime::{block_on_here, block_on_until};
 use crate::sched::context::{is_away, may_block};
 use crate::sys::clock;
 use crate::time::presence::stands_here;
-use crate::time::{Elapsed, timeout};
+use crate::time::{Elapsed, Timeout, timeout};
 
 /// Waits for a future in blocking style: `.wait()` is to a thread what `.await` is to a task.
 ///
@@ -90,9 +91,23 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
     }
     refuse_on_workers();
     if stands_here() {
-        return block_on_here(timeout(limit, future));
+        return wait_by_the_clock(timeout(limit, future));
     }
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
+}
+
+/// The same on an ordinary thread, where a test has paused the clock. Its time is over when the runtime stops.
+fn wait_by_the_clock<F: Future>(wait: Timeout<F>) -> Result<F::Output, Elapsed> {
+    /// Nobody is told by a timer that the runtime stops, so it looks.
+    const LOOK: Duration = Duration::from_millis(20);
+    let mut wait = pin!(wait);
+    loop {
+        match block_on_until(wait.as_mut(), Some(clock::after(LOOK))) {
+            Some(result) => return result,
+            None if stands_here() => {}
+            None => return Err(Elapsed::new()),
+        }
+    }
 }
 
 /// Waits for `future` if the calling thread is a user-level one, and notes why; else gives it back. Inlined: see `Frame::suspend`.

@@ -17,13 +17,14 @@
 //!
 //! # What it costs where no clock is paused
 //!
-//! A look at a flag of the process wherever time is read for a timer; two counts for a closure that may block.
+//! A look at a flag of the process wherever time is read for a timer; two counts for what may block; and in a runtime of one worker, which a test may pause,
+//! some ten read-modify-writes for each `block_on`, and six each time that it waits.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
 use crate::current;
-use crate::primitives::{AtomicU64, AtomicUsize, Ordering, StaticUsize};
+use crate::primitives::{AtomicU64, AtomicUsize, Ordering, StaticUsize, fence};
 use crate::runtime::{self, Handle};
 use crate::sched::{Shared, publish};
 use crate::sys::clock;
@@ -163,7 +164,8 @@ impl Clock {
         self.pauses.load(Ordering::Relaxed)
     }
 
-    /// For the worker, which is idle and has announced it: whether the clock stands and nobody is at work. What they have done is done then.
+    /// For the worker, which is idle and has announced it, or a reliever, which looks again after an interval: whether the clock stands and nobody is at
+    /// work. What they have done is done then.
     #[inline]
     pub(crate) fn may_jump(&self) -> bool {
         // Ordering: Acquire; pairs with the release of `ceases`. The fence of the announcement (W1 B) has come before, against that of
@@ -183,7 +185,7 @@ impl Clock {
     }
 
     /// Somebody is at work.
-    pub(super) fn works(&self) {
+    pub(crate) fn works(&self) {
         // Ordering: Relaxed; the worker is told of what follows by a push, or by who is at work before (`block_on`).
         self.at_work.fetch_add(1, Ordering::Relaxed);
     }
@@ -202,15 +204,16 @@ impl Clock {
         self.turn_ends.wait(turn).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The worker waits until no thread has the turn, and takes it, if the clock stands.
+    /// The worker waits until no thread has the turn, and takes it, if the clock stands. The number of the pause.
     #[cold]
-    pub(crate) fn take_workers_turn(&self, stops: impl Fn() -> bool) {
+    pub(crate) fn take_workers_turn(&self, stops: impl Fn() -> bool) -> usize {
         let mut turn = self.lock();
         while turn.holder == Some(Holder::Guest) && self.is_paused() && !stops() {
             turn = self.wait(turn);
         }
         turn.holder = Some(Holder::Worker);
         turn.lent = false;
+        self.pause_number()
     }
 
     /// The worker sleeps, or blocks in place, or will not be the only one any more.
@@ -276,17 +279,17 @@ impl Clock {
 
 impl Shared {
     /// Somebody is not at work any more; if the clock stands, the worker shall look whether he was the last.
-    pub(super) fn ceases_to_work(&self) {
-        if !self.clock.is_paused() {
-            return self.clock.ceases();
-        }
-        if publish::to_owner(|| self.clock.ceases(), &self.sleepers, self.sleepers.seat(0)) {
+    pub(crate) fn ceases_to_work(&self) {
+        self.clock.ceases();
+        // Ordering: SeqCst; the count before the look at the clock, against a pause before the worker's look at the count: that has fenced since (W1 B).
+        fence(Ordering::SeqCst);
+        if self.clock.is_paused() && publish::to_owner(|| (), &self.sleepers, self.sleepers.seat(0)) {
             self.wake_claimed(self.sleepers.seat(0), None);
         }
     }
 
-    /// The clock goes again: who sleeps until it jumps must sleep until its timers now.
-    fn clock_goes(&self) {
+    /// The clock stands or goes: who sleeps must look how long.
+    fn clock_changes(&self) {
         self.clock.notify_turns();
         if publish::to_owner(|| (), &self.sleepers, self.sleepers.seat(0)) {
             self.wake_claimed(self.sleepers.seat(0), None);
@@ -309,8 +312,8 @@ fn now_of_current() -> StdInstant {
 }
 
 /// Stops the clock of the current runtime, for tests. From now on timers, [`Instant::now`](super::Instant::now) and all
-/// of this module go by a time that stands still until [`advance`] moves it, or until every task waits and no closure of
-/// [`spawn_blocking`](crate::spawn_blocking) is left: then it jumps to the deadline of the first timer. So a test that sleeps for
+/// of this module go by a time that stands still until [`advance`] moves it, or until everything waits, also what
+/// [`spawn_blocking`](crate::spawn_blocking), [`block_in_place`](crate::task::block_in_place) and operations on files are at: then it jumps to the deadline of the first timer. So a test that sleeps for
 /// an hour takes no time, and takes the same course each time, by the runtime's [seed](crate::Builder::seed).
 ///
 /// ```
@@ -327,8 +330,7 @@ fn now_of_current() -> StdInstant {
 /// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from jumping; but what is readable
 /// or writable by then comes first, so that no time limit passes for what the runtime's own tasks write to one another. While the
 /// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
-/// thread waits for ever for a task. Pause it there, or from the [start](crate::Builder::start_paused): where a task pauses it, a thread that waits in `block_on` meanwhile, and
-/// has never seen this runtime's clock paused, may be woken after the next jump only.
+/// thread waits for ever for a task. Nor must it wait for one in a `block_on` that is inside of one of another runtime, inside of one of this.
 ///
 /// # Panics
 ///
@@ -341,7 +343,9 @@ pub fn pause() {
             workers == 1,
             "the clock of a runtime can be paused if it has 1 worker, this one has {workers}"
         );
-        pauses(shared, |holder, before| shared.clock.pause(holder, before))
+        let paused = pauses(shared, |holder, before| shared.clock.pause(holder, before));
+        shared.clock_changes();
+        paused
     });
     assert!(paused, "the clock is paused already");
 }
@@ -355,7 +359,7 @@ pub fn pause() {
 pub fn resume() {
     let resumed = runtime::with_current(|shared| {
         let resumed = shared.clock.resume();
-        shared.clock_goes();
+        shared.clock_changes();
         resumed
     });
     assert!(resumed, "the clock is not paused");

@@ -1,4 +1,4 @@
-//! Threads that may block, and the paused clock of their runtime: whether they are at work, and whose turn it is.
+//! Threads that may block, and the clock of their runtime, which tests may pause: whether they are at work, and whose turn it is.
 //!
 //! What a thread has of both is its *presence*. It is one at a time for all that the thread does inside of each other: a closure that may block, a task
 //! that blocks in place, a `block_on` in the poll of another. Who begins one of those puts back what was there before when it ends (`Stay`), and
@@ -6,17 +6,18 @@
 //!
 //! | state of a `block_on` | since | counted as at work |
 //! |---|---|---|
-//! | `POLLS` | it has taken in what woke it, and is about to poll | by its thread, if the clock stood then |
+//! | `POLLS` | it has taken in what woke it, and is about to poll | by its thread |
 //! | `NOTED` | it was woken while it polls | the same |
 //! | `RESTS` | it waits for a wake-up | no |
 //! | `WOKEN` | it was woken since, or before it could wait | yes, for its thread to take over |
 //!
-//! Nobody looks at any of it in a process that has never paused a clock.
+//! All of it is counted whether or not the clock stands, so that a pause finds it as it is; turns are taken while it stands. A runtime with more than one
+//! worker has a clock that can't be paused, and its `block_on` counts nothing.
 
 use std::cell::Cell;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
-use super::clock::{Holder, any_paused};
+use super::clock::Holder;
 use crate::current;
 use crate::primitives::{AtomicU8, Ordering};
 use crate::sched::Shared;
@@ -35,6 +36,12 @@ struct Presence {
 
 thread_local! {
     static PRESENCE: Cell<Presence> = const { Cell::new(Presence::NONE) };
+    /// The runtimes that the thread had entered when it last began to block in one.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+fn address(shared: &Shared) -> usize {
+    std::ptr::from_ref(shared).addr()
 }
 
 impl Presence {
@@ -45,9 +52,8 @@ impl Presence {
     };
 
     /// What the calling thread has of that one.
-    fn of(shared: &Arc<Shared>) -> Self {
-        let presence = PRESENCE.get();
-        let runtime = Arc::as_ptr(shared).addr();
+    fn of(shared: &Shared) -> Self {
+        let (presence, runtime) = (PRESENCE.get(), address(shared));
         if presence.runtime == runtime {
             presence
         } else {
@@ -57,8 +63,13 @@ impl Presence {
 
     /// Gives up what the thread has, but for what it is to `keep`, and takes what it has not.
     fn becomes(self, keep: Self, shared: &Shared) {
-        PRESENCE.set(keep);
-        if self.turn != 0 && keep.turn == 0 {
+        let turn = if self.turn != 0 && keep.turn != 0 {
+            self.turn
+        } else {
+            keep.turn
+        };
+        PRESENCE.set(Self { turn, ..keep });
+        if self.turn != 0 && turn == 0 {
             shared.clock.end_guests_turn(self.turn);
         }
         match (self.counted, keep.counted) {
@@ -66,7 +77,7 @@ impl Presence {
             (false, true) => shared.clock.works(),
             (true, true) | (false, false) => {}
         }
-        if keep.turn != 0 && self.turn == 0 {
+        if self.turn == 0 && turn != 0 {
             let turn = take_turn(shared);
             PRESENCE.set(Self { turn, ..keep });
         }
@@ -80,68 +91,75 @@ fn take_turn(shared: &Shared) -> usize {
     shared.clock.take_guests_turn(rests, || sleepers.is_stopping())
 }
 
+/// Whether the calling thread is the worker of `shared`, or its reliever, and blocks in place: nobody waits for that to have a turn.
+fn blocks_in_place(shared: &Shared) -> bool {
+    is_away() && PRESENCE.get().runtime == address(shared)
+}
+
 /// What a thread does that may block. When it goes the thread has what it had before, also if a panic ends it.
 #[derive(Debug)]
 pub(crate) struct Stay {
     before: Presence,
-    /// In which runtime, where that need not be the current one at the end.
+    depth: usize,
+    /// Where it counts; nowhere if that clock can't be paused.
     shared: Option<Arc<Shared>>,
 }
 
 impl Stay {
-    /// Nothing changes as yet.
+    /// A `block_on` in the current runtime.
     #[inline]
     pub(crate) fn begin() -> Self {
+        Self::begin_in(current::with(|shared| {
+            shared.filter(|shared| shared.worker_count() == 1).cloned()
+        }))
+    }
+
+    fn begin_in(shared: Option<Arc<Shared>>) -> Self {
         Self {
             before: PRESENCE.get(),
-            shared: None,
+            depth: DEPTH.replace(current::depth()),
+            shared,
         }
     }
 
-    /// The same in `shared`.
-    fn begin_in(shared: &Arc<Shared>) -> Self {
-        Self {
-            shared: Some(shared.clone()),
-            ..Self::begin()
-        }
-    }
-
-    /// The thread is at work in `shared`, if the clock of that stands.
-    pub(crate) fn at_work(shared: &Arc<Shared>) -> Self {
-        let stay = Self::begin_in(shared);
-        if shared.clock.is_paused() {
-            let presence = Presence::of(shared);
-            let counted = Presence {
-                counted: true,
-                turn: 0,
-                ..presence
-            };
-            presence.becomes(counted, shared);
-        }
+    /// A task that blocks in place. To be ended by [`ends_in`](Self::ends_in).
+    pub(crate) fn at_work(shared: &Shared) -> Self {
+        let stay = Self::begin_in(None);
+        let presence = Presence::of(shared);
+        let counted = Presence {
+            counted: true,
+            turn: 0,
+            ..presence
+        };
+        presence.becomes(counted, shared);
         stay
+    }
+
+    /// The same runtime.
+    pub(crate) fn ends_in(self, shared: &Shared) {
+        restore(self.before, shared);
     }
 }
 
 impl Drop for Stay {
     #[inline]
     fn drop(&mut self) {
-        if PRESENCE.get() != self.before {
-            restore(self.before, self.shared.take());
+        DEPTH.set(self.depth);
+        if let Some(shared) = &self.shared
+            && PRESENCE.get() != self.before
+        {
+            restore(self.before, shared);
         }
     }
 }
 
-#[cold]
-fn restore(before: Presence, shared: Option<Arc<Shared>>) {
-    let now = PRESENCE.get();
-    let shared = shared.or_else(|| current::current().map(|handle| handle.shared));
-    let Some(shared) = shared.filter(|shared| Arc::as_ptr(shared).addr() == now.runtime) else {
-        return PRESENCE.set(before);
-    };
+/// The thread was in `shared`; from now on it is where it was before, and as it was.
+fn restore(before: Presence, shared: &Shared) {
+    let now = Presence::of(shared);
     if before.runtime == now.runtime {
-        now.becomes(before, &shared);
+        now.becomes(before, shared);
     } else {
-        now.becomes(Presence::NONE, &shared);
+        now.becomes(Presence::NONE, shared);
         PRESENCE.set(before);
     }
 }
@@ -156,21 +174,15 @@ impl AtWork {
         Self(Some(shared))
     }
 
-    /// The calling thread does it, and counts for it.
+    /// The calling thread, one of the pool, does it, and counts for it.
     pub(crate) fn here(mut self) -> Stay {
-        let Some(shared) = self.0.take() else {
-            return Stay::begin();
-        };
-        let stay = Stay::begin_in(&shared);
-        let presence = Presence::of(&shared);
-        if presence.counted {
-            // Who stops the runtime may do it in the middle of something else, and counts once.
-            shared.clock.ceases();
+        let stay = Stay::begin_in(self.0.take());
+        if let Some(shared) = &stay.shared {
+            PRESENCE.set(Presence {
+                counted: true,
+                ..Presence::of(shared)
+            });
         }
-        PRESENCE.set(Presence {
-            counted: true,
-            ..presence
-        });
         stay
     }
 }
@@ -183,12 +195,12 @@ impl Drop for AtWork {
     }
 }
 
-/// A `block_on`, and the paused clock of its runtime.
+/// A `block_on`, and the clock of its runtime.
 #[derive(Debug)]
 pub(crate) struct Guest {
     state: AtomicU8,
-    /// The runtime in which it waited first, when some clock of the process was paused.
-    shared: OnceLock<Weak<Shared>>,
+    /// As the `Stay`'s, for wakers that outlive it.
+    shared: Option<Weak<Shared>>,
 }
 
 const POLLS: u8 = 0;
@@ -197,63 +209,49 @@ const RESTS: u8 = 2;
 const WOKEN: u8 = 3;
 
 impl Guest {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(stay: &Stay) -> Self {
         Self {
             state: AtomicU8::new(POLLS),
-            shared: OnceLock::new(),
+            shared: stay.shared.as_ref().map(Arc::downgrade),
         }
     }
 
     /// Before a poll: counts as at work, and takes the turn.
     #[inline]
-    pub(crate) fn polls(&self) {
-        if any_paused() {
-            self.takes_part();
+    pub(crate) fn polls(&self, stay: &Stay) {
+        if let Some(shared) = &stay.shared {
+            self.takes_part(shared);
         }
     }
 
-    #[cold]
-    fn takes_part(&self) {
+    fn takes_part(&self, shared: &Shared) {
         // Ordering: AcqRel; who woke us has done what he did before.
         let was_counted = self.state.swap(POLLS, Ordering::AcqRel) == WOKEN;
-        let Some(shared) = current::current().map(|handle| handle.shared) else {
-            return;
-        };
-        let mut presence = Presence::of(&shared);
-        if !shared.clock.is_paused() {
-            if was_counted {
-                shared.ceases_to_work();
-            }
-            return;
-        }
+        let mut presence = Presence::of(shared);
         match (presence.counted, was_counted) {
             (false, false) => shared.clock.works(),
             (true, true) => shared.clock.ceases(),
             (false, true) | (true, false) => {}
         }
+        let blocks = blocks_in_place(shared);
         presence.counted = true;
         PRESENCE.set(presence);
-        if !is_away() && presence.turn != shared.clock.pause_number() {
-            presence.turn = take_turn(&shared);
+        if shared.clock.is_paused() && !blocks && presence.turn != shared.clock.pause_number() {
+            presence.turn = take_turn(shared);
             PRESENCE.set(presence);
         }
     }
 
     /// Before it waits for a wake-up: gives the turn back, and is not at work.
     #[inline]
-    pub(crate) fn rests(&self) {
-        if any_paused() {
-            self.takes_no_part();
+    pub(crate) fn rests(&self, stay: &Stay) {
+        if let Some(shared) = &stay.shared {
+            self.takes_no_part(shared);
         }
     }
 
-    #[cold]
-    fn takes_no_part(&self) {
-        let Some(shared) = current::current().map(|handle| handle.shared) else {
-            return;
-        };
-        let _ = self.shared.set(Arc::downgrade(&shared));
-        let presence = Presence::of(&shared);
+    fn takes_no_part(&self, shared: &Shared) {
+        let presence = Presence::of(shared);
         // Ordering: AcqRel; who wakes us from now on comes after what we did.
         let rests = self
             .state
@@ -267,7 +265,7 @@ impl Guest {
             // Ordering: Release; as above. Nobody else leaves `NOTED`.
             self.state.store(WOKEN, Ordering::Release);
         }
-        let counted = Presence {
+        let own = Presence {
             counted: presence.counted && rests,
             ..presence
         };
@@ -276,19 +274,18 @@ impl Guest {
             turn: 0,
             ..presence
         };
-        counted.becomes(absent, &shared);
+        own.becomes(absent, shared);
     }
 
     /// Somebody wakes it. Before the token.
     #[inline]
     pub(crate) fn is_woken(&self) {
-        if any_paused() {
-            self.is_noted();
+        if let Some(shared) = &self.shared {
+            self.is_noted(shared);
         }
     }
 
-    #[cold]
-    fn is_noted(&self) {
+    fn is_noted(&self, shared: &Weak<Shared>) {
         let change = |from, to| {
             self.state
                 // Ordering: AcqRel; gives the thread what was done before the wake-up. Acquire: looks again.
@@ -300,7 +297,7 @@ impl Guest {
             match self.state.load(Ordering::Acquire) {
                 POLLS if change(POLLS, NOTED) => return,
                 RESTS => {
-                    let Some(shared) = self.shared.get().and_then(Weak::upgrade) else {
+                    let Some(shared) = shared.upgrade() else {
                         return;
                     };
                     // Before it is seen to be counted, and takes that over.
@@ -323,25 +320,21 @@ pub(super) fn pauses(shared: &Arc<Shared>, pause: impl FnOnce(Option<Holder>, &d
         let takes_turn = || Context::with(|context| context.into_iter().for_each(Context::has_turn_now));
         return pause(Some(Holder::Worker), &takes_turn);
     }
-    if !is_polling() || is_away() {
+    // Not who has entered another runtime in the poll, to pause that.
+    if !is_polling() || current::depth() != DEPTH.get() || blocks_in_place(shared) {
         return pause(None, &|| ());
     }
-    // It polls, so nobody else has a turn before it waits.
     let takes_part = || {
-        let presence = Presence::of(shared);
-        if !presence.counted {
-            shared.clock.works();
-        }
+        let turn = shared.clock.pause_number();
         PRESENCE.set(Presence {
-            counted: true,
-            turn: shared.clock.pause_number(),
-            ..presence
+            turn,
+            ..Presence::of(shared)
         });
     };
     pause(Some(Holder::Guest), &takes_part)
 }
 
-/// The current runtime of a thread that is no worker, if its clock is paused.
+/// Whether the clock of the current runtime stands, and that runtime goes on.
 pub(crate) fn stands_here() -> bool {
-    any_paused() && current::current().is_some_and(|handle| handle.shared.clock.is_paused())
+    current::with(|shared| shared.is_some_and(|shared| shared.clock.is_paused() && !shared.sleepers.is_stopping()))
 }

@@ -491,7 +491,13 @@ async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
     let mut text = [0; 5];
     file.read_exact(&mut text).await?;
     assert_eq!(&text, b"hello");
-    drop(writer);
-    assert_eq!(clone.into_std().await?.metadata()?.len(), 0);
+    assert!(
+        clone.into_std().await?.metadata()?.len() == 0,
+        "nothing was read by that one"
+    );
+    assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none(), "a job reads");
+    io::Write::write_all(&mut writer, b"lost")?;
+    let error = file.into_std().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSeekable);
     Ok(())
 }
