@@ -95,7 +95,8 @@ async fn write<R: Runtime>(line: Arc<Line>, turns: usize, gate: Gate) {
         if turn % STRETCH == 0 {
             R::yield_now().await;
         }
-    } // Ordering: Relaxed; read again when the writers were joined.
+    }
+    // Ordering: Relaxed; read again when the writers were joined.
     line.x.fetch_add(1, Ordering::Relaxed);
 }
 
