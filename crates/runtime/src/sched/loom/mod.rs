@@ -280,7 +280,7 @@ trait Sleeper {
         unreachable!("there are no sources")
     }
 
-    fn alarm(&mut self) -> Alarm {
+    fn alarm(&mut self, _may_jump: bool) -> Alarm {
         Alarm::Never
     }
 }
@@ -320,8 +320,8 @@ impl<S: Sleeper> Host for S {
 
     fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
 
-    fn alarm(&mut self) -> Alarm {
-        Sleeper::alarm(self)
+    fn alarm(&mut self, may_jump: bool) -> Alarm {
+        Sleeper::alarm(self, may_jump)
     }
 }
 

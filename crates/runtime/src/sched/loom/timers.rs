@@ -87,7 +87,7 @@ struct Sleeps<'a> {
 }
 
 impl Sleeper for Sleeps<'_> {
-    fn alarm(&mut self) -> Alarm {
+    fn alarm(&mut self, _may_jump: bool) -> Alarm {
         if self.store.first() == u64::MAX {
             Alarm::Never
         } else {
