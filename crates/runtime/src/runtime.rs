@@ -446,6 +446,17 @@ pub(crate) fn block_on_here<F: Future>(future: F) -> F::Output {
 
 /// The same until `deadline` at most.
 pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
+    block_on_for(future, || match deadline {
+        None => Some(None),
+        Some(deadline) => {
+            let left = deadline.saturating_duration_since(clock::now());
+            (!left.is_zero()).then_some(Some(left))
+        }
+    })
+}
+
+/// The same, for as long as `goes_on` says each time that it waits, `None` for ever; or no longer, if that says nothing.
+pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Option<Duration>>) -> Option<F::Output> {
     let mut future = pin!(future);
     let stay = Stay::begin();
     let thread = Arc::new(ThreadWaker {
@@ -459,10 +470,7 @@ pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) ->
         if let Poll::Ready(output) = polling(|| future.as_mut().poll(&mut cx)) {
             return Some(output);
         }
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
-        if left == Some(Duration::ZERO) {
-            return None;
-        }
+        let left = goes_on()?;
         // Whichever of the two ended it: the future says whether it is ready.
         thread.guest.rests(&stay);
         let _ended = thread.word.wait(left);

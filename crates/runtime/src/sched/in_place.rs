@@ -108,7 +108,7 @@ impl Left {
         let runtime = Handle::try_current().map(current::enter);
         RELIEVES.set(ptr::null());
         let left = Self {
-            stay: Some(Stay::at_work(&shared)),
+            stay: Some(Stay::in_place(&shared)),
             shared,
             away: Some(Away::begin()),
             relieves,
@@ -248,17 +248,23 @@ impl Reliever {
                 shared.poll_all(&mut catch);
             }
             shared.fire_of_all();
-            match shared.take_any(groups_first) {
+            // At work before it has a task, which nobody else knows of then.
+            let stay = Stay::at_work(&shared);
+            let task = shared.take_any(groups_first);
+            let is_dry = task.is_none();
+            match task {
                 Some(thread) if thread.meta().has(BINDS) => shared.set_aside(thread),
                 Some(task) => {
                     coop::start(shared.policy.config.budget);
-                    shared.clock.works();
                     let ran = task.run();
                     coop::stop();
                     shared.has_run(ran);
-                    shared.ceases_to_work();
                 }
-                None => self.waits(&shared, &mut catch),
+                None => {}
+            }
+            stay.ends_in(&shared);
+            if is_dry {
+                self.waits(&shared, &mut catch);
             }
         }
         drop(serving);
@@ -288,8 +294,8 @@ impl Reliever {
         }
         let interval = Duration::from_nanos(shared.policy.config.sentinel_interval.0.min(shared.next_timer()));
         if let Some(state) = self.goes_on(shared) {
-            // Nobody returns under the guard.
-            if may_jump && shared.clock.jump(shared.first_timer()) {
+            // Nobody returns under the guard. What was pushed by who is not at work any more is seen after the look.
+            if may_jump && shared.is_drained() && shared.clock.jump(shared.first_timer()) {
                 return;
             }
             drop(shared.relief.changed.wait_timeout(state, interval));
@@ -337,6 +343,13 @@ impl Shared {
         } else {
             from_injectors().or_else(from_groups)
         }
+    }
+
+    /// Whether there is nothing that `take_any` would find.
+    fn is_drained(&self) -> bool {
+        self.groups.iter().all(|group| group.is_empty())
+            && self.injectors.iter().all(|injector| injector.is_empty())
+            && self.exports.iter().all(|queue| queue.is_empty())
     }
 
     /// Whether some worker's task blocks in place.

@@ -1,13 +1,13 @@
 //! Waiting for a future in code that is no future.
 
 use std::future::{Future, IntoFuture};
-use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use super::note::Reason;
 use super::suspend::{Frame, Pause};
-use crate::runtime::{block_on_here, block_on_until};
+use crate::current;
+use crate::runtime::{block_on_for, block_on_here, block_on_until};
 use crate::sched::context::{is_away, may_block};
 use crate::sys::clock;
 use crate::time::presence::stands_here;
@@ -100,14 +100,9 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
 fn wait_by_the_clock<F: Future>(wait: Timeout<F>) -> Result<F::Output, Elapsed> {
     /// Nobody is told by a timer that the runtime stops, so it looks.
     const LOOK: Duration = Duration::from_millis(20);
-    let mut wait = pin!(wait);
-    loop {
-        match block_on_until(wait.as_mut(), Some(clock::after(LOOK))) {
-            Some(result) => return result,
-            None if stands_here() => {}
-            None => return Err(Elapsed::new()),
-        }
-    }
+    let goes_on = || current::with(|shared| shared.is_some_and(|shared| !shared.sleepers.is_stopping()));
+    let result = block_on_for(wait, || goes_on().then_some(Some(LOOK)));
+    result.unwrap_or_else(|| Err(Elapsed::new()))
 }
 
 /// Waits for `future` if the calling thread is a user-level one, and notes why; else gives it back. Inlined: see `Frame::suspend`.

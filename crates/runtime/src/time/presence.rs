@@ -21,7 +21,7 @@ use super::clock::Holder;
 use crate::current;
 use crate::primitives::{AtomicU8, Ordering};
 use crate::sched::Shared;
-use crate::sched::context::{Context, is_away, is_polling};
+use crate::sched::context::{Context, is_polling};
 
 /// What a thread has of the clock of one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ thread_local! {
     static PRESENCE: Cell<Presence> = const { Cell::new(Presence::NONE) };
     /// The runtimes that the thread had entered when it last began to block in one.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// The runtime whose task blocks in place on the thread, by its address; zero: none.
+    static BLOCKS_IN: Cell<usize> = const { Cell::new(0) };
 }
 
 fn address(shared: &Shared) -> usize {
@@ -93,7 +95,7 @@ fn take_turn(shared: &Shared) -> usize {
 
 /// Whether the calling thread is the worker of `shared`, or its reliever, and blocks in place: nobody waits for that to have a turn.
 fn blocks_in_place(shared: &Shared) -> bool {
-    is_away() && PRESENCE.get().runtime == address(shared)
+    BLOCKS_IN.get() == address(shared)
 }
 
 /// What a thread does that may block. When it goes the thread has what it had before, also if a panic ends it.
@@ -101,7 +103,8 @@ fn blocks_in_place(shared: &Shared) -> bool {
 pub(crate) struct Stay {
     before: Presence,
     depth: usize,
-    /// Where it counts; nowhere if that clock can't be paused.
+    blocks_in: usize,
+    /// Where it counts; `None` where its end says that, and for a `block_on` whose clock can't be paused.
     shared: Option<Arc<Shared>>,
 }
 
@@ -118,11 +121,19 @@ impl Stay {
         Self {
             before: PRESENCE.get(),
             depth: DEPTH.replace(current::depth()),
+            blocks_in: BLOCKS_IN.get(),
             shared,
         }
     }
 
     /// A task that blocks in place. To be ended by [`ends_in`](Self::ends_in).
+    pub(crate) fn in_place(shared: &Shared) -> Self {
+        let stay = Self::at_work(shared);
+        BLOCKS_IN.set(address(shared));
+        stay
+    }
+
+    /// A thread that runs tasks in place of a worker. To be ended by [`ends_in`](Self::ends_in).
     pub(crate) fn at_work(shared: &Shared) -> Self {
         let stay = Self::begin_in(None);
         let presence = Presence::of(shared);
@@ -145,6 +156,7 @@ impl Drop for Stay {
     #[inline]
     fn drop(&mut self) {
         DEPTH.set(self.depth);
+        BLOCKS_IN.set(self.blocks_in);
         if let Some(shared) = &self.shared
             && PRESENCE.get() != self.before
         {

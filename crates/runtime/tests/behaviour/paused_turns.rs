@@ -303,3 +303,39 @@ fn the_clock_does_not_jump_under_a_task_that_pauses_it_in_place() {
         sleeping.await.unwrap();
     });
 }
+
+/// The second one is run by a reliever, whose reliever lets the clock jump.
+#[test]
+fn tasks_that_block_in_place_beside_each_other_let_the_clock_jump() {
+    on_paused(async {
+        let start = Instant::now();
+        let (tx, rx) = oneshot::channel();
+        let first = quadrille::spawn(async move {
+            quadrille::task::block_in_place(|| rx.wait().unwrap());
+        });
+        let second = quadrille::spawn(async move {
+            quadrille::task::block_in_place(|| sleep(HOUR).wait());
+            tx.send(()).unwrap();
+        });
+        first.await.unwrap();
+        second.await.unwrap();
+        assert_eq!(start.elapsed(), HOUR);
+    });
+}
+
+#[test]
+fn a_wait_with_a_limit_goes_on_when_the_clock_does() {
+    on_paused(async {
+        let (tx, rx) = oneshot::channel();
+        // It counts as at work until it waits, and the clock jumps to nothing: the limit comes last.
+        let waiting = quadrille::spawn_blocking(move || rx.wait_timeout(HOUR));
+        let resuming = quadrille::spawn(async move {
+            time::resume();
+            // Longer than it takes to look whether the runtime stops.
+            sleep(Duration::from_millis(60)).await;
+            tx.send(1).unwrap();
+        });
+        assert_eq!(waiting.await.unwrap().expect("no hour has passed"), Ok(1));
+        resuming.await.unwrap();
+    });
+}

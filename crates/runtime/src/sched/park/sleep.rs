@@ -177,7 +177,8 @@ impl Sleepers {
     /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
     fn doze<'a>(&'a self, worker: usize, mut nap: Nap<'a>, word: &ParkWord, host: &mut impl Host) -> Risen {
         loop {
-            let may_jump = host.may_jump();
+            // A token that came before that look says that there is something to do.
+            let may_jump = host.may_jump() && !word.has_token();
             if may_jump
                 && let Some((_, polls)) = &nap.polls
                 && matches!(host.poll(polls, Some(Duration::ZERO)), Polled::Events(_))
