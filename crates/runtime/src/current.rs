@@ -93,7 +93,7 @@ pub(crate) fn current() -> Option<Handle> {
     })
 }
 
-/// Calls `f` with the current runtime, without counting references. It must not enter or leave one.
+/// Calls `f` with the current runtime, without counting references where none was entered.
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(Option<&Arc<Shared>>) -> R) -> R {
     if depth() == 0 {
