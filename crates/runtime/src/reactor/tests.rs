@@ -261,3 +261,52 @@ fn a_waker_that_panics_with_what_panics_is_survived() {
     wake_each(&mut wakers);
     assert_eq!(wakes.try_recv(), Ok(()));
 }
+
+/// An old kernel, or a filter, that knows no waits to the nanosecond, and a timer that is more milliseconds away than fit an `int`: waited for in parts.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_far_timer_is_waited_for_by_kernels_that_count_milliseconds() {
+    use crate::child::{assert_passed, is_child, run_child};
+
+    if !is_child() {
+        let test = "a_far_timer_is_waited_for_by_kernels_that_count_milliseconds";
+        return assert_passed(&run_child(module_path!(), test));
+    }
+    crate::sys::process::forbid(libc::SYS_epoll_pwait2);
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (left, right) = pair();
+    let registration = register(&runtime, &left).unwrap();
+    let far = std::time::Duration::from_secs(40 * 24 * 3600);
+    runtime.spawn(async move { crate::time::sleep(far).await });
+    let parked = || runtime.metrics().workers.iter().map(|worker| worker.parks).sum::<u64>();
+    let before = parked();
+    // It has looked at the timer, and sleeps.
+    while parked() == before {
+        std::thread::yield_now();
+    }
+    (&right).write_all(b"x").unwrap();
+    assert_eq!(read_byte(&registration, &left), b'x');
+}
+
+/// Workers that wait for sources as well wake up for timers as early as others. The least late of many, because any may be late.
+#[cfg(target_os = "linux")]
+#[test]
+fn timers_beside_sources_are_not_rounded_up_to_milliseconds() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (left, _right) = pair();
+    let _registration = register(&runtime, &left).unwrap();
+    let limit = std::time::Duration::from_micros(200);
+    let late = runtime.block_on(async {
+        let mut least = std::time::Duration::MAX;
+        for _ in 0..50 {
+            let sleep = async move {
+                let start = std::time::Instant::now();
+                crate::time::sleep(limit).await;
+                start.elapsed() - limit
+            };
+            least = least.min(crate::spawn(sleep).await.unwrap());
+        }
+        least
+    });
+    assert!(late < std::time::Duration::from_micros(600), "{late:?}");
+}

@@ -1,7 +1,9 @@
 //! Linux: epoll, and an eventfd to end a wait.
 
+use std::ffi::c_int;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::ptr;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -66,22 +68,40 @@ impl Poller {
     /// notified, or ended before its time for no reason.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<bool> {
         events.0.clear();
-        let timeout = timeout.map(|timeout| self.timespec(timeout));
-        match epoll::wait(&self.set, spare_capacity(&mut events.0), timeout.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(true),
-            Err(Errno::NOSYS | Errno::PERM) if timeout.is_some() && !self.is_coarse() => {
-                // Ordering: Relaxed; who sees it late asks the kernel once more.
-                self.is_coarse.store(true, Ordering::Relaxed);
-                return Ok(true);
-            }
-            Err(error) => return Err(error.into()),
+        let waited = match timeout {
+            Some(timeout) if !timeout.is_zero() => self.wait_for(events, timeout),
+            _ => Waited::of(
+                epoll::wait(&self.set, spare_capacity(&mut events.0), timeout.map(timespec).as_ref()),
+                false,
+            ),
+        };
+        match waited {
+            Waited::Whole => {}
+            Waited::Short => return Ok(true),
+            Waited::Failed(error) => return Err(error.into()),
         }
         let notified = events.0.iter().position(|event| event.data.u64() == NOTIFICATION);
         if let Some(position) = notified {
             events.0.swap_remove(position);
         }
         Ok(notified.is_some())
+    }
+
+    /// To the nanosecond where the kernel can, else to the millisecond, never for less.
+    fn wait_for(&self, events: &mut Events, timeout: Duration) -> Waited {
+        if !self.is_coarse() {
+            match wait_exactly(&self.set, &mut events.0, timeout) {
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    // Ordering: Relaxed; who sees it late asks the kernel once more.
+                    self.is_coarse.store(true, Ordering::Relaxed);
+                }
+                waited => return Waited::of(waited, false),
+            }
+        }
+        let rounded = round_up(timeout);
+        let limit = rounded.min(COARSE_MAX);
+        let waited = epoll::wait(&self.set, spare_capacity(&mut events.0), Some(&timespec(limit)));
+        Waited::of(waited, limit < rounded)
     }
 
     /// Ends the current wait, or the next one if there is none.
@@ -103,20 +123,83 @@ impl Poller {
         // Ordering: Relaxed; see `wait`.
         self.is_coarse.load(Ordering::Relaxed)
     }
+}
 
-    fn timespec(&self, timeout: Duration) -> Timespec {
-        let timeout = if self.is_coarse() { round_up(timeout) } else { timeout };
-        Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: timeout.subsec_nanos().into(),
+/// How a wait has ended.
+enum Waited {
+    /// With events, or when its time was over.
+    Whole,
+    /// Before its time, for no reason.
+    Short,
+    Failed(Errno),
+}
+
+impl Waited {
+    /// `is_part`: the time was over of a part of the wait.
+    fn of(waited: rustix::io::Result<usize>, is_part: bool) -> Self {
+        match waited {
+            Ok(0) if is_part => Self::Short,
+            Ok(_) => Self::Whole,
+            Err(Errno::INTR) => Self::Short,
+            Err(error) => Self::Failed(error),
         }
     }
 }
+
+/// The longest wait that a kernel which counts milliseconds is asked for: an `int` of them.
+const COARSE_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// To whole milliseconds.
 fn round_up(timeout: Duration) -> Duration {
     let ms = timeout.as_nanos().div_ceil(1_000_000);
     Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
+}
+
+fn timespec(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    }
+}
+
+/// `epoll_pwait2` (Linux 5.11). rustix calls it for a wait of less than 25 days only if it may do nothing else, also on kernels that don't have it: for
+/// all others it rounds up to milliseconds.
+///
+/// # Errors
+///
+/// Those of the system call: `ENOSYS`, or what a filter answers, where there is none.
+fn wait_exactly(set: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Duration) -> rustix::io::Result<usize> {
+    /// The kernel's, which has 64 bits on every machine.
+    #[repr(C)]
+    struct KernelTimespec {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+    let timeout = KernelTimespec {
+        seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: timeout.subsec_nanos().into(),
+    };
+    let room = events.spare_capacity_mut();
+    let count = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
+    // SAFETY: the kernel reads `timeout`, and writes at most `count` events to `room`, which has place for so many; rustix's type is laid out as its
+    // own. No mask of signals is given, whose length is of no use then.
+    let found = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            set.as_raw_fd(),
+            room.as_mut_ptr(),
+            count,
+            &raw const timeout,
+            ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    let Ok(found) = usize::try_from(found) else {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL));
+    };
+    // SAFETY: the vector is empty, and the kernel has written the first `found` of its room.
+    unsafe { events.set_len(found) };
+    Ok(found)
 }
 
 impl Events {

@@ -107,6 +107,21 @@ macro_rules! tests_of {
                     assert!(start.elapsed() >= limit);
                 }
             }
+
+            /// Timers and sentinels count in tens of microseconds. The shortest of many, because a wait may always be longer.
+            #[test]
+            fn a_wait_is_not_rounded_up_to_milliseconds() {
+                let poller = Poller::new().unwrap();
+                let mut events = Events::new();
+                let limit = Duration::from_micros(100);
+                let wait = |_| {
+                    let start = std::time::Instant::now();
+                    poller.wait(&mut events, Some(limit)).unwrap();
+                    start.elapsed()
+                };
+                let shortest = (0..50).map(wait).min().unwrap();
+                assert!(shortest < 8 * limit, "{shortest:?}");
+            }
         }
     };
 }
