@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 
 use crossbeam_utils::CachePadded;
 
-use super::slots::{Keep, Landed, Left, Slots};
+use super::slots::{Keep, Landed, Left, Polled, Slots};
 use crate::primitives::{AtomicU32, Ordering, relax};
 use crate::reactor::wake_each;
 use crate::stress::Mutex;
@@ -135,17 +135,32 @@ impl Ring {
 
     /// The result of an operation, which is over then; else `waker` is called when it is there.
     pub(crate) fn poll(&self, slot: u32, waker: &Waker) -> Poll<i32> {
-        let (result, replaced, is_closed) = {
-            let mut inner = self.inner();
-            let (result, replaced) = inner.slots.poll(slot, waker);
-            (result, replaced, inner.is_closed)
-        };
-        // To drop a waker may be to drop a task, which may come back here.
-        drop(replaced);
+        let (result, is_closed) = self.poll_slot(slot, waker);
         if result.is_pending() && is_closed {
             return self.poll_closed(slot, waker);
         }
         result
+    }
+
+    /// The same, and whether the ring was closed.
+    fn poll_slot(&self, slot: u32, waker: &Waker) -> (Poll<i32>, bool) {
+        let mut clone = None;
+        loop {
+            let (polled, is_closed) = {
+                let mut inner = self.inner();
+                (inner.slots.poll(slot, waker, &mut clone), inner.is_closed)
+            };
+            // To make or drop a waker runs what users have written, which may come back here.
+            match polled {
+                Polled::Done(result) => return (Poll::Ready(result), is_closed),
+                Polled::Waits => return (Poll::Pending, is_closed),
+                Polled::Replaced(replaced) => {
+                    drop(replaced);
+                    return (Poll::Pending, is_closed);
+                }
+                Polled::WaitsOtherwise => clone = Some(waker.clone()),
+            }
+        }
     }
 
     /// The same when the runtime shuts down, and nobody hears of results any more: who waits looks for them by itself, again and again. What the
@@ -155,8 +170,7 @@ impl Ring {
         let mut wakers = Vec::new();
         self.reap(&mut wakers);
         wake_each(&mut wakers);
-        let (result, replaced) = self.inner().slots.poll(slot, waker);
-        drop(replaced);
+        let (result, _is_closed) = self.poll_slot(slot, waker);
         if result.is_pending() {
             std::thread::yield_now();
             waker.wake_by_ref();
@@ -382,7 +396,79 @@ fn fail(error: &io::Error) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::ManuallyDrop;
+    use std::task::{RawWaker, RawWakerVTable};
+
     use super::*;
+
+    /// Says whenever it is cloned or dropped whether the lock of its ring was free.
+    struct Looks {
+        ring: Arc<Ring>,
+        was_free: Arc<Mutex<Vec<bool>>>,
+    }
+
+    impl Looks {
+        fn look(&self) {
+            let is_free = self.ring.inner.try_lock().is_ok();
+            self.was_free.lock().unwrap().push(is_free);
+        }
+
+        fn waker(self) -> Waker {
+            let data = Arc::into_raw(Arc::new(self));
+            // SAFETY: the functions of the table take the pointer for that of an `Arc` of this, one reference a waker, as it is. It may go from
+            // thread to thread.
+            unsafe { Waker::from_raw(RawWaker::new(data.cast(), &TABLE)) }
+        }
+    }
+
+    static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_it);
+
+    unsafe fn clone(data: *const ()) -> RawWaker {
+        // SAFETY: it is that of a waker, by the contract of the table, which keeps its reference.
+        let looks = ManuallyDrop::new(unsafe { Arc::from_raw(data.cast::<Looks>()) });
+        looks.look();
+        RawWaker::new(Arc::into_raw(Arc::clone(&looks)).cast(), &TABLE)
+    }
+
+    unsafe fn wake(data: *const ()) {
+        // SAFETY: passed on.
+        unsafe { drop_it(data) }
+    }
+
+    unsafe fn wake_by_ref(_data: *const ()) {}
+
+    unsafe fn drop_it(data: *const ()) {
+        // SAFETY: it is that of a waker which goes, by the contract of the table, and its reference with it.
+        let looks = unsafe { Arc::from_raw(data.cast::<Looks>()) };
+        looks.look();
+    }
+
+    #[test]
+    fn no_waker_is_cloned_or_dropped_under_the_lock() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let ring = Arc::new(ring);
+        let was_free = Arc::new(Mutex::new(Vec::new()));
+        let waker = || {
+            let (ring, was_free) = (Arc::clone(&ring), Arc::clone(&was_free));
+            Looks { ring, was_free }.waker()
+        };
+        let begun = ring.begin(Entry::nothing(), waker()).unwrap();
+        let other = waker();
+        assert!(ring.poll(begun.slot, &other).is_pending());
+        assert!(ring.poll(begun.slot, &other).is_pending());
+        let mut wakers = Vec::new();
+        ring.submit(&mut wakers);
+        assert!(ring.poll(begun.slot, &waker()).is_pending());
+        ring.reap(&mut wakers);
+        wake_each(&mut wakers);
+        assert_eq!(ring.poll(begun.slot, &other), Poll::Ready(0));
+        drop(other);
+        // Two were cloned, and five dropped.
+        assert_eq!(*was_free.lock().unwrap(), [true; 7]);
+    }
 
     /// A taker has read how many fly; then so much is handed over, and has ended, that there is no room for all results.
     #[test]

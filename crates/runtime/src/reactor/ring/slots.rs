@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use crate::sys::ring::{CANCELLATION, CANCELLED, Entry};
 
@@ -57,6 +57,20 @@ pub(super) enum Landed {
     Orphan(Box<dyn Keep>),
     /// It is the result of a cancellation.
     Nothing,
+}
+
+/// What its future finds of an operation.
+#[must_use]
+#[derive(Debug)]
+pub(super) enum Polled {
+    /// It is over, with this result.
+    Done(i32),
+    /// The waker that will be called is the one of now.
+    Waits,
+    /// Another waker would be called. One like that of now is to be given, made without the lock.
+    WaitsOtherwise,
+    /// That of now will be called. The other is to be dropped without the lock.
+    Replaced(Waker),
 }
 
 /// What became of an operation that nobody waits for any more.
@@ -148,18 +162,23 @@ impl Slots {
         }
     }
 
-    /// The result, if it is there; the operation is over then. If not, `waker` will be called. Also a waker to be dropped without the lock.
-    pub(super) fn poll(&mut self, index: u32, waker: &Waker) -> (Poll<i32>, Option<Waker>) {
+    /// The result, if it is there; the operation is over then. If not, whether `waker` will be called; from now on, if `clone` is one
+    /// like it, which is taken then.
+    pub(super) fn poll(&mut self, index: u32, waker: &Waker, clone: &mut Option<Waker>) -> Polled {
         match &mut self.slots[index as usize].state {
             State::Queued { waker: current, .. } | State::Flying { waker: current } => {
-                let is_same = current.will_wake(waker);
-                let replaced = (!is_same).then(|| std::mem::replace(current, waker.clone()));
-                (Poll::Pending, replaced)
+                if current.will_wake(waker) {
+                    return Polled::Waits;
+                }
+                match clone.take() {
+                    Some(clone) => Polled::Replaced(std::mem::replace(current, clone)),
+                    None => Polled::WaitsOtherwise,
+                }
             }
             State::Done { result } => {
                 let result = *result;
                 self.release(index);
-                (Poll::Ready(result), None)
+                Polled::Done(result)
             }
             state => unreachable!("its future polls what is {state:?}"),
         }
@@ -329,8 +348,13 @@ mod tests {
             }
         }
 
-        fn poll(&mut self, slot: u32) -> Poll<i32> {
-            self.slots.poll(slot, &Waker::from(Arc::clone(&self.seen))).0
+        /// The result, if it is there.
+        fn poll(&mut self, slot: u32) -> Option<i32> {
+            match self.slots.poll(slot, &Waker::from(Arc::clone(&self.seen)), &mut None) {
+                Polled::Done(result) => Some(result),
+                Polled::Waits => None,
+                other => panic!("there is no other waker: {other:?}"),
+            }
         }
 
         fn leave(&mut self, slot: u32) -> Left {
@@ -349,13 +373,13 @@ mod tests {
     fn a_result_wakes_and_is_told_once() {
         let mut test = Test::new();
         let slot = test.begin();
-        assert_eq!(test.poll(slot), Poll::Pending);
+        assert_eq!(test.poll(slot), None);
         let flying = test.hand_over(9);
         assert_eq!((flying.len(), test.slots.flying()), (1, 1));
-        assert_eq!(test.poll(slot), Poll::Pending);
+        assert_eq!(test.poll(slot), None);
         test.land(flying[0], 7);
         assert_eq!((test.seen(), test.slots.flying()), ((1, 0), 0));
-        assert_eq!(test.poll(slot), Poll::Ready(7));
+        assert_eq!(test.poll(slot), Some(7));
         let next = test.begin();
         assert_eq!(next, slot, "the place is free");
         assert_ne!(test.hand_over(9), flying, "but what the kernel carries is another's");
@@ -414,7 +438,7 @@ mod tests {
         let mut wakers = Vec::new();
         test.slots.cancel_queued(&mut wakers);
         assert_eq!((wakers.len(), test.slots.queued()), (1, 0));
-        assert_eq!(test.poll(slots[1]), Poll::Ready(CANCELLED));
+        assert_eq!(test.poll(slots[1]), Some(CANCELLED));
     }
 
     /// What the kernel may still write to is not freed with the ring.
