@@ -37,6 +37,10 @@
 //!   (`IORING_FEAT_NODROP`, required) and hands them over when called, which `reap` does.
 //! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled. Nobody has asked for that,
 //!   so it is begun again. Likewise if a signal interrupts.
+//! - *A cancellation comes while the kernel has put an operation back*, for which there is something, until the thread that has handed it
+//!   over looks: it finds nothing, and the operation may wait again. So whoever drops a future asks again if nothing was found, 16 times
+//!   at most, the last ones between other threads' turns; whoever drains asks again every few milliseconds. If the thread gets no CPU so long, the
+//!   orphan takes what comes next.
 //! - *Shutdown*: `close` ends what is queued, cancels what flies, and refuses more: whoever waits has its buffer back, also one that
 //!   blocks a worker, which the end of all tasks waits for. The reactor is closed, so that events tell nobody of those results: `close` wakes all
 //!   who wait, who look for theirs (`poll_closed`). When the tasks are gone, the last worker waits for every result (`drain`).

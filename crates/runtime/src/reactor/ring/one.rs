@@ -16,6 +16,12 @@ use crate::sys::ring::{self, COMPLETIONS, Completions, Entered, Entry, Request, 
 /// So many operations are handed over, whatever else their worker has to do.
 const BATCH: usize = 64;
 
+/// So often the kernel is asked to cancel what it has not found, if the future goes.
+const CANCELLATIONS: u32 = 16;
+
+/// Of the steps in which whoever drains waits, each of so many asks the kernel again to cancel: about every 6 ms, once the steps are longest.
+const STEPS: u32 = 8;
+
 /// A ring, and the operations that it carries.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -199,12 +205,27 @@ impl Ring {
             Left::Done(result) => end(request.expect("nobody has asked for it"), result),
             Left::Orphan(data, waker) => {
                 let mut wakers = Vec::new();
-                self.cancel(&[data], &mut wakers);
-                // Mostly it has ended by now: its descriptor is closed before whoever dropped the future goes on.
-                self.reap(&mut wakers);
+                let tries = if R::ENDS_BY_ITSELF { 1 } else { CANCELLATIONS };
+                self.cancel_orphan(data, tries, &mut wakers, relax);
                 wake_each(&mut wakers);
                 drop(waker);
             }
+        }
+    }
+
+    /// Asks the kernel to end what carries `data`, up to `tries` times, with a `pause` after each that is to be followed by another.
+    ///
+    /// What the kernel has not found although it has it is with the thread that has handed it over, for which it has something, and which
+    /// looks at it at its next interruption: to take it, or to wait again. That takes no time, unless the thread waits for a CPU.
+    fn cancel_orphan(&self, data: u64, tries: u32, wakers: &mut Vec<Waker>, mut pause: impl FnMut(u32)) {
+        for step in 1..=tries {
+            self.cancel(&[data], wakers);
+            // Mostly it has ended by now: its descriptor is closed before whoever dropped the future goes on.
+            self.reap(wakers);
+            if step == tries || !self.inner().slots.take_missed(data) {
+                return;
+            }
+            pause(step);
         }
     }
 
@@ -324,6 +345,11 @@ impl Ring {
             // Not in the kernel, for so many results: another thread may take the last one out.
             relax(step);
             self.reap(wakers);
+            if step % STEPS == STEPS - 1 {
+                // What was about to go on when it was to be cancelled was not found, and may wait again since.
+                let flying = self.inner().slots.all_flying();
+                self.cancel(&flying, wakers);
+            }
         }
     }
 
@@ -397,9 +423,98 @@ fn fail(error: &io::Error) -> ! {
 #[cfg(test)]
 mod tests {
     use std::mem::ManuallyDrop;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
     use std::task::{RawWaker, RawWakerVTable};
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
+    use crate::sys::ring::{CANCELLED, Recv};
+
+    /// A read from a socket that is never written to.
+    fn recv() -> (Recv, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let fd = Arc::new(OwnedFd::from(ours));
+        let buffer = Vec::with_capacity(16);
+        (Recv { fd, buffer }, theirs)
+    }
+
+    /// Takes what is queued as handed over, though it never comes to the kernel; what its result would carry.
+    fn lose(ring: &Ring) -> u64 {
+        let mut lost = 0;
+        let _left = ring.inner().slots.hand_over(|_, data| {
+            lost = data;
+            true
+        });
+        lost
+    }
+
+    /// The kernel has put a read back when it is asked to cancel, and finds nothing; then it waits again. Here it comes to the kernel only then.
+    #[test]
+    fn what_was_not_found_when_its_future_went_is_cancelled_again() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let (mut request, _theirs) = recv();
+        let entry = request.entry();
+        let begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        let flying = lose(&ring);
+        let left = ring.inner().slots.leave(begun.slot, || Box::new(Kept(request)));
+        assert!(matches!(left, Left::Orphan(data, _) if data == flying));
+        let mut wakers = Vec::new();
+        let mut pauses = 0;
+        ring.cancel_orphan(flying, CANCELLATIONS, &mut wakers, |_| {
+            pauses += 1;
+            if pauses == 3 {
+                let mut submissions = ring.submissions();
+                // SAFETY: the request is kept until its result was taken out, as ever.
+                assert!(unsafe { submissions.push(&entry, flying) });
+                ring.enter(&mut submissions, &mut Vec::new());
+            }
+        });
+        wake_each(&mut wakers);
+        assert_eq!((pauses, ring.inner().slots.flying()), (3, 0));
+    }
+
+    /// As above, but it never comes: whoever drops the future goes on.
+    #[test]
+    fn what_is_never_found_keeps_nobody() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        lose(&ring);
+        ring.leave(begun.slot, recv().0);
+        assert_eq!(ring.inner().slots.flying(), 1);
+    }
+
+    /// The first request to cancel, that of who closes, comes too early.
+    #[test]
+    fn whoever_drains_asks_again_to_cancel() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let ring = Arc::new(ring);
+        let (mut request, _theirs) = recv();
+        let begun = ring.begin(request.entry(), Waker::noop().clone()).unwrap();
+        ring.submit(&mut Vec::new());
+        ring.inner().is_closed = true;
+        let (done, is_done) = channel();
+        let drains = Arc::clone(&ring);
+        let thread = thread::spawn(move || {
+            drains.drain(&mut Vec::new());
+            done.send(()).unwrap();
+        });
+        let limit = Duration::from_secs(30);
+        is_done.recv_timeout(limit).expect("it waits for what nobody ends");
+        thread.join().unwrap();
+        assert_eq!(ring.poll(begun.slot, Waker::noop()), Poll::Ready(CANCELLED));
+    }
 
     /// Says whenever it is cloned or dropped whether the lock of its ring was free.
     struct Looks {

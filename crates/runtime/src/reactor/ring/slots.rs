@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::task::Waker;
 
-use crate::sys::ring::{CANCELLATION, CANCELLED, Entry};
+use crate::sys::ring::{CANCELLATION, CANCELLED, Entry, NOT_FOUND};
 
 /// What is kept of an operation whose future is gone.
 pub(super) trait Keep: Send {
@@ -36,6 +36,8 @@ pub(super) struct Slots {
 struct Slot {
     /// How many operations had it before; in what the kernel carries, so that a late cancellation finds nobody.
     generation: u32,
+    /// The kernel was asked to cancel it, and did not find it.
+    is_missed: bool,
     state: State,
 }
 
@@ -113,7 +115,11 @@ impl Slots {
                 index
             }
             None => {
-                self.slots.push(Slot { generation: 0, state });
+                self.slots.push(Slot {
+                    generation: 0,
+                    is_missed: false,
+                    state,
+                });
                 u32::try_from(self.slots.len() - 1).expect("memory is full before there are 2^32 operations")
             }
         };
@@ -145,7 +151,8 @@ impl Slots {
 
     /// A result has come.
     pub(super) fn land(&mut self, data: u64, result: i32) -> Landed {
-        if data == CANCELLATION {
+        if data & CANCELLATION != 0 {
+            self.note_cancellation(data & !CANCELLATION, result);
             return Landed::Nothing;
         }
         let index = index(data);
@@ -160,6 +167,21 @@ impl Slots {
             }
             state => unreachable!("a result for what is {state:?}"),
         }
+    }
+
+    fn note_cancellation(&mut self, data: u64, result: i32) {
+        let slot = &mut self.slots[index(data) as usize];
+        if slot.generation == generation(data) {
+            slot.is_missed = result == NOT_FOUND;
+        }
+    }
+
+    /// Whether the kernel has what carries `data`, and has not found it when it was last asked to cancel it. Told once.
+    pub(super) fn take_missed(&mut self, data: u64) -> bool {
+        let slot = &mut self.slots[index(data) as usize];
+        slot.generation == generation(data)
+            && matches!(slot.state, State::Flying { .. } | State::Orphan { .. })
+            && std::mem::take(&mut slot.is_missed)
     }
 
     /// The result, if it is there; the operation is over then. If not, whether `waker` will be called; from now on, if `clone` is one
@@ -236,6 +258,7 @@ impl Slots {
     fn release(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.state = State::Free;
+        slot.is_missed = false;
         slot.generation = next(slot.generation);
         self.free.push(index);
     }
@@ -413,11 +436,29 @@ mod tests {
         let flying = test.hand_over(9);
         assert!(matches!(test.leave(slot), Left::Orphan(data, _) if data == flying[0]));
         assert_eq!(test.slots.all_flying(), flying);
-        test.land(CANCELLATION, 0);
+        test.land(flying[0] | CANCELLATION, 0);
         assert_eq!((test.seen(), test.slots.flying()), ((0, 0), 1));
         test.land(flying[0], CANCELLED);
         assert_eq!((test.seen(), test.slots.flying()), ((0, 1), 0));
         assert!(test.slots.all_flying().is_empty());
+    }
+
+    #[test]
+    fn what_no_cancellation_has_found_is_told_once_and_as_long_as_the_kernel_has_it() {
+        let mut test = Test::new();
+        let slot = test.begin();
+        let flying = test.hand_over(9)[0];
+        assert!(matches!(test.leave(slot), Left::Orphan(..)));
+        test.land(flying | CANCELLATION, NOT_FOUND);
+        assert!(test.slots.take_missed(flying));
+        assert!(!test.slots.take_missed(flying));
+        test.land(flying | CANCELLATION, NOT_FOUND);
+        test.land(flying, CANCELLED);
+        assert!(!test.slots.take_missed(flying), "it has ended");
+        assert_eq!(test.begin(), slot);
+        let later = test.hand_over(9)[0];
+        test.land(flying | CANCELLATION, NOT_FOUND);
+        assert!(!test.slots.take_missed(later), "it was another's");
     }
 
     #[test]
