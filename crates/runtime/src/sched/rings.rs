@@ -130,6 +130,7 @@ mod operations {
     use crate::reactor::Interest;
     use crate::reactor::ring::Closed;
     use crate::sys::ring::Entry;
+    use crate::time::presence::AtWork;
 
     impl Shared {
         /// The rings, whose results are heard of from now on.
@@ -158,13 +159,18 @@ mod operations {
     /// # Errors
     ///
     /// The runtime has shut down.
-    pub(crate) fn begin(rings: &Arc<Rings>, entry: Entry, waker: Waker) -> Result<(usize, u32), Closed> {
+    pub(crate) fn begin(
+        rings: &Arc<Rings>,
+        entry: Entry,
+        waker: Waker,
+        at_work: Option<AtWork>,
+    ) -> Result<(usize, u32), Closed> {
         Context::with(|context| {
             let is_here = |context: &&Context| context.shared.rings.as_ref().is_ok_and(|own| Arc::ptr_eq(own, rings));
             let own = context.filter(is_here);
             let index = own.map_or_else(|| rings.next(), |context| context.id.index());
             let ring = rings.of(index);
-            let begun = ring.begin(entry, waker)?;
+            let begun = ring.begin(entry, waker, at_work)?;
             match own {
                 Some(context) if !begun.completes_batch() => {
                     if begun.is_first() {
@@ -208,7 +214,10 @@ mod tests {
         let mut worker = still.worker(0);
         let now = (0..).map(|_| Nanos(clock::nanos())).find(|now| now.0 > 0).unwrap();
         worker.context.now.set(Nanos(0));
-        let _begun = rings.of(0).begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        let _begun = rings
+            .of(0)
+            .begin(Entry::nothing(), Waker::noop().clone(), None)
+            .unwrap();
         assert!(worker.serve_ring());
         assert!(worker.context.now.get() >= now);
         worker.pace.looks_up(Nanos(0), &Config::default());

@@ -11,6 +11,7 @@ use crate::reactor::ring::{Ring, Rings, outcome};
 use crate::reactor::stopped;
 use crate::sched::rings::begin;
 use crate::sys::ring::{CANCELLED, INTERRUPTED, Request};
+use crate::time::presence::AtWork;
 
 /// An operation. Begins when first polled, in the ring of the worker that polls it.
 ///
@@ -50,7 +51,8 @@ impl<'a, R: Request> Operation<'a, R> {
         loop {
             let Some((index, slot)) = self.place else {
                 let request = self.request.as_mut().expect("it is not polled after its end");
-                match begin(self.rings, request.entry(), cx.waker().clone()) {
+                let at_work = if R::ENDS_BY_ITSELF { AtWork::in_current() } else { None };
+                match begin(self.rings, request.entry(), cx.waker().clone(), at_work) {
                     Ok(place) => self.place = Some(place),
                     Err(_closed) => return self.ends(Err(stopped())),
                 }

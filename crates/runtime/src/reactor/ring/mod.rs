@@ -44,6 +44,8 @@
 //! - *Shutdown*: `close` ends what is queued, cancels what flies, and refuses more: whoever waits has its buffer back, also one that
 //!   blocks a worker, which the end of all tasks waits for. The reactor is closed, so that events tell nobody of those results: `close` wakes all
 //!   who wait, who look for theirs (`poll_closed`). When the tasks are gone, the last worker waits for every result (`drain`).
+//! - *A clock that stands*: operations on files are at work (`AtWork`) from the beginning until whoever waits was woken, as on the threads of the
+//!   pool, or until there is a result that nobody waits for.
 //! - *No io_uring*: see [`Backend`](crate::uring::Backend). It is found out when the runtime is built, with a trial.
 //!
 //! # What was rejected

@@ -12,6 +12,7 @@ use crate::primitives::{AtomicU32, Ordering, relax};
 use crate::reactor::wake_each;
 use crate::stress::Mutex;
 use crate::sys::ring::{self, COMPLETIONS, Completions, Entered, Entry, Request, Submissions};
+use crate::time::presence::AtWork;
 
 /// So many operations are handed over, whatever else their worker has to do.
 const BATCH: usize = 64;
@@ -125,13 +126,13 @@ impl Ring {
     }
 
     /// Queues an operation. Whoever calls this hands it over, now or when its worker looks up.
-    pub(crate) fn begin(&self, entry: Entry, waker: Waker) -> Result<Begun, Closed> {
+    pub(crate) fn begin(&self, entry: Entry, waker: Waker, at_work: Option<AtWork>) -> Result<Begun, Closed> {
         let mut inner = self.inner();
         if inner.is_closed {
             drop(inner);
             return Err(Closed);
         }
-        let slot = inner.slots.begin(entry, waker);
+        let slot = inner.slots.begin(entry, waker, at_work);
         self.note(&inner.slots);
         Ok(Begun {
             slot,
@@ -201,7 +202,7 @@ impl Ring {
             left
         };
         match left {
-            Left::Withdrawn(waker) => drop((waker, request)),
+            Left::Withdrawn(waker, at_work) => drop((waker, request, at_work)),
             Left::Done(result) => end(request.expect("nobody has asked for it"), result),
             Left::Orphan(data, waker) => {
                 let mut wakers = Vec::new();
@@ -311,8 +312,14 @@ impl Ring {
         completions.take(|completion| {
             taken += 1;
             match slots.land(completion.data, completion.result) {
-                Landed::Wake(waker) => wakers.push(waker),
-                Landed::Orphan(kept) => wakers.push(Burial::of(kept, completion.result)),
+                Landed::Wake(waker, at_work) => {
+                    wakers.push(waker);
+                    wakers.extend(at_work.map(Rest::of));
+                }
+                Landed::Orphan(kept, at_work) => {
+                    wakers.push(Burial::of(kept, completion.result));
+                    wakers.extend(at_work.map(Rest::of));
+                }
                 Landed::Nothing => {}
             }
         });
@@ -325,7 +332,10 @@ impl Ring {
         let flying = {
             let mut inner = self.inner();
             inner.is_closed = true;
-            inner.slots.cancel_queued(wakers);
+            inner.slots.cancel_queued(|waker, at_work| {
+                wakers.push(waker);
+                wakers.extend(at_work.map(Rest::of));
+            });
             self.note(&inner.slots);
             inner.slots.wake_flying(wakers);
             inner.slots.all_flying()
@@ -410,6 +420,22 @@ impl Wake for Burial {
     }
 }
 
+/// What is not at work any more, once whoever waited for it is woken and counts in its place.
+struct Rest(Mutex<Option<AtWork>>);
+
+impl Rest {
+    fn of(at_work: AtWork) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some(at_work)))))
+    }
+}
+
+impl Wake for Rest {
+    fn wake(self: Arc<Self>) {
+        let at_work = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(at_work);
+    }
+}
+
 /// The kernel refuses a call that it has answered before, in a way that no later attempt mends. Everybody who waits would wait for ever.
 #[cold]
 fn fail(error: &io::Error) -> ! {
@@ -460,7 +486,7 @@ mod tests {
         };
         let (mut request, _theirs) = recv();
         let entry = request.entry();
-        let begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        let begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
         let flying = lose(&ring);
         let left = ring.inner().slots.leave(begun.slot, || Box::new(Kept(request)));
         assert!(matches!(left, Left::Orphan(data, _) if data == flying));
@@ -486,7 +512,7 @@ mod tests {
             // The kernel refuses.
             return;
         };
-        let begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        let begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
         lose(&ring);
         ring.leave(begun.slot, recv().0);
         assert_eq!(ring.inner().slots.flying(), 1);
@@ -501,7 +527,7 @@ mod tests {
         };
         let ring = Arc::new(ring);
         let (mut request, _theirs) = recv();
-        let begun = ring.begin(request.entry(), Waker::noop().clone()).unwrap();
+        let begun = ring.begin(request.entry(), Waker::noop().clone(), None).unwrap();
         ring.submit(&mut Vec::new());
         ring.inner().is_closed = true;
         let (done, is_done) = channel();
@@ -570,7 +596,7 @@ mod tests {
             let (ring, was_free) = (Arc::clone(&ring), Arc::clone(&was_free));
             Looks { ring, was_free }.waker()
         };
-        let begun = ring.begin(Entry::nothing(), waker()).unwrap();
+        let begun = ring.begin(Entry::nothing(), waker(), None).unwrap();
         let other = waker();
         assert!(ring.poll(begun.slot, &other).is_pending());
         assert!(ring.poll(begun.slot, &other).is_pending());
@@ -594,7 +620,7 @@ mod tests {
         };
         let count = COMPLETIONS as usize + 1000;
         for _ in 0..count {
-            let _begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+            let _begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
         }
         let mut wakers = Vec::new();
         ring.submit(&mut wakers);

@@ -15,6 +15,7 @@ use std::fmt;
 use std::task::Waker;
 
 use crate::sys::ring::{CANCELLATION, CANCELLED, Entry, NOT_FOUND};
+use crate::time::presence::AtWork;
 
 /// What is kept of an operation whose future is gone.
 pub(super) trait Keep: Send {
@@ -34,6 +35,8 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct Slot {
+    /// From the beginning to the result, of what ends by itself: a clock that stands does not jump over it.
+    at_work: Option<AtWork>,
     /// How many operations had it before; in what the kernel carries, so that a late cancellation finds nobody.
     generation: u32,
     /// The kernel was asked to cancel it, and did not find it.
@@ -53,10 +56,10 @@ enum State {
 /// What a result brings.
 #[must_use]
 pub(super) enum Landed {
-    /// Somebody is to be woken.
-    Wake(Waker),
+    /// Somebody is to be woken, and it is not at work any more after that.
+    Wake(Waker, Option<AtWork>),
     /// What was kept may go.
-    Orphan(Box<dyn Keep>),
+    Orphan(Box<dyn Keep>, Option<AtWork>),
     /// It is the result of a cancellation.
     Nothing,
 }
@@ -78,8 +81,8 @@ pub(super) enum Polled {
 /// What became of an operation that nobody waits for any more.
 #[must_use]
 pub(super) enum Left {
-    /// The kernel never had it. The waker is to be dropped without the lock.
-    Withdrawn(Waker),
+    /// The kernel never had it. Both are to be dropped without the lock.
+    Withdrawn(Waker, Option<AtWork>),
     /// The kernel has it, and carries this number. The waker is to be dropped without the lock.
     Orphan(u64, Waker),
     /// It has ended, with this result.
@@ -107,15 +110,18 @@ impl Slots {
     }
 
     /// Queues an operation; its number.
-    pub(super) fn begin(&mut self, entry: Entry, waker: Waker) -> u32 {
+    pub(super) fn begin(&mut self, entry: Entry, waker: Waker, at_work: Option<AtWork>) -> u32 {
         let state = State::Queued { entry, waker };
         let index = match self.free.pop() {
             Some(index) => {
-                self.slots[index as usize].state = state;
+                let slot = &mut self.slots[index as usize];
+                slot.state = state;
+                slot.at_work = at_work;
                 index
             }
             None => {
                 self.slots.push(Slot {
+                    at_work,
                     generation: 0,
                     is_missed: false,
                     state,
@@ -159,11 +165,12 @@ impl Slots {
         let slot = &mut self.slots[index as usize];
         assert_eq!(slot.generation, generation(data), "one result an operation");
         self.flying -= 1;
+        let at_work = slot.at_work.take();
         match std::mem::replace(&mut slot.state, State::Done { result }) {
-            State::Flying { waker } => Landed::Wake(waker),
+            State::Flying { waker } => Landed::Wake(waker, at_work),
             State::Orphan { kept } => {
                 self.release(index);
-                Landed::Orphan(kept)
+                Landed::Orphan(kept, at_work)
             }
             state => unreachable!("a result for what is {state:?}"),
         }
@@ -212,7 +219,7 @@ impl Slots {
         let data = data(index, slot.generation);
         match std::mem::replace(&mut slot.state, State::Withdrawn) {
             // The queue still names it.
-            State::Queued { waker, .. } => Left::Withdrawn(waker),
+            State::Queued { waker, .. } => Left::Withdrawn(waker, slot.at_work.take()),
             State::Flying { waker } => {
                 slot.state = State::Orphan { kept: keep() };
                 Left::Orphan(data, waker)
@@ -225,12 +232,12 @@ impl Slots {
         }
     }
 
-    /// Ends all that the kernel has not got, as cancelled; those who wait for them go to `wakers`.
-    pub(super) fn cancel_queued(&mut self, wakers: &mut Vec<Waker>) {
+    /// Ends all that the kernel has not got, as cancelled; `each` gets who waits for it, and what is not at work any more after that.
+    pub(super) fn cancel_queued(&mut self, mut each: impl FnMut(Waker, Option<AtWork>)) {
         for index in std::mem::take(&mut self.queue) {
             let slot = &mut self.slots[index as usize];
             match std::mem::replace(&mut slot.state, State::Done { result: CANCELLED }) {
-                State::Queued { waker, .. } => wakers.push(waker),
+                State::Queued { waker, .. } => each(waker, slot.at_work.take()),
                 State::Withdrawn => self.release(index),
                 state => unreachable!("queued is what is {state:?}"),
             }
@@ -346,7 +353,8 @@ mod tests {
         }
 
         fn begin(&mut self) -> u32 {
-            self.slots.begin(Entry::nothing(), Waker::from(Arc::clone(&self.seen)))
+            self.slots
+                .begin(Entry::nothing(), Waker::from(Arc::clone(&self.seen)), None)
         }
 
         /// Hands over at most `room`; what the kernel has got.
@@ -365,8 +373,8 @@ mod tests {
 
         fn land(&mut self, data: u64, result: i32) {
             match self.slots.land(data, result) {
-                Landed::Wake(waker) => waker.wake(),
-                Landed::Orphan(kept) => kept.end(result),
+                Landed::Wake(waker, _) => waker.wake(),
+                Landed::Orphan(kept, _) => kept.end(result),
                 Landed::Nothing => {}
             }
         }
@@ -423,7 +431,7 @@ mod tests {
     fn what_is_left_before_it_is_handed_over_never_is() {
         let mut test = Test::new();
         let slots = [test.begin(), test.begin(), test.begin()];
-        assert!(matches!(test.leave(slots[1]), Left::Withdrawn(_)));
+        assert!(matches!(test.leave(slots[1]), Left::Withdrawn(..)));
         let taken: Vec<u32> = test.hand_over(9).into_iter().map(index).collect();
         assert_eq!(taken, [slots[0], slots[2]]);
         assert_eq!(test.begin(), slots[1], "the place is free");
@@ -475,9 +483,9 @@ mod tests {
     fn what_is_queued_at_the_end_is_cancelled() {
         let mut test = Test::new();
         let slots = [test.begin(), test.begin()];
-        assert!(matches!(test.leave(slots[0]), Left::Withdrawn(_)));
+        assert!(matches!(test.leave(slots[0]), Left::Withdrawn(..)));
         let mut wakers = Vec::new();
-        test.slots.cancel_queued(&mut wakers);
+        test.slots.cancel_queued(|waker, _| wakers.push(waker));
         assert_eq!((wakers.len(), test.slots.queued()), (1, 0));
         assert_eq!(test.poll(slots[1]), Some(CANCELLED));
     }

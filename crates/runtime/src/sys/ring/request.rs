@@ -48,7 +48,8 @@ pub(crate) unsafe trait Request: std::marker::Send + 'static {
     /// What whoever asked gets.
     type Output;
 
-    /// Whether it ends soon whatever anybody else does: operations on files. Others may wait for a peer for ever.
+    /// Whether it ends soon whatever anybody else does: operations on files. A clock that stands doesn't jump over those. Others may wait for
+    /// a peer for ever.
     const ENDS_BY_ITSELF: bool;
 
     /// What to ask for. Called again only after there was a result.
