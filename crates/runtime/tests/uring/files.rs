@@ -2,35 +2,15 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_lite::future::poll_once;
 use quadrille::time::{self, Duration, Instant, sleep, timeout};
 use quadrille::uring::File;
 
+use crate::scratch::Scratch;
 use crate::watched::watched;
 use crate::{on_backends, runtime};
-
-/// A path that goes away.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Ordering: Relaxed; only that no two are the same matters.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("quadrille-uring-{}-{number}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 #[test]
 fn what_is_written_is_in_the_file() {

@@ -35,8 +35,9 @@
 //!   finds nobody.
 //! - *More is queued than the ring takes*: it is handed over in turns. *More results than there is room for*: the kernel keeps them
 //!   (`IORING_FEAT_NODROP`, required) and hands them over when called, which `reap` does.
-//! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled. Nobody has asked for that,
-//!   so it is begun again. Likewise if a signal interrupts.
+//! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled, or if it waited for a disk as an address
+//!   that is out of reach. Nobody has asked for that, so it is begun again, 8 times at most: the kernel also cancels what it needs a thread
+//!   for and gets none. Likewise if a signal interrupts, however often.
 //! - *A cancellation comes while the kernel has put an operation back*, for which there is something, until the thread that has handed it
 //!   over looks: it finds nothing, and the operation may wait again. So whoever drops a future asks again if nothing was found, 16 times
 //!   at most, the last ones between other threads' turns; whoever drains asks again every few milliseconds. If the thread gets no CPU so long, the

@@ -27,6 +27,10 @@ pub(crate) const CANCELLATION: u64 = 1 << 63;
 /// The result of a request that was cancelled, as the kernel gives it.
 pub(crate) const CANCELLED: i32 = -libc::ECANCELED;
 
+/// The result of a request with which the kernel could not go on, because the thread had ended that has handed it over, and its memory
+/// was out of reach; or that names memory which is not there.
+pub(crate) const FAULT: i32 = -libc::EFAULT;
+
 /// The result of a cancellation that has found nothing to cancel.
 pub(crate) const NOT_FOUND: i32 = -libc::ENOENT;
 
