@@ -154,7 +154,7 @@ mod operations {
         }
     }
 
-    /// Queues an operation in the ring of the calling worker, to be handed over soon; elsewhere in any, and hands it over. Ring and slot.
+    /// Queues an operation in the ring of the calling worker, to be handed over soon; elsewhere hands it over, in any. Ring and slot.
     ///
     /// # Errors
     ///
@@ -167,22 +167,22 @@ mod operations {
     ) -> Result<(usize, u32), Closed> {
         Context::with(|context| {
             let is_here = |context: &&Context| context.shared.rings.as_ref().is_ok_and(|own| Arc::ptr_eq(own, rings));
-            let own = context.filter(is_here);
-            let index = own.map_or_else(|| rings.next(), |context| context.id.index());
+            let mut wakers = Vec::new();
+            let Some(context) = context.filter(is_here) else {
+                let index = rings.next();
+                let slot = rings.of(index).begin_now(&entry, waker, at_work, &mut wakers);
+                wake_each(&mut wakers);
+                return Ok((index, slot?));
+            };
+            let index = context.id.index();
             let ring = rings.of(index);
             let begun = ring.begin(entry, waker, at_work)?;
-            match own {
-                Some(context) if !begun.completes_batch() => {
-                    if begun.is_first() {
-                        // Our task may run for long (O).
-                        context.keep_watch();
-                    }
-                }
-                _ => {
-                    let mut wakers = Vec::new();
-                    ring.submit(&mut wakers);
-                    wake_each(&mut wakers);
-                }
+            if begun.completes_batch() {
+                ring.submit(&mut wakers);
+                wake_each(&mut wakers);
+            } else if begun.is_first() {
+                // Our task may run for long (O).
+                context.keep_watch();
             }
             Ok((index, begun.slot))
         })

@@ -15,7 +15,8 @@ use crate::time::presence::AtWork;
 
 /// So often an operation is begun again that the kernel has given up.
 ///
-/// Each time the thread must have ended that has handed it over. What is done by the kernel's threads (writing and syncing files) is given up as
+/// Each time the thread must have ended that has handed it over, and threads that are no workers hand over nothing of others: so it takes a future
+/// that is passed on from thread to thread, each of which ends. What is done by the kernel's threads (writing and syncing files) is given up as
 /// well if it gets none, after some 50 ms of attempts: then this is 0.4 s.
 const REPEATS: u8 = 8;
 

@@ -9,7 +9,8 @@
 //! # Where the rings are
 //!
 //! Each worker has one. Its tasks queue operations there, without a system call; it hands over all of them with one, and reaps, when it has
-//! run dry, when it looks up, and when 64 are queued. Threads that are no workers take any ring, and hand over at once.
+//! run dry, when it looks up, and when 64 are queued. Threads that are no workers take any ring, and hand over at once, what they have begun alone:
+//! they may end soon.
 //!
 //! A ring's descriptor is readable while there are results. It is a source of the shard of its worker's cache like any other, and what waits for
 //! it is a waker that reaps ([`watch`]). So whoever polls the shard hears of results, wakes tasks by their wakers as for any event, and

@@ -140,6 +140,32 @@ impl Ring {
         })
     }
 
+    /// Hands an operation over at once, and leaves alone what is queued: for a thread that may end soon, when the kernel gives up what it has
+    /// of it. Whom results concern goes to `wakers`.
+    pub(crate) fn begin_now(
+        &self,
+        entry: &Entry,
+        waker: Waker,
+        at_work: Option<AtWork>,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<u32, Closed> {
+        let mut submissions = self.submissions();
+        let slot = {
+            let mut inner = self.inner();
+            if inner.is_closed {
+                drop((inner, submissions));
+                return Err(Closed);
+            }
+            // SAFETY: as in `submit_all`.
+            let push = |data| unsafe { submissions.push(entry, data) };
+            let slot = inner.slots.begin_now(waker, at_work, push);
+            self.note(&inner.slots);
+            slot
+        };
+        self.enter(&mut submissions, wakers);
+        Ok(slot)
+    }
+
     /// The result of an operation, which is over then; else `waker` is called when it is there.
     pub(crate) fn poll(&self, slot: u32, waker: &Waker) -> Poll<i32> {
         let (result, is_closed) = self.poll_slot(slot, waker);
@@ -540,6 +566,27 @@ mod tests {
         is_done.recv_timeout(limit).expect("it waits for what nobody ends");
         thread.join().unwrap();
         assert_eq!(ring.poll(begun.slot, Waker::noop()), Poll::Ready(CANCELLED));
+    }
+
+    /// A stranger that ends would take it along.
+    #[test]
+    fn what_is_queued_is_not_handed_over_by_who_begins_something_else() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let nothing = || (Entry::nothing(), Waker::noop().clone());
+        let (entry, waker) = nothing();
+        let queued = ring.begin(entry, waker, None).unwrap().slot;
+        let (entry, waker) = nothing();
+        let mut wakers = Vec::new();
+        let other = ring.begin_now(&entry, waker, None, &mut wakers).unwrap();
+        ring.reap(&mut wakers);
+        assert_eq!(ring.poll(other, Waker::noop()), Poll::Ready(0));
+        assert!(ring.has_queued());
+        ring.submit(&mut wakers);
+        ring.reap(&mut wakers);
+        assert_eq!(ring.poll(queued, Waker::noop()), Poll::Ready(0));
     }
 
     /// Says whenever it is cloned or dropped whether the lock of its ring was free.

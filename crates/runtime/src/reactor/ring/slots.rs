@@ -111,26 +111,38 @@ impl Slots {
 
     /// Queues an operation; its number.
     pub(super) fn begin(&mut self, entry: Entry, waker: Waker, at_work: Option<AtWork>) -> u32 {
-        let state = State::Queued { entry, waker };
-        let index = match self.free.pop() {
-            Some(index) => {
-                let slot = &mut self.slots[index as usize];
-                slot.state = state;
-                slot.at_work = at_work;
-                index
-            }
-            None => {
-                self.slots.push(Slot {
-                    at_work,
-                    generation: 0,
-                    is_missed: false,
-                    state,
-                });
-                u32::try_from(self.slots.len() - 1).expect("memory is full before there are 2^32 operations")
-            }
-        };
+        let index = self.place(State::Queued { entry, waker }, at_work);
         self.queue.push_back(index);
         index
+    }
+
+    /// Calls `push` with what the result of a new operation is to carry, which the kernel has then; its number.
+    ///
+    /// # Panics
+    ///
+    /// If `push` answers false.
+    pub(super) fn begin_now(&mut self, waker: Waker, at_work: Option<AtWork>, push: impl FnOnce(u64) -> bool) -> u32 {
+        let index = self.place(State::Flying { waker }, at_work);
+        let is_pushed = push(data(index, self.slots[index as usize].generation));
+        assert!(is_pushed, "whoever has pushed before has handed all of it over");
+        self.flying += 1;
+        index
+    }
+
+    fn place(&mut self, state: State, at_work: Option<AtWork>) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            slot.state = state;
+            slot.at_work = at_work;
+            return index;
+        }
+        self.slots.push(Slot {
+            at_work,
+            generation: 0,
+            is_missed: false,
+            state,
+        });
+        u32::try_from(self.slots.len() - 1).expect("memory is full before there are 2^32 operations")
     }
 
     /// Calls `push` with each operation that is queued, in order, and what its result is to carry, until it answers false. True if some
