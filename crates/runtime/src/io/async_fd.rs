@@ -48,8 +48,9 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// This kind of descriptor can't be watched (a regular file), or not twice by one runtime; or the system has no thread
-    /// or descriptor for the watch; or the runtime shuts down. `io` is dropped then.
+    /// This kind of descriptor can't be watched (a regular file); or the system has no thread or descriptor for the watch; or the runtime shuts
+    /// down. `io` is dropped then. A descriptor that this runtime watches already may be refused, with
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is where both watches are for the same cache.
     ///
     /// # Panics
     ///

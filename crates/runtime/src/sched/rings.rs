@@ -130,6 +130,7 @@ mod operations {
     use crate::reactor::Interest;
     use crate::reactor::ring::Closed;
     use crate::sys::ring::Entry;
+    use crate::time::presence::AtWork;
 
     impl Shared {
         /// The rings, whose results are heard of from now on.
@@ -153,30 +154,35 @@ mod operations {
         }
     }
 
-    /// Queues an operation in the ring of the calling worker, to be handed over soon; elsewhere in any, and hands it over. Ring and slot.
+    /// Queues an operation in the ring of the calling worker, to be handed over soon; elsewhere hands it over, in any. Ring and slot.
     ///
     /// # Errors
     ///
     /// The runtime has shut down.
-    pub(crate) fn begin(rings: &Arc<Rings>, entry: Entry, waker: Waker) -> Result<(usize, u32), Closed> {
+    pub(crate) fn begin(
+        rings: &Arc<Rings>,
+        entry: Entry,
+        waker: Waker,
+        at_work: Option<AtWork>,
+    ) -> Result<(usize, u32), Closed> {
         Context::with(|context| {
             let is_here = |context: &&Context| context.shared.rings.as_ref().is_ok_and(|own| Arc::ptr_eq(own, rings));
-            let own = context.filter(is_here);
-            let index = own.map_or_else(|| rings.next(), |context| context.id.index());
+            let mut wakers = Vec::new();
+            let Some(context) = context.filter(is_here) else {
+                let index = rings.next();
+                let slot = rings.of(index).begin_now(&entry, waker, at_work, &mut wakers);
+                wake_each(&mut wakers);
+                return Ok((index, slot?));
+            };
+            let index = context.id.index();
             let ring = rings.of(index);
-            let begun = ring.begin(entry, waker)?;
-            match own {
-                Some(context) if !begun.completes_batch() => {
-                    if begun.is_first() {
-                        // Our task may run for long (O).
-                        context.keep_watch();
-                    }
-                }
-                _ => {
-                    let mut wakers = Vec::new();
-                    ring.submit(&mut wakers);
-                    wake_each(&mut wakers);
-                }
+            let begun = ring.begin(entry, waker, at_work)?;
+            if begun.completes_batch() {
+                ring.submit(&mut wakers);
+                wake_each(&mut wakers);
+            } else if begun.is_first() {
+                // Our task may run for long (O).
+                context.keep_watch();
             }
             Ok((index, begun.slot))
         })
@@ -208,7 +214,10 @@ mod tests {
         let mut worker = still.worker(0);
         let now = (0..).map(|_| Nanos(clock::nanos())).find(|now| now.0 > 0).unwrap();
         worker.context.now.set(Nanos(0));
-        let _begun = rings.of(0).begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+        let _begun = rings
+            .of(0)
+            .begin(Entry::nothing(), Waker::noop().clone(), None)
+            .unwrap();
         assert!(worker.serve_ring());
         assert!(worker.context.now.get() >= now);
         worker.pace.looks_up(Nanos(0), &Config::default());

@@ -64,6 +64,25 @@ pub(crate) fn forbid(call: libc::c_long) {
     assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
+/// Has the kernel refuse every further thread, as where a limit is reached, in this process and for good. Root, which no limit binds, becomes
+/// nobody.
+#[cfg(all(test, feature = "io-uring", target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn forbid_threads() {
+    const NOBODY: libc::uid_t = 65534;
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: reads the limit, which lives to the end of this function.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    if rustix::process::geteuid().is_root() {
+        // SAFETY: no pointers.
+        let result = unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    }
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;

@@ -186,6 +186,13 @@ impl AtWork {
         Self(Some(shared))
     }
 
+    /// Something in the current runtime that no thread of ours does. `None` if nobody can pause its clock.
+    #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
+    pub(crate) fn in_current() -> Option<Self> {
+        let shared = current::with(|shared| shared.filter(|shared| shared.worker_count() == 1).cloned());
+        shared.map(Self::begin)
+    }
+
     /// The calling thread, one of the pool, does it, and counts for it.
     pub(crate) fn here(mut self) -> Stay {
         let stay = Stay::begin_in(self.0.take());

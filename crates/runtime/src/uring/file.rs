@@ -16,6 +16,9 @@ use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 /// There is no position and no buffer in between, as there is in [`fs::File`](crate::fs::File): any number of operations may be under way, and each ends
 /// when the system has done it.
 ///
+/// By io_uring the kernel writes and syncs files on threads of its own. If it gets none, because a limit of threads is reached, an operation fails with
+/// `ECANCELED` after some attempts, where the fall-back would tell that there is no thread.
+///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
 /// # let path = std::env::temp_dir().join(format!("quadrille-doc-uring-{}", std::process::id()));

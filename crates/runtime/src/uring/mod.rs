@@ -40,7 +40,8 @@
 //!
 //! To drop a future cancels its operation before the drop returns: what comes afterwards is left for others. But the kernel may have been done with
 //! it already, and then its result is lost: bytes that were read, a connection that was accepted (it is closed), a write that was done. Each says so.
-//! Who must not lose anything keeps the future and polls it again. The buffer goes with the future; its memory is freed when the kernel has
+//! Where the thread that handed the operation over was interrupted to go on with it, and then gets no CPU, it ends only later, and may take what comes
+//! until then. Who must not lose anything keeps the future and polls it again. The buffer goes with the future; its memory is freed when the kernel has
 //! let go of it.
 //!
 //! # Shutdown

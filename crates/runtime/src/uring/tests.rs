@@ -1,11 +1,15 @@
-//! Where io_uring is refused: by the kernel, by the environment, by the builder.
+//! Where io_uring is refused: by the kernel, by the environment, by the builder; and where it is not, but the kernel has no thread for it.
 //!
-//! A filter of system calls is for good, and the environment is the whole process's: each in a child.
+//! A filter of system calls and a limit are for good, and the environment is the whole process's: each in a child.
 
-use super::{Backend, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use super::{Backend, File, TcpListener, TcpStream};
 use crate::Runtime;
-use crate::child::{assert_passed, child, kind};
-use crate::sys::process::forbid;
+use crate::child::{assert_passed, child, kind, run_child};
+use crate::sys::process::{forbid, forbid_threads};
 
 /// Says `yes` or `no` to io_uring, or leaves it to the environment.
 fn backend(builder: Option<bool>) -> Result<Backend, String> {
@@ -94,5 +98,31 @@ fn the_environment_forbids_it_unless_the_builder_allows_it() {
                 assert_passed(&output);
             }
         }
+    }
+}
+
+/// The kernel syncs a file on a thread of its own, and cancels what it gets none for.
+#[test]
+fn what_the_kernel_gets_no_thread_for_ends_with_an_error() {
+    if kind().is_none() {
+        let name = "what_the_kernel_gets_no_thread_for_ends_with_an_error";
+        assert_passed(&run_child(module_path!(), name));
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("quadrille-uring-threads-{}", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (sender, outcome) = channel();
+    let synced = thread::spawn(move || {
+        forbid_threads();
+        let sync = async { File::from_std(file).sync_all().await };
+        let outcome = runtime.block_on(async { crate::spawn(sync).await.unwrap() });
+        sender.send((outcome, runtime.handle().io_backend())).unwrap();
+    });
+    let (outcome, backend) = outcome.recv_timeout(Duration::from_secs(30)).expect("it ends");
+    synced.join().unwrap();
+    if backend == Backend::IoUring {
+        assert_eq!(outcome.unwrap_err().raw_os_error(), Some(libc::ECANCELED));
     }
 }

@@ -168,3 +168,23 @@ fn threads_of_the_system_wait_too() {
         assert_eq!(client.join().unwrap(), 3);
     });
 }
+
+/// A thread that is no worker watches for each cache in turn.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_descriptor_is_watched_once_for_each_cache() {
+    use std::io::ErrorKind;
+
+    use quadrille::io::AsyncFd;
+
+    let machine = "llc:2 core:1".parse().unwrap();
+    let runtime = Runtime::builder().topology(machine).build().unwrap();
+    let _guard = runtime.enter();
+    let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let watches: Vec<_> = (0..2).map(|_| AsyncFd::new(&socket).unwrap()).collect();
+    for _ in 0..2 {
+        assert_eq!(AsyncFd::new(&socket).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+    drop(watches);
+    AsyncFd::new(&socket).unwrap();
+}

@@ -1,16 +1,18 @@
 //! Futures that are dropped before they are ready.
 
 use std::future::Future;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net;
+use std::os::fd::AsRawFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use futures_lite::future::{block_on, poll_once};
-use quadrille::uring::{IoBuf, TcpStream};
+use quadrille::uring::{File, IoBuf, TcpStream};
 
+use crate::scratch::Scratch;
 use crate::watched::watched;
 use crate::{connection, listen, on_backends, runtime};
 
@@ -135,6 +137,65 @@ fn an_operation_outlives_the_thread_that_began_it() {
             let read = began.join().unwrap();
             theirs.write_all(b"late").unwrap();
             assert_eq!(runtime.block_on(read), b"late");
+        }
+    });
+}
+
+const PAGE: usize = 4096;
+
+/// A file of 8 MiB, each of whose pages is full of its number.
+fn numbered(path: &Scratch) -> std::fs::File {
+    let numbers: Vec<u8> = (0..8 << 20).map(|n: usize| (n / PAGE).to_le_bytes()[0]).collect();
+    std::fs::write(&path.0, numbers).unwrap();
+    let file = std::fs::File::open(&path.0).unwrap();
+    file.sync_all().unwrap();
+    file
+}
+
+/// Has the system forget what it keeps of a file in memory, if it is on a disk.
+fn forget_pages(file: &File) {
+    // SAFETY: no pointers, and the descriptor is open.
+    let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    assert_eq!(result, 0);
+}
+
+type Page = (io::Result<usize>, Vec<u8>);
+
+/// As above, for what waits for a disk: the kernel gives that up in another way.
+#[test]
+fn a_read_from_a_disk_outlives_the_thread_that_began_it() {
+    watched(|| {
+        for by_ring in [true, false] {
+            let runtime = runtime(2, by_ring);
+            let path = Scratch::new();
+            let guard = runtime.enter();
+            let file = Arc::new(File::from_std(numbered(&path)));
+            drop(guard);
+            for _ in 0..20 {
+                forget_pages(&file);
+                let (file, handle) = (Arc::clone(&file), runtime.handle().clone());
+                let began = thread::spawn(move || {
+                    let _guard = handle.enter();
+                    // Far apart, so that none is read ahead.
+                    let read = |number: usize| {
+                        let file = Arc::clone(&file);
+                        let page = number * 150;
+                        let read = async move {
+                            let (count, buffer) = file.read_at(Vec::with_capacity(PAGE), (page * PAGE) as u64).await;
+                            (count, buffer)
+                        };
+                        (page, Box::pin(read) as Pin<Box<dyn Future<Output = Page> + Send>>)
+                    };
+                    let mut reads: Vec<_> = (0..13).map(read).collect();
+                    reads.retain_mut(|(_, read)| block_on(poll_once(read)).is_none());
+                    reads
+                });
+                for (page, read) in began.join().unwrap() {
+                    let (count, buffer) = runtime.block_on(read);
+                    assert_eq!(count.unwrap(), buffer.len());
+                    assert!(!buffer.is_empty() && buffer.iter().all(|byte| *byte == page.to_le_bytes()[0]));
+                }
+            }
         }
     });
 }

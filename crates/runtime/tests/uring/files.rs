@@ -1,31 +1,16 @@
 //! Reading, writing and syncing files.
 
+use std::future::Future;
 use std::io::ErrorKind;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
 
+use futures_lite::future::poll_once;
+use quadrille::time::{self, Duration, Instant, sleep, timeout};
 use quadrille::uring::File;
 
-use crate::on_backends;
-
-/// A path that goes away.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Ordering: Relaxed; only that no two are the same matters.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("quadrille-uring-{}-{number}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
+use crate::scratch::Scratch;
+use crate::watched::watched;
+use crate::{on_backends, runtime};
 
 #[test]
 fn what_is_written_is_in_the_file() {
@@ -95,5 +80,68 @@ fn what_is_no_offset_is_refused() {
             assert_eq!((written.unwrap_err().kind(), text), (ErrorKind::InvalidInput, "abc"));
         }
         assert_eq!(std::fs::read(&path.0).unwrap(), b"0123456789");
+    });
+}
+
+/// Runs what `test` makes in a task whose clock stands, by io_uring and by the fall-back.
+fn on_paused_backends<F>(test: impl Fn() -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    watched(move || {
+        for by_ring in [true, false] {
+            let paused = |test: F| async {
+                time::pause();
+                test.await;
+            };
+            let runtime = runtime(1, by_ring);
+            runtime.block_on(async { quadrille::spawn(paused(test())).await.unwrap() });
+        }
+    });
+}
+
+#[test]
+fn a_paused_clock_does_not_jump_over_operations_on_files() {
+    on_paused_backends(|| async {
+        let path = Scratch::new();
+        let file = File::create(&path.0).await.unwrap();
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let written = timeout(second, file.write_all_at(vec![7; 16 << 20], 0)).await;
+        written.expect("no time passes").0.unwrap();
+        timeout(second, file.sync_all()).await.expect("no time passes").unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+/// Whoever began it need not have heard of it.
+#[test]
+fn a_paused_clock_jumps_once_operations_on_files_have_ended() {
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    on_paused_backends(|| async {
+        let path = Scratch::new();
+        let file = File::create(&path.0).await.unwrap();
+        let start = Instant::now();
+        let mut write = pin!(file.write_at(vec![7; 1 << 20], 0));
+        let outcome = poll_once(&mut write).await;
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR);
+        match outcome {
+            Some((written, _)) => assert_eq!(written.unwrap(), 1 << 20),
+            None => assert_eq!(write.await.0.unwrap(), 1 << 20),
+        }
+        // Dropped before the kernel has it, and afterwards.
+        for yields in [false, true] {
+            let start = Instant::now();
+            let mut sync = Box::pin(file.sync_all());
+            let _outcome = poll_once(&mut sync).await;
+            if yields {
+                quadrille::task::yield_now().await;
+            }
+            drop(sync);
+            sleep(HOUR).await;
+            assert_eq!(start.elapsed(), HOUR);
+        }
     });
 }

@@ -6,6 +6,7 @@ mod cancelled;
 mod files;
 mod held_up;
 mod many;
+mod scratch;
 mod shutdown;
 mod sockets;
 #[expect(dead_code, reason = "the tests of sockets choose their runtimes otherwise")]

@@ -7,14 +7,21 @@ use std::task::{Poll, Wake, Waker};
 
 use crossbeam_utils::CachePadded;
 
-use super::slots::{Keep, Landed, Left, Slots};
+use super::slots::{Keep, Landed, Left, Polled, Slots};
 use crate::primitives::{AtomicU32, Ordering, relax};
 use crate::reactor::wake_each;
 use crate::stress::Mutex;
 use crate::sys::ring::{self, COMPLETIONS, Completions, Entered, Entry, Request, Submissions};
+use crate::time::presence::AtWork;
 
 /// So many operations are handed over, whatever else their worker has to do.
 const BATCH: usize = 64;
+
+/// So often the kernel is asked to cancel what it has not found, if the future goes.
+const CANCELLATIONS: u32 = 16;
+
+/// Of the steps in which whoever drains waits, each of so many asks the kernel again to cancel: about every 6 ms, once the steps are longest.
+const STEPS: u32 = 8;
 
 /// A ring, and the operations that it carries.
 #[derive(Debug)]
@@ -119,13 +126,13 @@ impl Ring {
     }
 
     /// Queues an operation. Whoever calls this hands it over, now or when its worker looks up.
-    pub(crate) fn begin(&self, entry: Entry, waker: Waker) -> Result<Begun, Closed> {
+    pub(crate) fn begin(&self, entry: Entry, waker: Waker, at_work: Option<AtWork>) -> Result<Begun, Closed> {
         let mut inner = self.inner();
         if inner.is_closed {
             drop(inner);
             return Err(Closed);
         }
-        let slot = inner.slots.begin(entry, waker);
+        let slot = inner.slots.begin(entry, waker, at_work);
         self.note(&inner.slots);
         Ok(Begun {
             slot,
@@ -133,19 +140,60 @@ impl Ring {
         })
     }
 
+    /// Hands an operation over at once, and leaves alone what is queued: for a thread that may end soon, when the kernel gives up what it has
+    /// of it. Whom results concern goes to `wakers`.
+    pub(crate) fn begin_now(
+        &self,
+        entry: &Entry,
+        waker: Waker,
+        at_work: Option<AtWork>,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<u32, Closed> {
+        let mut submissions = self.submissions();
+        let slot = {
+            let mut inner = self.inner();
+            if inner.is_closed {
+                drop((inner, submissions));
+                return Err(Closed);
+            }
+            // SAFETY: as in `submit_all`.
+            let push = |data| unsafe { submissions.push(entry, data) };
+            let slot = inner.slots.begin_now(waker, at_work, push);
+            self.note(&inner.slots);
+            slot
+        };
+        self.enter(&mut submissions, wakers);
+        Ok(slot)
+    }
+
     /// The result of an operation, which is over then; else `waker` is called when it is there.
     pub(crate) fn poll(&self, slot: u32, waker: &Waker) -> Poll<i32> {
-        let (result, replaced, is_closed) = {
-            let mut inner = self.inner();
-            let (result, replaced) = inner.slots.poll(slot, waker);
-            (result, replaced, inner.is_closed)
-        };
-        // To drop a waker may be to drop a task, which may come back here.
-        drop(replaced);
+        let (result, is_closed) = self.poll_slot(slot, waker);
         if result.is_pending() && is_closed {
             return self.poll_closed(slot, waker);
         }
         result
+    }
+
+    /// The same, and whether the ring was closed.
+    fn poll_slot(&self, slot: u32, waker: &Waker) -> (Poll<i32>, bool) {
+        let mut clone = None;
+        loop {
+            let (polled, is_closed) = {
+                let mut inner = self.inner();
+                (inner.slots.poll(slot, waker, &mut clone), inner.is_closed)
+            };
+            // To make or drop a waker runs what users have written, which may come back here.
+            match polled {
+                Polled::Done(result) => return (Poll::Ready(result), is_closed),
+                Polled::Waits => return (Poll::Pending, is_closed),
+                Polled::Replaced(replaced) => {
+                    drop(replaced);
+                    return (Poll::Pending, is_closed);
+                }
+                Polled::WaitsOtherwise => clone = Some(waker.clone()),
+            }
+        }
     }
 
     /// The same when the runtime shuts down, and nobody hears of results any more: who waits looks for them by itself, again and again. What the
@@ -155,8 +203,7 @@ impl Ring {
         let mut wakers = Vec::new();
         self.reap(&mut wakers);
         wake_each(&mut wakers);
-        let (result, replaced) = self.inner().slots.poll(slot, waker);
-        drop(replaced);
+        let (result, _is_closed) = self.poll_slot(slot, waker);
         if result.is_pending() {
             std::thread::yield_now();
             waker.wake_by_ref();
@@ -181,16 +228,31 @@ impl Ring {
             left
         };
         match left {
-            Left::Withdrawn(waker) => drop((waker, request)),
+            Left::Withdrawn(waker, at_work) => drop((waker, request, at_work)),
             Left::Done(result) => end(request.expect("nobody has asked for it"), result),
             Left::Orphan(data, waker) => {
                 let mut wakers = Vec::new();
-                self.cancel(&[data], &mut wakers);
-                // Mostly it has ended by now: its descriptor is closed before whoever dropped the future goes on.
-                self.reap(&mut wakers);
+                let tries = if R::ENDS_BY_ITSELF { 1 } else { CANCELLATIONS };
+                self.cancel_orphan(data, tries, &mut wakers, relax);
                 wake_each(&mut wakers);
                 drop(waker);
             }
+        }
+    }
+
+    /// Asks the kernel to end what carries `data`, up to `tries` times, with a `pause` after each that is to be followed by another.
+    ///
+    /// What the kernel has not found although it has it is with the thread that has handed it over, for which it has something, and which
+    /// looks at it at its next interruption: to take it, or to wait again. That takes no time, unless the thread waits for a CPU.
+    fn cancel_orphan(&self, data: u64, tries: u32, wakers: &mut Vec<Waker>, mut pause: impl FnMut(u32)) {
+        for step in 1..=tries {
+            self.cancel(&[data], wakers);
+            // Mostly it has ended by now: its descriptor is closed before whoever dropped the future goes on.
+            self.reap(wakers);
+            if step == tries || !self.inner().slots.take_missed(data) {
+                return;
+            }
+            pause(step);
         }
     }
 
@@ -276,8 +338,14 @@ impl Ring {
         completions.take(|completion| {
             taken += 1;
             match slots.land(completion.data, completion.result) {
-                Landed::Wake(waker) => wakers.push(waker),
-                Landed::Orphan(kept) => wakers.push(Burial::of(kept, completion.result)),
+                Landed::Wake(waker, at_work) => {
+                    wakers.push(waker);
+                    wakers.extend(at_work.map(Rest::of));
+                }
+                Landed::Orphan(kept, at_work) => {
+                    wakers.push(Burial::of(kept, completion.result));
+                    wakers.extend(at_work.map(Rest::of));
+                }
                 Landed::Nothing => {}
             }
         });
@@ -290,7 +358,10 @@ impl Ring {
         let flying = {
             let mut inner = self.inner();
             inner.is_closed = true;
-            inner.slots.cancel_queued(wakers);
+            inner.slots.cancel_queued(|waker, at_work| {
+                wakers.push(waker);
+                wakers.extend(at_work.map(Rest::of));
+            });
             self.note(&inner.slots);
             inner.slots.wake_flying(wakers);
             inner.slots.all_flying()
@@ -310,6 +381,11 @@ impl Ring {
             // Not in the kernel, for so many results: another thread may take the last one out.
             relax(step);
             self.reap(wakers);
+            if step % STEPS == STEPS - 1 {
+                // What was about to go on when it was to be cancelled was not found, and may wait again since.
+                let flying = self.inner().slots.all_flying();
+                self.cancel(&flying, wakers);
+            }
         }
     }
 
@@ -370,6 +446,22 @@ impl Wake for Burial {
     }
 }
 
+/// What is not at work any more, once whoever waited for it is woken and counts in its place.
+struct Rest(Mutex<Option<AtWork>>);
+
+impl Rest {
+    fn of(at_work: AtWork) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some(at_work)))))
+    }
+}
+
+impl Wake for Rest {
+    fn wake(self: Arc<Self>) {
+        let at_work = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(at_work);
+    }
+}
+
 /// The kernel refuses a call that it has answered before, in a way that no later attempt mends. Everybody who waits would wait for ever.
 #[cold]
 fn fail(error: &io::Error) -> ! {
@@ -382,7 +474,189 @@ fn fail(error: &io::Error) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::ManuallyDrop;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
+    use std::task::{RawWaker, RawWakerVTable};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
+    use crate::sys::ring::{CANCELLED, Recv};
+
+    /// A read from a socket that is never written to.
+    fn recv() -> (Recv, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let fd = Arc::new(OwnedFd::from(ours));
+        let buffer = Vec::with_capacity(16);
+        (Recv { fd, buffer }, theirs)
+    }
+
+    /// Takes what is queued as handed over, though it never comes to the kernel; what its result would carry.
+    fn lose(ring: &Ring) -> u64 {
+        let mut lost = 0;
+        let _left = ring.inner().slots.hand_over(|_, data| {
+            lost = data;
+            true
+        });
+        lost
+    }
+
+    /// The kernel has put a read back when it is asked to cancel, and finds nothing; then it waits again. Here it comes to the kernel only then.
+    #[test]
+    fn what_was_not_found_when_its_future_went_is_cancelled_again() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let (mut request, _theirs) = recv();
+        let entry = request.entry();
+        let begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
+        let flying = lose(&ring);
+        let left = ring.inner().slots.leave(begun.slot, || Box::new(Kept(request)));
+        assert!(matches!(left, Left::Orphan(data, _) if data == flying));
+        let mut wakers = Vec::new();
+        let mut pauses = 0;
+        ring.cancel_orphan(flying, CANCELLATIONS, &mut wakers, |_| {
+            pauses += 1;
+            if pauses == 3 {
+                let mut submissions = ring.submissions();
+                // SAFETY: the request is kept until its result was taken out, as ever.
+                assert!(unsafe { submissions.push(&entry, flying) });
+                ring.enter(&mut submissions, &mut Vec::new());
+            }
+        });
+        wake_each(&mut wakers);
+        assert_eq!((pauses, ring.inner().slots.flying()), (3, 0));
+    }
+
+    /// As above, but it never comes: whoever drops the future goes on.
+    #[test]
+    fn what_is_never_found_keeps_nobody() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
+        lose(&ring);
+        ring.leave(begun.slot, recv().0);
+        assert_eq!(ring.inner().slots.flying(), 1);
+    }
+
+    /// The first request to cancel, that of who closes, comes too early.
+    #[test]
+    fn whoever_drains_asks_again_to_cancel() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let ring = Arc::new(ring);
+        let (mut request, _theirs) = recv();
+        let begun = ring.begin(request.entry(), Waker::noop().clone(), None).unwrap();
+        ring.submit(&mut Vec::new());
+        ring.inner().is_closed = true;
+        let (done, is_done) = channel();
+        let drains = Arc::clone(&ring);
+        let thread = thread::spawn(move || {
+            drains.drain(&mut Vec::new());
+            done.send(()).unwrap();
+        });
+        let limit = Duration::from_secs(30);
+        is_done.recv_timeout(limit).expect("it waits for what nobody ends");
+        thread.join().unwrap();
+        assert_eq!(ring.poll(begun.slot, Waker::noop()), Poll::Ready(CANCELLED));
+    }
+
+    /// A stranger that ends would take it along.
+    #[test]
+    fn what_is_queued_is_not_handed_over_by_who_begins_something_else() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let nothing = || (Entry::nothing(), Waker::noop().clone());
+        let (entry, waker) = nothing();
+        let queued = ring.begin(entry, waker, None).unwrap().slot;
+        let (entry, waker) = nothing();
+        let mut wakers = Vec::new();
+        let other = ring.begin_now(&entry, waker, None, &mut wakers).unwrap();
+        ring.reap(&mut wakers);
+        assert_eq!(ring.poll(other, Waker::noop()), Poll::Ready(0));
+        assert!(ring.has_queued());
+        ring.submit(&mut wakers);
+        ring.reap(&mut wakers);
+        assert_eq!(ring.poll(queued, Waker::noop()), Poll::Ready(0));
+    }
+
+    /// Says whenever it is cloned or dropped whether the lock of its ring was free.
+    struct Looks {
+        ring: Arc<Ring>,
+        was_free: Arc<Mutex<Vec<bool>>>,
+    }
+
+    impl Looks {
+        fn look(&self) {
+            let is_free = self.ring.inner.try_lock().is_ok();
+            self.was_free.lock().unwrap().push(is_free);
+        }
+
+        fn waker(self) -> Waker {
+            let data = Arc::into_raw(Arc::new(self));
+            // SAFETY: the functions of the table take the pointer for that of an `Arc` of this, one reference a waker, as it is. It may go from
+            // thread to thread.
+            unsafe { Waker::from_raw(RawWaker::new(data.cast(), &TABLE)) }
+        }
+    }
+
+    static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_it);
+
+    unsafe fn clone(data: *const ()) -> RawWaker {
+        // SAFETY: it is that of a waker, by the contract of the table, which keeps its reference.
+        let looks = ManuallyDrop::new(unsafe { Arc::from_raw(data.cast::<Looks>()) });
+        looks.look();
+        RawWaker::new(Arc::into_raw(Arc::clone(&looks)).cast(), &TABLE)
+    }
+
+    unsafe fn wake(data: *const ()) {
+        // SAFETY: passed on.
+        unsafe { drop_it(data) }
+    }
+
+    unsafe fn wake_by_ref(_data: *const ()) {}
+
+    unsafe fn drop_it(data: *const ()) {
+        // SAFETY: it is that of a waker which goes, by the contract of the table, and its reference with it.
+        let looks = unsafe { Arc::from_raw(data.cast::<Looks>()) };
+        looks.look();
+    }
+
+    #[test]
+    fn no_waker_is_cloned_or_dropped_under_the_lock() {
+        let Ok(ring) = Ring::probed() else {
+            // The kernel refuses.
+            return;
+        };
+        let ring = Arc::new(ring);
+        let was_free = Arc::new(Mutex::new(Vec::new()));
+        let waker = || {
+            let (ring, was_free) = (Arc::clone(&ring), Arc::clone(&was_free));
+            Looks { ring, was_free }.waker()
+        };
+        let begun = ring.begin(Entry::nothing(), waker(), None).unwrap();
+        let other = waker();
+        assert!(ring.poll(begun.slot, &other).is_pending());
+        assert!(ring.poll(begun.slot, &other).is_pending());
+        let mut wakers = Vec::new();
+        ring.submit(&mut wakers);
+        assert!(ring.poll(begun.slot, &waker()).is_pending());
+        ring.reap(&mut wakers);
+        wake_each(&mut wakers);
+        assert_eq!(ring.poll(begun.slot, &other), Poll::Ready(0));
+        drop(other);
+        // Two were cloned, and five dropped.
+        assert_eq!(*was_free.lock().unwrap(), [true; 7]);
+    }
 
     /// A taker has read how many fly; then so much is handed over, and has ended, that there is no room for all results.
     #[test]
@@ -393,7 +667,7 @@ mod tests {
         };
         let count = COMPLETIONS as usize + 1000;
         for _ in 0..count {
-            let _begun = ring.begin(Entry::nothing(), Waker::noop().clone()).unwrap();
+            let _begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
         }
         let mut wakers = Vec::new();
         ring.submit(&mut wakers);

@@ -12,9 +12,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
-use crate::sys::ring::{CANCELLATION, CANCELLED, Entry};
+use crate::sys::ring::{CANCELLATION, CANCELLED, Entry, NOT_FOUND};
+use crate::time::presence::AtWork;
 
 /// What is kept of an operation whose future is gone.
 pub(super) trait Keep: Send {
@@ -34,8 +35,12 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct Slot {
+    /// From the beginning to the result, of what ends by itself: a clock that stands does not jump over it.
+    at_work: Option<AtWork>,
     /// How many operations had it before; in what the kernel carries, so that a late cancellation finds nobody.
     generation: u32,
+    /// The kernel was asked to cancel it, and did not find it.
+    is_missed: bool,
     state: State,
 }
 
@@ -51,19 +56,33 @@ enum State {
 /// What a result brings.
 #[must_use]
 pub(super) enum Landed {
-    /// Somebody is to be woken.
-    Wake(Waker),
+    /// Somebody is to be woken, and it is not at work any more after that.
+    Wake(Waker, Option<AtWork>),
     /// What was kept may go.
-    Orphan(Box<dyn Keep>),
+    Orphan(Box<dyn Keep>, Option<AtWork>),
     /// It is the result of a cancellation.
     Nothing,
+}
+
+/// What its future finds of an operation.
+#[must_use]
+#[derive(Debug)]
+pub(super) enum Polled {
+    /// It is over, with this result.
+    Done(i32),
+    /// The waker that will be called is the one of now.
+    Waits,
+    /// Another waker would be called. One like that of now is to be given, made without the lock.
+    WaitsOtherwise,
+    /// That of now will be called. The other is to be dropped without the lock.
+    Replaced(Waker),
 }
 
 /// What became of an operation that nobody waits for any more.
 #[must_use]
 pub(super) enum Left {
-    /// The kernel never had it. The waker is to be dropped without the lock.
-    Withdrawn(Waker),
+    /// The kernel never had it. Both are to be dropped without the lock.
+    Withdrawn(Waker, Option<AtWork>),
     /// The kernel has it, and carries this number. The waker is to be dropped without the lock.
     Orphan(u64, Waker),
     /// It has ended, with this result.
@@ -91,20 +110,39 @@ impl Slots {
     }
 
     /// Queues an operation; its number.
-    pub(super) fn begin(&mut self, entry: Entry, waker: Waker) -> u32 {
-        let state = State::Queued { entry, waker };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize].state = state;
-                index
-            }
-            None => {
-                self.slots.push(Slot { generation: 0, state });
-                u32::try_from(self.slots.len() - 1).expect("memory is full before there are 2^32 operations")
-            }
-        };
+    pub(super) fn begin(&mut self, entry: Entry, waker: Waker, at_work: Option<AtWork>) -> u32 {
+        let index = self.place(State::Queued { entry, waker }, at_work);
         self.queue.push_back(index);
         index
+    }
+
+    /// Calls `push` with what the result of a new operation is to carry, which the kernel has then; its number.
+    ///
+    /// # Panics
+    ///
+    /// If `push` answers false.
+    pub(super) fn begin_now(&mut self, waker: Waker, at_work: Option<AtWork>, push: impl FnOnce(u64) -> bool) -> u32 {
+        let index = self.place(State::Flying { waker }, at_work);
+        let is_pushed = push(data(index, self.slots[index as usize].generation));
+        assert!(is_pushed, "whoever has pushed before has handed all of it over");
+        self.flying += 1;
+        index
+    }
+
+    fn place(&mut self, state: State, at_work: Option<AtWork>) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            slot.state = state;
+            slot.at_work = at_work;
+            return index;
+        }
+        self.slots.push(Slot {
+            at_work,
+            generation: 0,
+            is_missed: false,
+            state,
+        });
+        u32::try_from(self.slots.len() - 1).expect("memory is full before there are 2^32 operations")
     }
 
     /// Calls `push` with each operation that is queued, in order, and what its result is to carry, until it answers false. True if some
@@ -131,35 +169,57 @@ impl Slots {
 
     /// A result has come.
     pub(super) fn land(&mut self, data: u64, result: i32) -> Landed {
-        if data == CANCELLATION {
+        if data & CANCELLATION != 0 {
+            self.note_cancellation(data & !CANCELLATION, result);
             return Landed::Nothing;
         }
         let index = index(data);
         let slot = &mut self.slots[index as usize];
         assert_eq!(slot.generation, generation(data), "one result an operation");
         self.flying -= 1;
+        let at_work = slot.at_work.take();
         match std::mem::replace(&mut slot.state, State::Done { result }) {
-            State::Flying { waker } => Landed::Wake(waker),
+            State::Flying { waker } => Landed::Wake(waker, at_work),
             State::Orphan { kept } => {
                 self.release(index);
-                Landed::Orphan(kept)
+                Landed::Orphan(kept, at_work)
             }
             state => unreachable!("a result for what is {state:?}"),
         }
     }
 
-    /// The result, if it is there; the operation is over then. If not, `waker` will be called. Also a waker to be dropped without the lock.
-    pub(super) fn poll(&mut self, index: u32, waker: &Waker) -> (Poll<i32>, Option<Waker>) {
+    fn note_cancellation(&mut self, data: u64, result: i32) {
+        let slot = &mut self.slots[index(data) as usize];
+        if slot.generation == generation(data) {
+            slot.is_missed = result == NOT_FOUND;
+        }
+    }
+
+    /// Whether the kernel has what carries `data`, and has not found it when it was last asked to cancel it. Told once.
+    pub(super) fn take_missed(&mut self, data: u64) -> bool {
+        let slot = &mut self.slots[index(data) as usize];
+        slot.generation == generation(data)
+            && matches!(slot.state, State::Flying { .. } | State::Orphan { .. })
+            && std::mem::take(&mut slot.is_missed)
+    }
+
+    /// The result, if it is there; the operation is over then. If not, whether `waker` will be called; from now on, if `clone` is one
+    /// like it, which is taken then.
+    pub(super) fn poll(&mut self, index: u32, waker: &Waker, clone: &mut Option<Waker>) -> Polled {
         match &mut self.slots[index as usize].state {
             State::Queued { waker: current, .. } | State::Flying { waker: current } => {
-                let is_same = current.will_wake(waker);
-                let replaced = (!is_same).then(|| std::mem::replace(current, waker.clone()));
-                (Poll::Pending, replaced)
+                if current.will_wake(waker) {
+                    return Polled::Waits;
+                }
+                match clone.take() {
+                    Some(clone) => Polled::Replaced(std::mem::replace(current, clone)),
+                    None => Polled::WaitsOtherwise,
+                }
             }
             State::Done { result } => {
                 let result = *result;
                 self.release(index);
-                (Poll::Ready(result), None)
+                Polled::Done(result)
             }
             state => unreachable!("its future polls what is {state:?}"),
         }
@@ -171,7 +231,7 @@ impl Slots {
         let data = data(index, slot.generation);
         match std::mem::replace(&mut slot.state, State::Withdrawn) {
             // The queue still names it.
-            State::Queued { waker, .. } => Left::Withdrawn(waker),
+            State::Queued { waker, .. } => Left::Withdrawn(waker, slot.at_work.take()),
             State::Flying { waker } => {
                 slot.state = State::Orphan { kept: keep() };
                 Left::Orphan(data, waker)
@@ -184,12 +244,12 @@ impl Slots {
         }
     }
 
-    /// Ends all that the kernel has not got, as cancelled; those who wait for them go to `wakers`.
-    pub(super) fn cancel_queued(&mut self, wakers: &mut Vec<Waker>) {
+    /// Ends all that the kernel has not got, as cancelled; `each` gets who waits for it, and what is not at work any more after that.
+    pub(super) fn cancel_queued(&mut self, mut each: impl FnMut(Waker, Option<AtWork>)) {
         for index in std::mem::take(&mut self.queue) {
             let slot = &mut self.slots[index as usize];
             match std::mem::replace(&mut slot.state, State::Done { result: CANCELLED }) {
-                State::Queued { waker, .. } => wakers.push(waker),
+                State::Queued { waker, .. } => each(waker, slot.at_work.take()),
                 State::Withdrawn => self.release(index),
                 state => unreachable!("queued is what is {state:?}"),
             }
@@ -217,6 +277,7 @@ impl Slots {
     fn release(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.state = State::Free;
+        slot.is_missed = false;
         slot.generation = next(slot.generation);
         self.free.push(index);
     }
@@ -304,7 +365,8 @@ mod tests {
         }
 
         fn begin(&mut self) -> u32 {
-            self.slots.begin(Entry::nothing(), Waker::from(Arc::clone(&self.seen)))
+            self.slots
+                .begin(Entry::nothing(), Waker::from(Arc::clone(&self.seen)), None)
         }
 
         /// Hands over at most `room`; what the kernel has got.
@@ -323,14 +385,19 @@ mod tests {
 
         fn land(&mut self, data: u64, result: i32) {
             match self.slots.land(data, result) {
-                Landed::Wake(waker) => waker.wake(),
-                Landed::Orphan(kept) => kept.end(result),
+                Landed::Wake(waker, _) => waker.wake(),
+                Landed::Orphan(kept, _) => kept.end(result),
                 Landed::Nothing => {}
             }
         }
 
-        fn poll(&mut self, slot: u32) -> Poll<i32> {
-            self.slots.poll(slot, &Waker::from(Arc::clone(&self.seen))).0
+        /// The result, if it is there.
+        fn poll(&mut self, slot: u32) -> Option<i32> {
+            match self.slots.poll(slot, &Waker::from(Arc::clone(&self.seen)), &mut None) {
+                Polled::Done(result) => Some(result),
+                Polled::Waits => None,
+                other => panic!("there is no other waker: {other:?}"),
+            }
         }
 
         fn leave(&mut self, slot: u32) -> Left {
@@ -349,13 +416,13 @@ mod tests {
     fn a_result_wakes_and_is_told_once() {
         let mut test = Test::new();
         let slot = test.begin();
-        assert_eq!(test.poll(slot), Poll::Pending);
+        assert_eq!(test.poll(slot), None);
         let flying = test.hand_over(9);
         assert_eq!((flying.len(), test.slots.flying()), (1, 1));
-        assert_eq!(test.poll(slot), Poll::Pending);
+        assert_eq!(test.poll(slot), None);
         test.land(flying[0], 7);
         assert_eq!((test.seen(), test.slots.flying()), ((1, 0), 0));
-        assert_eq!(test.poll(slot), Poll::Ready(7));
+        assert_eq!(test.poll(slot), Some(7));
         let next = test.begin();
         assert_eq!(next, slot, "the place is free");
         assert_ne!(test.hand_over(9), flying, "but what the kernel carries is another's");
@@ -376,7 +443,7 @@ mod tests {
     fn what_is_left_before_it_is_handed_over_never_is() {
         let mut test = Test::new();
         let slots = [test.begin(), test.begin(), test.begin()];
-        assert!(matches!(test.leave(slots[1]), Left::Withdrawn(_)));
+        assert!(matches!(test.leave(slots[1]), Left::Withdrawn(..)));
         let taken: Vec<u32> = test.hand_over(9).into_iter().map(index).collect();
         assert_eq!(taken, [slots[0], slots[2]]);
         assert_eq!(test.begin(), slots[1], "the place is free");
@@ -389,11 +456,29 @@ mod tests {
         let flying = test.hand_over(9);
         assert!(matches!(test.leave(slot), Left::Orphan(data, _) if data == flying[0]));
         assert_eq!(test.slots.all_flying(), flying);
-        test.land(CANCELLATION, 0);
+        test.land(flying[0] | CANCELLATION, 0);
         assert_eq!((test.seen(), test.slots.flying()), ((0, 0), 1));
         test.land(flying[0], CANCELLED);
         assert_eq!((test.seen(), test.slots.flying()), ((0, 1), 0));
         assert!(test.slots.all_flying().is_empty());
+    }
+
+    #[test]
+    fn what_no_cancellation_has_found_is_told_once_and_as_long_as_the_kernel_has_it() {
+        let mut test = Test::new();
+        let slot = test.begin();
+        let flying = test.hand_over(9)[0];
+        assert!(matches!(test.leave(slot), Left::Orphan(..)));
+        test.land(flying | CANCELLATION, NOT_FOUND);
+        assert!(test.slots.take_missed(flying));
+        assert!(!test.slots.take_missed(flying));
+        test.land(flying | CANCELLATION, NOT_FOUND);
+        test.land(flying, CANCELLED);
+        assert!(!test.slots.take_missed(flying), "it has ended");
+        assert_eq!(test.begin(), slot);
+        let later = test.hand_over(9)[0];
+        test.land(flying | CANCELLATION, NOT_FOUND);
+        assert!(!test.slots.take_missed(later), "it was another's");
     }
 
     #[test]
@@ -410,11 +495,11 @@ mod tests {
     fn what_is_queued_at_the_end_is_cancelled() {
         let mut test = Test::new();
         let slots = [test.begin(), test.begin()];
-        assert!(matches!(test.leave(slots[0]), Left::Withdrawn(_)));
+        assert!(matches!(test.leave(slots[0]), Left::Withdrawn(..)));
         let mut wakers = Vec::new();
-        test.slots.cancel_queued(&mut wakers);
+        test.slots.cancel_queued(|waker, _| wakers.push(waker));
         assert_eq!((wakers.len(), test.slots.queued()), (1, 0));
-        assert_eq!(test.poll(slots[1]), Poll::Ready(CANCELLED));
+        assert_eq!(test.poll(slots[1]), Some(CANCELLED));
     }
 
     /// What the kernel may still write to is not freed with the ring.

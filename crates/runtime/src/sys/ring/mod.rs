@@ -21,11 +21,18 @@ pub(crate) const SUBMISSIONS: u32 = 256;
 /// Room for results that nobody has taken. Beyond it the kernel keeps them, until it is called to hand them over.
 pub(crate) const COMPLETIONS: u32 = 4096;
 
-/// What the result of a cancellation carries: nobody asks for it.
-pub(crate) const CANCELLATION: u64 = u64::MAX;
+/// What the result of a cancellation carries, beside what it is to cancel carries, which hasn't this bit.
+pub(crate) const CANCELLATION: u64 = 1 << 63;
 
 /// The result of a request that was cancelled, as the kernel gives it.
 pub(crate) const CANCELLED: i32 = -libc::ECANCELED;
+
+/// The result of a request with which the kernel could not go on, because the thread had ended that has handed it over, and its memory
+/// was out of reach; or that names memory which is not there.
+pub(crate) const FAULT: i32 = -libc::EFAULT;
+
+/// The result of a cancellation that has found nothing to cancel.
+pub(crate) const NOT_FOUND: i32 = -libc::ENOENT;
 
 /// The result of a request that a signal has ended before it did anything.
 pub(crate) const INTERRUPTED: i32 = -libc::EINTR;
@@ -134,7 +141,7 @@ impl Submissions {
     pub(crate) fn push_cancellation(&mut self, data: u64) -> bool {
         let entry = Entry::new(opcode::AsyncCancel::new(data).build());
         // SAFETY: it names no memory.
-        unsafe { self.push(&entry, CANCELLATION) }
+        unsafe { self.push(&entry, data | CANCELLATION) }
     }
 
     /// Hands over what was put in.

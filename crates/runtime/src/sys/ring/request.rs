@@ -48,6 +48,10 @@ pub(crate) unsafe trait Request: std::marker::Send + 'static {
     /// What whoever asked gets.
     type Output;
 
+    /// Whether it ends soon whatever anybody else does: operations on files. A clock that stands doesn't jump over those. Others may wait for
+    /// a peer for ever.
+    const ENDS_BY_ITSELF: bool;
+
     /// What to ask for. Called again only after there was a result.
     fn entry(&mut self) -> Entry;
 
@@ -163,6 +167,8 @@ fn rest<B: IoBuf>(buffer: &B, from: usize) -> (*const u8, u32) {
 unsafe impl Request for Recv {
     type Output = BufResult<usize, Vec<u8>>;
 
+    const ENDS_BY_ITSELF: bool = false;
+
     fn entry(&mut self) -> Entry {
         self.buffer.clear();
         let length = limited(self.buffer.capacity());
@@ -179,6 +185,8 @@ unsafe impl Request for Recv {
 unsafe impl<B: IoBuf> Request for Send<B> {
     type Output = BufResult<usize, B>;
 
+    const ENDS_BY_ITSELF: bool = false;
+
     fn entry(&mut self) -> Entry {
         let (start, length) = rest(&self.buffer, self.from);
         let send = opcode::Send::new(number(&self.fd), start, length);
@@ -193,6 +201,8 @@ unsafe impl<B: IoBuf> Request for Send<B> {
 // SAFETY: as for `Recv`.
 unsafe impl Request for ReadAt {
     type Output = BufResult<usize, Vec<u8>>;
+
+    const ENDS_BY_ITSELF: bool = true;
 
     fn entry(&mut self) -> Entry {
         self.buffer.clear();
@@ -210,6 +220,8 @@ unsafe impl Request for ReadAt {
 unsafe impl<B: IoBuf> Request for WriteAt<B> {
     type Output = BufResult<usize, B>;
 
+    const ENDS_BY_ITSELF: bool = true;
+
     fn entry(&mut self) -> Entry {
         let (start, length) = rest(&self.buffer, self.from);
         let write = opcode::Write::new(number(&self.fd), start, length);
@@ -224,6 +236,8 @@ unsafe impl<B: IoBuf> Request for WriteAt<B> {
 // SAFETY: it names no memory; the descriptor as above.
 unsafe impl Request for Fsync {
     type Output = io::Result<()>;
+
+    const ENDS_BY_ITSELF: bool = true;
 
     fn entry(&mut self) -> Entry {
         let flags = if self.only_data {
@@ -242,6 +256,8 @@ unsafe impl Request for Fsync {
 // SAFETY: the address is in the vector's memory, as for `Recv`.
 unsafe impl Request for Accept {
     type Output = io::Result<(OwnedFd, SocketAddr)>;
+
+    const ENDS_BY_ITSELF: bool = false;
 
     fn entry(&mut self) -> Entry {
         self.peer.clear();
