@@ -143,7 +143,8 @@ impl Builder {
         self
     }
 
-    /// Most threads of the blocking pool at a time; 0 counts as 1. Default: 512.
+    /// Most threads of the blocking pool at a time, for closures and files; 0 counts as 1. Those that run tasks while all workers are in
+    /// [`block_in_place`](crate::task::block_in_place) are not counted; there are as many of them at most. Default: 512.
     pub fn max_blocking_threads(mut self, count: usize) -> Self {
         self.limits.threads_max = count;
         self
