@@ -471,7 +471,7 @@ fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
         Some(text)
     });
     let snapshot = move || lines.lock().ok().and_then(|mut lines| lines());
-    // Its thread is joined before the limit of a shutdown begins: a hook that blocks would hold that up.
+    // Its thread is joined before the limit of a shutdown begins, unless it prints: a hook that blocks would hold that up.
     let spawner = spawner.without_hooks();
     trace::start(period, runtime.handle().shared.name.clone(), &spawner, snapshot).ok()
 }
