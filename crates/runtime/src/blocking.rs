@@ -10,7 +10,9 @@
 //! # Rules
 //!
 //! 1. Everything that threads agree on is in [`State`], under one lock.
-//! 2. At most `threads_max` threads at any time; jobs beyond that wait in a queue without bound.
+//! 2. At most `threads_max` threads at any time; jobs beyond that wait in a queue without bound. A job may be *beyond the bound*
+//!    ([`Pool::submit_beyond`]): it goes before all others, and until it has ended there may be one thread more. Who ran it leaves then, if
+//!    that makes one thread too many. Since no other job begins while such a one waits, never more than `threads_max` others run.
 //! 3. A thread that found no job for `keep_alive` stops: it calls the hook, which is the user's and may take its time, like a
 //!    last job of its own. It counts as a thread until that has returned or panicked: for the bound, and for who waits in
 //!    [`Pool::shutdown`]. Then it looks at the queue once more. If there is a job it begins anew, with the hook of
@@ -36,6 +38,9 @@
 //!   queue. If the system refuses, either there are other threads, all busy, promised or stopping, which look by (a) before they
 //!   sleep or leave, or there is none, and then the queue held this job alone: it goes back to the caller.
 //! - (d) Nobody is idle and the maximum is reached: all threads are busy, promised or stopping; as (c).
+//! - (e) A thread that is one too many (rule 2) leaves others behind, `threads_max` at least, and not all of them idle: who sleeps has seen
+//!   an empty queue, and every job that came since has turned one of the idle into a promise. If the one that is not idle leaves as one too many
+//!   as well, the same holds for the rest.
 //!
 //! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and `submit` hands every
 //! job back. Threads that sleep go the way of (a), too.
@@ -87,11 +92,26 @@ pub(crate) enum AtStop {
     Run,
 }
 
+/// Whether a job waits for one of the places that the bound gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Bounded,
+    Beyond,
+}
+
+/// A job that has not begun.
+struct Queued {
+    job: Job,
+    at_stop: AtStop,
+    place: Place,
+}
+
 /// The threads for work that blocks, at one moment, and what they have been given since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
-    /// Threads that exist; at most [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads), 512 by default.
+    /// Threads that exist; at most [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads), 512 by default, and those that run
+    /// tasks while all workers are in [`block_in_place`](crate::task::block_in_place).
     pub threads: usize,
     /// Threads without a job, among them.
     pub idle_threads: usize,
@@ -178,16 +198,37 @@ impl Pool {
     ///
     /// As [`submit`](Self::submit).
     pub(crate) fn submit_with(&self, job: Job, at_stop: AtStop) -> Result<(), Rejected> {
+        self.enqueue(Queued {
+            job,
+            at_stop,
+            place: Place::Bounded,
+        })
+    }
+
+    /// The same for a job on which those may wait that have all the places, or wait for one: it goes before all others, and takes none.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    pub(crate) fn submit_beyond(&self, job: Job) -> Result<(), Rejected> {
+        self.enqueue(Queued {
+            job,
+            at_stop: AtStop::Drop,
+            place: Place::Beyond,
+        })
+    }
+
+    fn enqueue(&self, queued: Queued) -> Result<(), Rejected> {
         let mut state = self.shared.lock();
         if state.stopping {
             drop(state);
             return Err(Rejected {
-                job,
+                job: queued.job,
                 reason: Reason::Stopping,
             });
         }
-        state.queue.push_back((job, at_stop));
-        state.jobs += 1;
+        let place = queued.place;
+        state.push(queued);
         if state.idle > 0 {
             state.idle -= 1;
             state.permits += 1;
@@ -195,16 +236,12 @@ impl Pool {
             self.shared.work.notify_one();
             return Ok(());
         }
-        if state.threads == self.shared.limits.threads_max {
+        if state.threads >= self.shared.threads_max(&state) {
             return Ok(());
         }
         match start_thread(&self.shared, &mut state) {
             Err(error) if state.threads == 0 => {
-                let (job, _) = state
-                    .queue
-                    .pop_back()
-                    .expect("the job was queued in this critical section");
-                state.jobs -= 1;
+                let job = state.unpush(place);
                 drop(state);
                 Err(Rejected {
                     job,
@@ -213,6 +250,11 @@ impl Pool {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// Most threads at a time, without those for jobs beyond the bound.
+    pub(crate) fn threads_max(&self) -> usize {
+        self.shared.limits.threads_max
     }
 
     /// Who starts its threads.
@@ -244,12 +286,13 @@ impl Pool {
             state.stopping = true;
             let (run, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
                 .into_iter()
-                .partition(|(_, at_stop)| *at_stop == AtStop::Run);
+                .partition(|queued| queued.at_stop == AtStop::Run);
             state.queue = run;
+            state.beyond -= dropped.iter().filter(|queued| queued.place == Place::Beyond).count();
             dropped
         };
         self.shared.work.notify_all();
-        queued.into_iter().for_each(|(job, _)| drop_quietly(job));
+        queued.into_iter().for_each(|queued| drop_quietly(queued.job));
 
         let mut state = self.shared.lock();
         let own = usize::from(state.is_own(thread::current().id()));
@@ -306,10 +349,12 @@ struct Shared {
 /// What the lock protects.
 #[derive(Default)]
 struct State {
-    /// Jobs that have not begun, oldest first.
-    queue: VecDeque<(Job, AtStop)>,
+    /// Jobs that have not begun: those beyond the bound, then the others, oldest first.
+    queue: VecDeque<Queued>,
     /// Jobs that were ever queued.
     jobs: u64,
+    /// Those beyond the bound that have not ended, begun or not.
+    beyond: usize,
     /// Threads that were started and have not left: those whose last hook has not returned are among them.
     threads: usize,
     /// Threads asleep to whom nothing was promised.
@@ -327,6 +372,31 @@ struct State {
 }
 
 impl State {
+    /// Queues a job.
+    fn push(&mut self, queued: Queued) {
+        match queued.place {
+            Place::Bounded => self.queue.push_back(queued),
+            Place::Beyond => {
+                self.beyond += 1;
+                self.queue.push_front(queued);
+            }
+        }
+        self.jobs += 1;
+    }
+
+    /// Takes back what was queued last, in the same section, in such a place.
+    fn unpush(&mut self, place: Place) -> Job {
+        self.jobs -= 1;
+        let queued = match place {
+            Place::Bounded => self.queue.pop_back(),
+            Place::Beyond => {
+                self.beyond -= 1;
+                self.queue.pop_front()
+            }
+        };
+        queued.expect("the job was queued in this critical section").job
+    }
+
     /// Is this one of the pool's threads?
     fn is_own(&self, id: thread::ThreadId) -> bool {
         self.handles.values().any(|handle| handle.thread().id() == id)
@@ -343,6 +413,16 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No foreign code runs under the lock, so nothing is half done in a poisoned one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Most threads that there may be now.
+    fn threads_max(&self, state: &State) -> usize {
+        self.limits.threads_max.saturating_add(state.beyond)
+    }
+
+    /// Whether one of the threads has to leave (rule 2).
+    fn has_too_many(&self, state: &State) -> bool {
+        state.threads > self.threads_max(state)
     }
 
     /// Waits for `event`, but not beyond `until`.
@@ -364,10 +444,14 @@ impl Shared {
     }
 
     /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall stop.
-    fn next_job<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Job>) {
+    fn next_job<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Queued>) {
         loop {
-            if let Some((job, _)) = state.queue.pop_front() {
-                return (state, Some(job));
+            // A thread that was started for a job beyond the bound which was dropped then has no place.
+            if state.stopping && self.has_too_many(&state) {
+                return (state, None);
+            }
+            if let Some(queued) = state.queue.pop_front() {
+                return (state, Some(queued));
             }
             if state.stopping {
                 return (state, None);
@@ -403,16 +487,25 @@ impl Shared {
         }
     }
 
-    /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep or saw the queue empty.
+    /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep, saw the queue empty, or was seen to be one too
+    /// many.
     fn serve(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         loop {
-            let job;
-            (state, job) = self.next_job(state);
-            let Some(job) = job else { return state };
+            let queued;
+            (state, queued) = self.next_job(state);
+            let Some(Queued { job, place, .. }) = queued else {
+                return state;
+            };
             drop(state);
             run_job(job);
             state = self.lock();
+            if place == Place::Beyond {
+                state.beyond -= 1;
+                if self.has_too_many(&state) {
+                    return state;
+                }
+            }
         }
     }
 
@@ -427,7 +520,7 @@ impl Shared {
                 hooks.stop();
                 state = self.lock();
             }
-            if state.queue.is_empty() {
+            if state.queue.is_empty() || self.has_too_many(&state) {
                 break state;
             }
         };

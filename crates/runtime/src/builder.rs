@@ -143,7 +143,8 @@ impl Builder {
         self
     }
 
-    /// Most threads of the blocking pool at a time; 0 counts as 1. Default: 512.
+    /// Most threads of the blocking pool at a time, for closures and files; 0 counts as 1. Those that run tasks while all workers are in
+    /// [`block_in_place`](crate::task::block_in_place) are not counted; there are as many of them at most. Default: 512.
     pub fn max_blocking_threads(mut self, count: usize) -> Self {
         self.limits.threads_max = count;
         self
@@ -470,7 +471,7 @@ fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
         Some(text)
     });
     let snapshot = move || lines.lock().ok().and_then(|mut lines| lines());
-    // Its thread is joined before the limit of a shutdown begins: a hook that blocks would hold that up.
+    // Its thread is joined before the limit of a shutdown begins, unless it prints: a hook that blocks would hold that up.
     let spawner = spawner.without_hooks();
     trace::start(period, runtime.handle().shared.name.clone(), &spawner, snapshot).ok()
 }

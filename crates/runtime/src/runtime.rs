@@ -133,7 +133,7 @@ impl Runtime {
     }
 
     /// Stops the runtime without waiting for tasks or jobs: the last worker to leave drops the tasks. Waits only for the
-    /// thread of the trace, which stops at once.
+    /// thread of the trace, which stops at once, or is left alone with the line that it prints.
     pub fn shutdown_background(mut self) {
         self.stopped = true;
         drop(self.trace.take());

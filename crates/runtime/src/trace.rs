@@ -5,7 +5,8 @@
 //!
 //! The lines are made by a closure of the runtime, on a thread of this module, and go to standard error. The thread ends
 //! when the closure answers `None` (the runtime is gone), or when its [`Trace`] is dropped; it is woken for that, so
-//! nobody waits for a period to pass.
+//! nobody waits for a period to pass. Nor does anybody wait for a line to be printed: standard error may be a pipe that is full, or
+//! locked by who waits. A thread that prints then is left to end on its own; it has nothing of the runtime's.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -111,26 +112,23 @@ pub(crate) fn start(
     snapshot: impl Fn() -> Option<String> + Send + 'static,
 ) -> io::Result<Trace> {
     let name = name.into();
-    start_with(period, spawner, move || match snapshot() {
-        Some(text) => {
-            print(&format!("{name}: {text}"));
-            true
-        }
+    start_with(period, spawner, move |stop| match snapshot() {
+        Some(text) => stop.unless_asked(|| print(&format!("{name}: {text}"))),
         None => false,
     })
 }
 
-/// Calls `tick` every `period` until it answers `false` or the [`Trace`] is dropped.
+/// Calls `tick` every `period` until it answers `false` or the [`Trace`] is dropped. What `tick` does outside of [`Stop::unless_asked`] is waited for.
 fn start_with(
     period: Duration,
     spawner: &Spawner,
-    mut tick: impl FnMut() -> bool + Send + 'static,
+    mut tick: impl FnMut(&Stop) -> bool + Send + 'static,
 ) -> io::Result<Trace> {
     let stop = Arc::new(Stop::default());
     let body = Arc::clone(&stop);
     let thread = spawner.spawn("quadrille-trace".to_owned(), move || {
         let mut next = clock::after(period);
-        while body.wait_until(next) && tick() {
+        while body.wait_until(next) && tick(&body) {
             // A late line doesn't make the next ones come in a burst.
             next = next
                 .checked_add(period)
@@ -144,7 +142,7 @@ fn start_with(
     })
 }
 
-/// Stops the trace when it is dropped, and waits for its thread.
+/// Stops the trace when it is dropped, and waits for its thread unless that prints.
 ///
 /// The last owner of a runtime may be the snapshot itself: dropped on its own thread, it doesn't wait.
 #[derive(Debug)]
@@ -156,13 +154,14 @@ pub(crate) struct Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        *self.stop.lock() = true;
+        let prints = {
+            let mut state = self.stop.lock();
+            state.asked = true;
+            state.prints
+        };
         self.stop.changed.notify_all();
-        if let Some(thread) = self
-            .thread
-            .take()
-            .filter(|thread| thread.thread().id() != thread::current().id())
-        {
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|thread| !prints && !is_own(thread)) {
             // It fails if the snapshot has panicked, which the panic hook has reported.
             let _ = thread.join();
         }
@@ -172,26 +171,48 @@ impl Drop for Trace {
 /// Asks the thread to stop, at once.
 #[derive(Debug, Default)]
 struct Stop {
-    asked: Mutex<bool>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    /// It shall stop.
+    asked: bool,
+    /// It does what takes as long as others like.
+    prints: bool,
+}
+
 impl Stop {
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `print`, for which nobody waits, unless somebody has asked to stop. Whether nobody had.
+    fn unless_asked(&self, print: impl FnOnce()) -> bool {
+        {
+            let mut state = self.lock();
+            if state.asked {
+                return false;
+            }
+            state.prints = true;
+        }
+        print();
+        self.lock().prints = false;
+        true
     }
 
     /// Waits until `next` (`true`), or until somebody asks to stop (`false`).
     fn wait_until(&self, next: Instant) -> bool {
-        let mut asked = self.lock();
-        while !*asked {
+        let mut state = self.lock();
+        while !state.asked {
             let left = next.saturating_duration_since(clock::now());
             if left.is_zero() {
                 return true;
             }
-            asked = self
+            state = self
                 .changed
-                .wait_timeout(asked, left)
+                .wait_timeout(state, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
@@ -277,7 +298,7 @@ mod tests {
     fn ticks_come_until_the_answer_is_no() {
         let (sender, receiver) = mpsc::channel();
         let mut left = 3;
-        let tick = move || {
+        let tick = move |_: &Stop| {
             left -= 1;
             sender.send(left).unwrap();
             left > 0
@@ -293,7 +314,7 @@ mod tests {
         const PERIOD: Duration = Duration::from_millis(5);
         let started = clock::now();
         let (sender, receiver) = mpsc::channel();
-        let trace = start_with(PERIOD, &Spawner::default(), move || sender.send(clock::now()).is_ok()).unwrap();
+        let trace = start_with(PERIOD, &Spawner::default(), move |_| sender.send(clock::now()).is_ok()).unwrap();
         for tick in 1..=4 {
             assert!(receiver.recv().unwrap() >= started + PERIOD * tick);
         }
@@ -303,7 +324,7 @@ mod tests {
     #[test]
     fn dropping_the_guard_ends_the_thread_without_waiting_for_the_period() {
         let (sender, receiver) = mpsc::channel::<()>();
-        let trace = start_with(LONG, &Spawner::default(), move || sender.send(()).is_ok()).unwrap();
+        let trace = start_with(LONG, &Spawner::default(), move |_| sender.send(()).is_ok()).unwrap();
         drop(trace);
         assert_eq!(
             receiver.recv(),
@@ -313,10 +334,50 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_a_line_that_is_being_printed() {
+        let (begun, begins) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel();
+        let tick = move |stop: &Stop| {
+            let goes_on = stop.unless_asked(|| {
+                begun.send(()).unwrap();
+                // That the sender has gone releases, too.
+                let _ = released.recv();
+            });
+            sender.send(goes_on).unwrap();
+            goes_on
+        };
+        let trace = start_with(Duration::from_millis(1), &Spawner::default(), tick).unwrap();
+        begins.recv().unwrap();
+        drop(trace);
+        drop(release);
+        assert_eq!(receiver.iter().count(), 1, "the thread ends after that line");
+    }
+
+    #[test]
+    fn a_snapshot_is_waited_for_and_not_printed_once_the_guard_goes() {
+        let (begun, begins) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
+        let tick = move |stop: &Stop| {
+            begun.send(()).unwrap();
+            // Ends when the guard asks.
+            assert!(!stop.wait_until(clock::after(LONG)));
+            sender
+                .send(stop.unless_asked(|| unreachable!("the guard has asked")))
+                .unwrap();
+            true
+        };
+        let trace = start_with(Duration::from_millis(1), &Spawner::default(), tick).unwrap();
+        begins.recv().unwrap();
+        drop(trace);
+        assert_eq!(receiver.try_recv(), Ok(false), "and the thread is gone");
+    }
+
+    #[test]
     fn the_guard_may_be_dropped_by_the_snapshot_itself() {
         let (to_thread, trace_for_thread) = mpsc::channel::<Trace>();
         let (sender, receiver) = mpsc::channel();
-        let tick = move || {
+        let tick = move |_: &Stop| {
             drop(trace_for_thread.recv().unwrap());
             sender.send(()).unwrap();
             true

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use super::orphan;
 use super::pipe::{ChildStderr, ChildStdin, ChildStdout};
-use super::running::Running;
+use super::running::{Running, kill_by_id};
 use crate::runtime::Handle;
 
 /// A process that a [`Command`](super::Command) has started.
@@ -70,8 +70,8 @@ impl Child {
                 kill_on_drop,
             }),
             Err((error, mut child)) => {
-                // It is ours and was not waited for: this can't hit another. What can't be killed has ended.
-                let _ = child.kill();
+                // What can't be killed has ended.
+                let _ = kill_by_id(&mut child);
                 orphan::leave(child);
                 Err(error)
             }
@@ -123,16 +123,20 @@ impl Child {
         }
     }
 
-    /// Kills the process by `SIGKILL` and does not wait for its end. Does nothing if it was waited for.
+    /// Kills the process by `SIGKILL` and does not wait for its end. Does nothing if it was waited for, by whomever: no other process is
+    /// killed that has its id by then. (Where there are no descriptors of processes, one may be if others in this process wait for all
+    /// children just then.)
     ///
     /// # Errors
     ///
     /// It belongs to another user by now.
     pub fn start_kill(&mut self) -> io::Result<()> {
-        match &mut self.state {
-            State::Ended(_) => Ok(()),
-            State::Running(running) => running.start_kill(),
+        if let State::Running(running) = &mut self.state
+            && let Some(status) = running.start_kill()?
+        {
+            self.ended(status);
         }
+        Ok(())
     }
 
     /// Kills the process by `SIGKILL` and waits for its end.

@@ -1,15 +1,15 @@
 //! A child that was not waited for, and how its end is heard of.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{self, ExitStatus};
 
 use crate::io::AsyncFd;
 use crate::runtime::Handle;
 use crate::signal::unix::{Signal, SignalKind, signal};
-use crate::sys::process::pidfd_open;
+use crate::sys::process::{is_gone, pidfd_kill, pidfd_open};
 
-/// A process that has not been waited for, so that its id is its own.
+/// A process that has not been waited for, so that its id is its own, unless others in this process wait for children that are not theirs.
 #[derive(Debug)]
 pub(super) struct Running {
     child: process::Child,
@@ -35,6 +35,16 @@ impl End {
             Ok(fd) => Ok(End::Pidfd(fd)),
             Err(_) => signal(SignalKind::child()).map(End::Signal),
         }
+    }
+}
+
+/// Kills `child`, unless it was waited for. Its id is its own then, if nobody else waits for it in between. The status if it has ended before.
+pub(super) fn kill_by_id(child: &mut process::Child) -> io::Result<Option<ExitStatus>> {
+    match child.try_wait() {
+        Ok(None) => child.kill().map(|()| None),
+        // Others have waited for it: its id may be a stranger's.
+        Err(error) if is_gone(&error) => Ok(None),
+        ended => ended,
     }
 }
 
@@ -66,9 +76,18 @@ impl Running {
         self.child.try_wait()
     }
 
-    /// Kills it.
-    pub(super) fn start_kill(&mut self) -> io::Result<()> {
-        self.child.kill()
+    /// Kills it. The status if it has ended before; then it is waited for.
+    pub(super) fn start_kill(&mut self) -> io::Result<Option<ExitStatus>> {
+        let End::Pidfd(fd) = &self.end else {
+            return kill_by_id(&mut self.child);
+        };
+        match pidfd_kill(fd.as_fd()) {
+            Ok(()) => Ok(None),
+            // Others have waited for it.
+            Err(error) if is_gone(&error) => Ok(None),
+            // It is another user's, or a filter forbids the call: the id will tell.
+            Err(_) => kill_by_id(&mut self.child),
+        }
     }
 
     /// Waits for its end. Dropping the future loses nothing: std's child keeps the status once it has it.

@@ -2,6 +2,9 @@
 
 use std::io;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid};
+
 use super::{Child, Command, Stdio};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::child::{assert_passed, is_child, run_child};
@@ -83,6 +86,92 @@ fn where_descriptors_are_forbidden_an_end_is_told_by_a_signal() {
         return scenario(false);
     }
     let name = "where_descriptors_are_forbidden_an_end_is_told_by_a_signal";
+    assert_passed(&run_child(module_path!(), name));
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap()
+}
+
+/// Waits for a child behind its owner's back.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn reap(child: &Child) {
+    assert!(waitpid(Some(pid(child)), WaitOptions::empty()).unwrap().is_some());
+}
+
+/// Children that others have waited for, in a process that may not call `kill(2)`: their ids may be strangers' by now.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn nobody_is_killed_by_an_old_id(pidfd: bool) {
+    runtime().block_on(async move {
+        let mut child = shell("exit 0").spawn().unwrap();
+        assert_eq!(child.has_pidfd(), pidfd);
+        reap(&child);
+        child.start_kill().unwrap();
+        let error = child.kill().await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ECHILD), "{error}");
+        let mut dropped = shell("exit 0").kill_on_drop(true).spawn().unwrap();
+        reap(&dropped);
+        dropped.start_kill().unwrap();
+        drop(dropped);
+    });
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_child_is_killed_by_its_descriptor_and_not_by_its_id() {
+    if is_child() {
+        crate::sys::process::forbid(libc::SYS_kill);
+        nobody_is_killed_by_an_old_id(true);
+        return runtime().block_on(async {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+            child.kill().await.unwrap();
+            assert!(!child.wait().await.unwrap().success());
+        });
+    }
+    let name = "a_child_is_killed_by_its_descriptor_and_not_by_its_id";
+    assert_passed(&run_child(module_path!(), name));
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn without_a_descriptor_a_child_that_others_waited_for_is_left_alone() {
+    if is_child() {
+        crate::sys::process::forbid(libc::SYS_pidfd_open);
+        crate::sys::process::forbid(libc::SYS_kill);
+        return nobody_is_killed_by_an_old_id(false);
+    }
+    let name = "without_a_descriptor_a_child_that_others_waited_for_is_left_alone";
+    assert_passed(&run_child(module_path!(), name));
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn where_signals_to_descriptors_are_forbidden_a_child_is_killed_by_its_id() {
+    if is_child() {
+        crate::sys::process::forbid(libc::SYS_pidfd_send_signal);
+        return scenario(true);
+    }
+    let name = "where_signals_to_descriptors_are_forbidden_a_child_is_killed_by_its_id";
+    assert_passed(&run_child(module_path!(), name));
+}
+
+/// Killed after its end without a descriptor, a child has been waited for, and says so.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_kill_that_comes_too_late_has_the_status() {
+    if is_child() {
+        crate::sys::process::forbid(libc::SYS_pidfd_open);
+        return runtime().block_on(async {
+            let mut child = shell("exit 7").spawn().unwrap();
+            let id = WaitId::Pid(pid(&child));
+            waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+            child.start_kill().unwrap();
+            assert_eq!(child.id(), None);
+            assert_eq!(child.wait().await.unwrap().code(), Some(7));
+        });
+    }
+    let name = "a_kill_that_comes_too_late_has_the_status";
     assert_passed(&run_child(module_path!(), name));
 }
 

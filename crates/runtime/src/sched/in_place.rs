@@ -176,7 +176,8 @@ impl Shared {
         }
     }
 
-    /// The calling thread is about to block. If nobody is left to run tasks, asks for a reliever.
+    /// The calling thread is about to block. If nobody is left to run tasks, asks for a reliever, beyond the bound of the pool: what blocks may be waiting for
+    /// the pool, and what has all its threads for a task. There are as many relievers as other jobs, at most; then whoever returns runs tasks.
     fn blocks(&self, is_reliever: bool) {
         let mut state = self.relief.lock();
         if is_reliever {
@@ -187,6 +188,9 @@ impl Shared {
         if state.workers < self.worker_count() || state.relievers > state.blocked {
             return;
         }
+        if state.relievers >= self.pool.threads_max() {
+            return;
+        }
         state.relievers += 1;
         drop(state);
         let reliever = Reliever {
@@ -195,7 +199,7 @@ impl Shared {
             counted: false,
         };
         // Refused, it is dropped, which takes it off the account: the runtime stops, or the system has no thread to give.
-        if let Err(rejected) = self.pool.submit(Box::new(|| reliever.run())) {
+        if let Err(rejected) = self.pool.submit_beyond(Box::new(|| reliever.run())) {
             drop(rejected.job);
         }
     }

@@ -58,6 +58,9 @@ struct Sums {
     sampled_at: AtomicU64,
     /// Busy time of all workers that samples have counted so far, ns; belongs to whoever has the turn.
     counted: AtomicU64,
+    /// The most busy time that anybody who asked was told of, ns. What is believed may turn out to have been too much: a worker that is dry
+    /// says so late.
+    reported: AtomicU64,
 }
 
 /// What is known of a last-level cache at one moment, perhaps a little late.
@@ -66,7 +69,8 @@ struct Sums {
 pub struct LlcMetrics {
     /// Share of the workers' time spent busy, moving average, in 1/1024.
     pub utilisation: u16,
-    /// Time that its workers spent busy, ns.
+    /// Time that its workers spent busy, ns. Never less than an earlier look has said; a worker that has become dry may seem busy for an interval of
+    /// [`Config::lazy_counters`](crate::policy::Config::lazy_counters).
     pub busy_ns: u64,
     /// Workers that are busy.
     pub running: u64,
@@ -97,6 +101,7 @@ impl Loads {
                 live: AtomicU64::new(0),
                 sampled_at: AtomicU64::new(0),
                 counted: AtomicU64::new(0),
+                reported: AtomicU64::new(0),
             }),
             utilisation: CachePadded::new(AtomicU32::new(0)),
         };
@@ -146,12 +151,18 @@ impl Loads {
         (0..self.llcs.len())
             .map(|llc| {
                 let Sums {
-                    busy, live, counted, ..
+                    busy,
+                    live,
+                    counted,
+                    reported,
+                    ..
                 } = &*self.llcs[llc].sums;
                 let (busy, counted) = (BusySum::from_bits(sum(busy)), sum(counted));
+                let busy_ns = counted.saturating_add(busy.beyond(Nanos(counted), now).0);
                 LlcMetrics {
                     utilisation: self.utilisation(llc),
-                    busy_ns: counted.saturating_add(busy.beyond(Nanos(counted), now).0),
+                    // Ordering: Relaxed; looks at one word are in its order.
+                    busy_ns: reported.fetch_max(busy_ns, Ordering::Relaxed).max(busy_ns),
                     running: busy.running(),
                     live: sum(live).cast_signed(),
                 }
@@ -447,6 +458,40 @@ mod tests {
             most = most.max(last);
         }
         (most, last)
+    }
+
+    /// A worker is dry, and nobody is told of it within the interval: until it parks it seems to be busy.
+    #[test]
+    fn busy_time_that_was_reported_is_not_taken_back() {
+        let still = Still::new("llc:2 core:2", "groups=on,lazy=on");
+        let (shared, counters, load) = (&*still.shared, WorkerCounters::default(), OwnLoad::default());
+        // Long before now, so that much is believed; without a sample, which counts what is believed.
+        let start = Nanos(clock::nanos());
+        let busy_ns = || shared.loads.metrics()[0].busy_ns;
+        load.begins(shared, 0, &counters, start);
+        load.ends(shared, 0, &counters, start);
+        assert_eq!(shared.loads.metrics()[0].running, 1, "others believe so");
+        let mut believed = 0;
+        while believed < 10_000_000 {
+            let next = busy_ns();
+            assert!(next >= believed, "{next} after {believed}");
+            believed = next;
+        }
+        load.flush(shared, 0, &counters, Nanos(clock::nanos()));
+        for _ in 0..10 {
+            assert_eq!(
+                busy_ns(),
+                believed,
+                "it was busy for no time, and that much was reported"
+            );
+        }
+        // What comes on top counts once it is more.
+        let begin = clock::nanos();
+        let end = Nanos(begin + believed + 1_000_000);
+        load.begins(shared, 0, &counters, Nanos(begin));
+        load.ends(shared, 0, &counters, end);
+        load.flush(shared, 0, &counters, end);
+        assert_eq!(busy_ns(), believed + 1_000_000);
     }
 
     #[test]

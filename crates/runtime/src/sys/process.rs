@@ -1,7 +1,7 @@
 //! Child processes: a descriptor that becomes readable when one has ended.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// A descriptor for process `pid`, readable once the process has ended. `pid` must be a child that was not waited for: else it
 /// may be anybody.
@@ -22,6 +22,30 @@ pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn pidfd_open(_pid: u32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Kills the process of `pidfd` by `SIGKILL`, and nobody else: also if the process was waited for, and its id is another's.
+///
+/// # Errors
+///
+/// It was waited for ([`is_gone`]). It belongs to another user, or a filter of system calls forbids it.
+#[cfg(target_os = "linux")]
+pub(crate) fn pidfd_kill(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::process::pidfd_send_signal(
+        pidfd,
+        rustix::process::Signal::KILL,
+    )?)
+}
+
+/// Kills the process of `pidfd`, which this system doesn't have.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn pidfd_kill(_pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether the error says that there is no such process, or no such child, any more: it was waited for.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ECHILD))
 }
 
 /// Has the kernel refuse a system call, by its number, with EPERM, as the filters of some containers do, in this process and for good.
@@ -93,5 +117,19 @@ mod tests {
         for pid in [0, u32::MAX] {
             assert!(pidfd_open(pid).is_err());
         }
+    }
+
+    #[test]
+    fn a_process_that_was_waited_for_is_not_killed_by_its_descriptor() {
+        use std::os::fd::AsFd;
+        use std::os::unix::process::ExitStatusExt;
+
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pidfd = pidfd_open(child.id()).unwrap();
+        // Twice: it may have ended, and is nobody else until it was waited for.
+        (0..2).for_each(|_| pidfd_kill(pidfd.as_fd()).unwrap());
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        let error = pidfd_kill(pidfd.as_fd()).unwrap_err();
+        assert!(is_gone(&error), "{error}");
     }
 }

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::JoinHandle;
 use super::pinned::spawn_local_with;
 use super::spawn::Options;
+use super::{Id, JoinHandle, running};
 use crate::runtime::Handle;
 
 /// Gives way to the tasks that are ready: the calling task goes to the back of its worker's queue.
@@ -44,6 +44,41 @@ impl Future for YieldNow {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+/// The id of the calling task.
+///
+/// # Panics
+/// Where [`try_id`] has none.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let task = quadrille::spawn(async { quadrille::task::id() });
+/// let id = task.id();
+/// assert_eq!(task.await.unwrap(), id);
+/// # });
+/// ```
+#[must_use]
+#[track_caller]
+pub fn id() -> Id {
+    try_id().expect("no quadrille task here: call this inside a task, or a user-level thread, and not in `Runtime::block_on` itself")
+}
+
+/// The id of the task that the calling thread runs, if it runs one: as its [`JoinHandle::id`] says.
+///
+/// A closure of [`spawn_blocking`](crate::spawn_blocking) and a user-level thread are tasks in this, too. The future of a
+/// [`block_on`](crate::Runtime::block_on) is none, and a task's destructors do not run inside of it when it is aborted, or its runtime ends: none is theirs then.
+///
+/// ```
+/// # let runtime = quadrille::Runtime::new().unwrap();
+/// assert_eq!(quadrille::task::try_id(), None);
+/// let job = runtime.spawn_blocking(quadrille::task::try_id);
+/// let id = job.id();
+/// assert_eq!(runtime.block_on(job).unwrap(), Some(id));
+/// ```
+#[must_use]
+pub fn try_id() -> Option<Id> {
+    running::id()
 }
 
 /// Makes tasks with a name.

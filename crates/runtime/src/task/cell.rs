@@ -261,7 +261,8 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     let this = unsafe { header.as_ref() };
     let watched = this.lifecycle.begin();
     let broken = AbortOnUnwind;
-    running::begin(header);
+    // SAFETY: held by our contract; nothing unwinds from here to `end`.
+    unsafe { running::begin(header) };
     // SAFETY: we hold the runnable, so the body is there; the table is that of its type. It runs here, as was just said.
     let ended = unsafe { (this.table.run)(header, watched) };
     let woke_itself = running::end();

@@ -73,7 +73,7 @@ fn submit(runnable: Runnable) {
 
 mod api;
 
-pub use api::{Builder, YieldNow, yield_now};
+pub use api::{Builder, YieldNow, id, try_id, yield_now};
 pub use group::{Locality, TaskGroup};
 pub use in_place::block_in_place;
 pub use join::{AbortHandle, JoinHandle};

@@ -10,12 +10,13 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
+use super::Id;
 use super::cell::Header;
 
 thread_local! {
     static RUNNING: Running = const {
         Running {
-            task: Cell::new(0),
+            task: Cell::new(None),
             woke_itself: Cell::new(false),
         }
     };
@@ -23,17 +24,20 @@ thread_local! {
 
 /// What a thread runs. Two words: a bit in the first would be written by itself and read with the rest, which waits until it is in the cache.
 struct Running {
-    /// Address of the header; zero: none.
-    task: Cell<usize>,
+    /// Held by who runs it, for as long as this is set.
+    task: Cell<Option<NonNull<Header>>>,
     woke_itself: Cell<bool>,
 }
 
-/// The thread begins to run a task, which it holds.
+/// The thread begins to run a task.
+///
+/// # Safety
+/// The caller holds the task, until it has called [`end`] on this thread.
 #[inline]
-pub(super) fn begin(header: NonNull<Header>) {
+pub(super) unsafe fn begin(header: NonNull<Header>) {
     RUNNING.with(|running| {
-        debug_assert_eq!(running.task.get(), 0, "runs do not nest");
-        running.task.set(header.addr().get());
+        debug_assert_eq!(running.task.get(), None, "runs do not nest");
+        running.task.set(Some(header));
     });
 }
 
@@ -41,16 +45,23 @@ pub(super) fn begin(header: NonNull<Header>) {
 #[inline]
 pub(super) fn end() -> bool {
     RUNNING.with(|running| {
-        running.task.set(0);
+        running.task.set(None);
         running.woke_itself.take()
     })
+}
+
+/// The id of the task that the calling thread runs, if it runs one.
+pub(super) fn id() -> Option<Id> {
+    let header = RUNNING.with(|running| running.task.get())?;
+    // SAFETY: set by `begin`, whose caller holds the task until it is no more; it runs on this thread, and so do we. The id never changes.
+    Some(unsafe { header.as_ref() }.meta.id)
 }
 
 /// The task that the calling thread runs is to run again.
 #[inline]
 pub(super) fn again() {
     RUNNING.with(|running| {
-        debug_assert_ne!(running.task.get(), 0, "one runs");
+        debug_assert_ne!(running.task.get(), None, "one runs");
         running.woke_itself.set(true);
     });
 }
@@ -59,7 +70,7 @@ pub(super) fn again() {
 #[inline]
 pub(super) fn wake_itself(header: NonNull<Header>) -> bool {
     RUNNING.with(|running| {
-        let itself = running.task.get() == header.addr().get();
+        let itself = running.task.get() == Some(header);
         if itself {
             running.woke_itself.set(true);
         }

@@ -11,7 +11,7 @@ use quadrille::{Handle, Wait as _, thread, time};
 use crate::count::Count;
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape, for_each_shape_if, occupy_in_place};
-use crate::wait::eventually;
+use crate::wait::{eventually, watched};
 
 /// What is in the slot and the deque of the worker when it blocks.
 #[test]
@@ -89,6 +89,61 @@ fn who_blocks_in_place_of_another_is_relieved_too() {
             assert_eq!(end.recv_timeout(crate::wait::patient(Duration::from_secs(20))), Ok(20));
         },
     );
+}
+
+/// Who runs tasks in the only worker's place leaves the pool its only place.
+#[test]
+fn a_call_may_wait_for_the_pool() {
+    watched("a job and a file, with one place for both", || {
+        let runtime = Shape::flat(1).builder().max_blocking_threads(1).build().unwrap();
+        for round in 1..=20 {
+            let job = runtime.spawn(async { block_in_place(|| quadrille::spawn_blocking(|| 1).wait().unwrap()) });
+            assert_eq!(runtime.block_on(job).unwrap(), 1, "round {round}");
+            let file =
+                runtime.spawn(async { block_in_place(|| quadrille::fs::read("/proc/self/exe").wait().unwrap()) });
+            assert!(runtime.block_on(file).unwrap().starts_with(b"\x7fELF"), "round {round}");
+        }
+    });
+}
+
+/// The calls are in tasks of which all but one run on a thread of the pool, and there are as many as have others in their place.
+#[test]
+fn calls_that_wait_for_the_pool_are_relieved_by_as_many_as_it_has_places() {
+    for places in [1, 2, 5] {
+        watched("jobs of calls", move || {
+            let runtime = Shape::flat(1).builder().max_blocking_threads(places).build().unwrap();
+            let ran = Count::default();
+            let tasks: Vec<_> = (0..3 * places)
+                .map(|_| {
+                    let count = ran.clone();
+                    let job = move || quadrille::spawn_blocking(move || count.add()).wait().unwrap();
+                    runtime.spawn(async move { block_in_place(job) })
+                })
+                .collect();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+            assert_eq!(ran.get(), 3 * places);
+            let threads = || runtime.metrics().blocking.threads;
+            eventually("those that took over have left", || threads() <= places);
+        });
+    }
+}
+
+/// A job that has the pool's only place waits for a task, while the only worker waits for the job.
+#[test]
+fn jobs_that_have_all_places_may_wait_for_tasks() {
+    watched("a job, and a task that it waits for", || {
+        let runtime = Shape::flat(1).builder().max_blocking_threads(1).build().unwrap();
+        let gate = Gate::default();
+        let block = gate.clone();
+        let job = runtime.spawn_blocking(move || block.block());
+        let waits = runtime.spawn(async move {
+            quadrille::spawn(async move { gate.open() });
+            block_in_place(|| job.wait().unwrap());
+        });
+        runtime.block_on(waits).unwrap();
+    });
 }
 
 /// What is bound to the worker, or can be started by a worker alone, goes on when the call has returned.

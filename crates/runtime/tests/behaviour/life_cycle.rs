@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use quadrille::task::{AbortHandle, JoinError};
-use quadrille::{JoinHandle, Runtime};
+use quadrille::task::{self, AbortHandle, JoinError};
+use quadrille::{JoinHandle, Runtime, thread};
 
 use crate::count::{Count, Token};
 use crate::probe::{PAYLOAD, Probe, Step, Witness};
@@ -316,7 +316,7 @@ fn a_task_may_abort_itself() {
 fn names_and_ids_belong_to_the_task() {
     for_each_shape(|shape| {
         let runtime = shape.runtime();
-        let named = quadrille::task::Builder::new()
+        let named = task::Builder::new()
             .name("clerk")
             .spawn_on(async { 1 }, runtime.handle());
         let plain = runtime.spawn(async { 2 });
@@ -327,4 +327,68 @@ fn names_and_ids_belong_to_the_task() {
             3
         );
     });
+}
+
+/// What the task says before and after it gave way, and while it blocks.
+async fn own_ids() -> [task::Id; 3] {
+    let first = task::id();
+    task::yield_now().await;
+    [first, task::id(), task::block_in_place(task::id)]
+}
+
+#[test]
+fn a_task_knows_its_own_id() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        assert_eq!(task::try_id(), None);
+        let spawned = runtime.spawn(async move {
+            let inner = quadrille::spawn(async { task::id() });
+            assert_eq!(inner.id(), inner.await.unwrap());
+            own_ids().await
+        });
+        let id = spawned.id();
+        assert_eq!(runtime.block_on(spawned).unwrap(), [id; 3]);
+        let thread = runtime.spawn_thread(|| {
+            let before = task::id();
+            thread::yield_now();
+            (before, task::id())
+        });
+        let (before, after) = thread.join().unwrap();
+        assert_eq!(before, after);
+        let job = runtime.spawn_blocking(task::id);
+        let id = job.id();
+        assert_eq!(runtime.block_on(job).unwrap(), id);
+        assert_eq!(runtime.block_on(async { task::try_id() }), None, "nobody spawned it");
+    });
+}
+
+/// What is dropped without running is not what runs.
+#[test]
+fn a_destructor_that_runs_in_no_task_has_no_id() {
+    struct Asks(std::sync::mpsc::Sender<Option<task::Id>>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.0.send(task::try_id()).unwrap();
+        }
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let runtime = Shape::flat(1).runtime();
+    let asks = Asks(sender.clone());
+    let finishes = runtime.spawn(async move { drop(asks) });
+    let id = finishes.id();
+    runtime.block_on(finishes).unwrap();
+    assert_eq!(receiver.recv(), Ok(Some(id)));
+    let asks = Asks(sender);
+    runtime.spawn(async move {
+        std::future::pending::<()>().await;
+        drop(asks);
+    });
+    drop(runtime);
+    assert_eq!(receiver.recv(), Ok(None));
+}
+
+#[test]
+#[should_panic(expected = "no quadrille task here")]
+fn outside_of_a_task_there_is_no_id() {
+    let _ = task::id();
 }

@@ -1,7 +1,7 @@
 //! Ending a runtime from outside: every task is dropped exactly once, every handle learns of it, nothing hangs.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,11 @@ use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
 use quadrille::{JoinHandle, Runtime};
 
+use crate::child::{assert_passed, child, is_child};
 use crate::count::Count;
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape, occupy};
-use crate::wait::eventually;
+use crate::wait::{eventually, patient};
 
 const TASKS: usize = 2000;
 
@@ -329,4 +330,40 @@ fn a_blocked_thread_learns_of_the_end() {
         drop(runtime);
         assert!(blocked.join().unwrap().unwrap_err().is_cancelled());
     });
+}
+
+/// Standard error is locked for so long that the thread of the trace comes to its line, and can't print it.
+#[test]
+fn no_end_waits_for_a_line_of_the_trace() {
+    const NAME: &str = "no_end_waits_for_a_line_of_the_trace";
+    if !is_child() {
+        let output = child(module_path!(), NAME, "1").env("QUADRILLE_TRACE", "1ms").output();
+        return assert_passed(&output.unwrap());
+    }
+    let ends: [fn(Runtime); 3] = [
+        |runtime| drop(runtime.shutdown_timeout(Duration::ZERO)),
+        Runtime::shutdown_background,
+        drop,
+    ];
+    let errors = std::io::stderr().lock();
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        for round in 0..10 {
+            for (way, end) in ends.into_iter().enumerate() {
+                let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+                // If the line comes later all the same, the round shows less.
+                runtime.block_on(async { quadrille::time::sleep(Duration::from_millis(5)).await });
+                end(runtime);
+                sender.send((round, way)).unwrap();
+            }
+        }
+    });
+    let limit = patient(Duration::from_secs(30));
+    let mut ended = Vec::new();
+    while ended.len() < 30 {
+        let end = receiver.recv_timeout(limit);
+        ended.push(end.unwrap_or_else(|error| panic!("{error} after {:?}", ended.last())));
+    }
+    drop(errors);
+    thread.join().unwrap();
 }

@@ -38,6 +38,42 @@ fn options_last_beyond_connecting() {
 }
 
 #[test]
+fn classes_of_traffic_are_told_apart() {
+    on_runtimes(|| async {
+        let (v4, v6) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v6().unwrap());
+        assert_eq!((v4.tos_v4().unwrap(), v6.tclass_v6().unwrap()), (0, 0));
+        v4.set_tos_v4(0x48).unwrap();
+        v6.set_tclass_v6(0x28).unwrap();
+        assert_eq!((v4.tos_v4().unwrap(), v6.tclass_v6().unwrap()), (0x48, 0x28));
+        assert!(v4.set_tclass_v6(0x28).is_err());
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_socket_may_be_of_one_device_alone() {
+    on_runtimes(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        assert_eq!(socket.device().unwrap(), None);
+        let error = socket.bind_device(Some(b"no-such-device")).unwrap_err();
+        assert!(
+            [Some(libc::EPERM), Some(libc::ENODEV), Some(libc::EINVAL)].contains(&error.raw_os_error()),
+            "{error}"
+        );
+        match socket.bind_device(Some(b"lo")) {
+            // Kernels before 5.7 ask for privileges.
+            Err(error) => assert_eq!(error.kind(), ErrorKind::PermissionDenied),
+            Ok(()) => {
+                assert_eq!(socket.device().unwrap().as_deref(), Some(b"lo".as_slice()));
+                let stream = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+                assert_eq!(listener.accept().await.unwrap().1, stream.local_addr().unwrap());
+            }
+        }
+    });
+}
+
+#[test]
 fn a_bound_socket_connects_from_its_address() {
     on_runtimes(|| async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

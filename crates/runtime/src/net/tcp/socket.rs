@@ -298,6 +298,106 @@ impl TcpSocket {
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.socket.set_linger(linger)
     }
+
+    /// The type of service that packets of IPv4 carry (`IP_TOS`). 0 at first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd"
+    ))]
+    pub fn tos_v4(&self) -> io::Result<u32> {
+        self.socket.tos_v4()
+    }
+
+    /// Sets the type of service that packets of IPv4 carry (`IP_TOS`): six bits for who queues them on the way, and two for congestion, which are TCP's own.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let socket = quadrille::net::TcpSocket::new_v4()?;
+    /// // Class AF21.
+    /// socket.set_tos_v4(18 << 2)?;
+    /// assert_eq!(socket.tos_v4()?, 18 << 2);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd"
+    ))]
+    pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
+        self.socket.set_tos_v4(tos)
+    }
+
+    /// The traffic class that packets of IPv6 carry (`IPV6_TCLASS`). 0 at first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`: the socket is one for IPv4.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "macos",
+        target_os = "freebsd"
+    ))]
+    pub fn tclass_v6(&self) -> io::Result<u32> {
+        self.socket.tclass_v6()
+    }
+
+    /// Sets the traffic class that packets of IPv6 carry (`IPV6_TCLASS`); see [`set_tos_v4`](Self::set_tos_v4).
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`: the socket is one for IPv4.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "macos",
+        target_os = "freebsd"
+    ))]
+    pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
+        self.socket.set_tclass_v6(tclass)
+    }
+
+    /// The name of the interface that [`bind_device`](Self::bind_device) has set.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
+        self.socket.device()
+    }
+
+    /// Restricts the socket to the interface of this name (`SO_BINDTODEVICE`), or lifts the restriction: packets leave and arrive there alone.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let socket = quadrille::net::TcpSocket::new_v4()?;
+    /// assert_eq!(socket.device()?, None);
+    /// assert!(socket.bind_device(Some(b"no-such-device")).is_err());
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`: there is no such interface. [`PermissionDenied`](io::ErrorKind::PermissionDenied): before Linux 5.7 it takes privileges,
+    /// and since then only to change what was set.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
+        self.socket.bind_device(interface)
+    }
 }
 
 fn saturate(size: usize) -> u32 {
