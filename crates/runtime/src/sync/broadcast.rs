@@ -26,6 +26,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
+use super::wake_all::FirstPanic;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
 
@@ -337,10 +338,16 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // First: it counts no more, whatever the destructors of messages do. What is sent from here on is not for it.
-        let end = self.shared.ring.change(|ring| {
-            ring.receivers -= 1;
-            (ring.receivers == 0, ring.next())
+        let mut panic = FirstPanic::default();
+        // It counts no more, and gives up every message, whatever the wakers and the destructors of users do. What is sent from here on is not
+        // for it.
+        let mut end = 0;
+        panic.catch(|| {
+            self.shared.ring.change(|ring| {
+                ring.receivers -= 1;
+                end = ring.next();
+                (ring.receivers == 0, ())
+            });
         });
         let mut left = Vec::new();
         loop {
@@ -354,10 +361,13 @@ impl<T> Drop for Receiver<T> {
                 }
             });
             if left.is_empty() {
-                return;
+                break;
             }
-            left.clear();
+            for message in left.drain(..) {
+                panic.catch(|| drop(message));
+            }
         }
+        panic.go_on();
     }
 }
 
@@ -413,6 +423,7 @@ impl Error for TryRecvError {}
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::{Context, Wake, Waker};
 
     use futures_lite::future::{block_on, poll_once};
 
@@ -502,6 +513,51 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
         assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
         assert!(block_on(poll_once(sender.closed())).is_some());
+    }
+
+    #[test]
+    fn messages_that_panic_when_they_are_dropped_keep_no_other() {
+        #[derive(Debug)]
+        struct Panics {
+            panics: bool,
+            _probe: Arc<()>,
+        }
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                assert!(!self.panics, "as asked");
+            }
+        }
+        let probe = Arc::new(());
+        let (sender, receiver) = channel(100);
+        for n in 0..100 {
+            let message = Panics {
+                panics: [0, 1, 50].contains(&n),
+                _probe: probe.clone(),
+            };
+            assert!(sender.send(message).is_ok());
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+        assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
+        assert_eq!(Arc::strong_count(&probe), 1);
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_message() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("as asked");
+            }
+        }
+        let probe = Arc::new(());
+        let (sender, receiver) = channel(4);
+        let waker = Waker::from(Arc::new(Panics));
+        (0..3).for_each(|_| drop(sender.send(probe.clone())));
+        let mut closed = Box::pin(sender.closed());
+        assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+        assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
+        assert_eq!(Arc::strong_count(&probe), 1);
     }
 
     #[test]

@@ -267,14 +267,14 @@ impl CancellationToken {
         DropGuardRef { token: Some(self) }
     }
 
-    /// The output of `future`, or `None` if the token is cancelled first. It is asked before the future is, each time; whichever ends
-    /// it, the future is dropped when this is.
+    /// The output of `future`, or `None` if the token is cancelled first. It is asked before the future is, each time, also by a task that
+    /// has spent its [budget](crate::coop), which does not poll the future; whichever ends it, the future is dropped when this is.
     ///
     /// # Cancel safety
     /// That of `future`.
     pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
         UntilCancelled {
-            cancelled: self.cancelled(),
+            place: Place::new(&self.node),
             future,
         }
         .await
@@ -286,7 +286,7 @@ impl CancellationToken {
     /// That of `future`.
     pub async fn run_until_cancelled_owned<F: Future>(self, future: F) -> Option<F::Output> {
         UntilCancelled {
-            cancelled: self.cancelled_owned(),
+            place: Place::new(self.node),
             future,
         }
         .await
@@ -365,21 +365,30 @@ impl fmt::Debug for WaitForCancellationFutureOwned {
 
 pin_project! {
     /// A future beside the end of a token.
-    struct UntilCancelled<C, F> {
+    struct UntilCancelled<W: Watching, F> {
         #[pin]
-        cancelled: C,
+        place: Place<W>,
         #[pin]
         future: F,
     }
 }
 
-impl<C: Future<Output = ()>, F: Future> Future for UntilCancelled<C, F> {
+impl<W: Watching<State = ()> + AsRef<Node>, F: Future> Future for UntilCancelled<W, F> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if this.cancelled.poll(cx).is_ready() {
+        // Also without budget: a loop that ends when this is `None` would not, if the future were ready each time.
+        let is_cancelled = this.place.of().as_ref().is_cancelled();
+        if is_cancelled {
+            coop::spend();
+        }
+        if is_cancelled || poll_cancelled(this.place, cx).is_ready() {
             return Poll::Ready(None);
+        }
+        if !coop::has_budget_remaining() {
+            // Woken by `poll_cancelled`, which has not looked.
+            return Poll::Pending;
         }
         Poll::Ready(Some(ready!(this.future.poll(cx))))
     }

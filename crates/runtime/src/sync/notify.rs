@@ -5,7 +5,7 @@
 //!
 //! | a future is | its round is | its waiter is | left by |
 //! |---|---|---|---|
-//! | new | the current one | none | its poll: the permit, if there is one, ends it; or it is waiting |
+//! | new | the current one | none | its poll: the permit, if there is one, ends it, or makes it told if the task's budget is spent; or it is waiting |
 //! | waiting | the current one | in the list `waiting` | `notify_one`: told; `notify_waiters`: released |
 //! | told | any | `Notified`, in no list | its poll: ended; its drop: hands the notification on |
 //! | released | an earlier one | none, or in the list `released`, or in no list | its poll: ended; its drop |
@@ -26,11 +26,15 @@
 //! list of those who are waiting only. That a future is told can be seen by its waiter, and not by its round, which may be over by
 //! the time it is dropped: so it hands on what it was given, also then, and nothing else.
 //!
+//! A poll without budget must not end the wait, and yet is one: who was polled is told by the next `notify_one`. So it enters the list like any
+//! other, and one that finds the permit is told there and then, by itself, and ends at its next poll.
+//!
 //! Rejected: one list, and a count of those at its front who are released, as in `watched`. A `notify_one` would have to pass over them. And a
 //! `notify_waiters` that takes all wakers in one section: as long as the list, with an allocation under the lock.
 
 use std::fmt;
 use std::marker::PhantomPinned;
+use std::mem;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -98,6 +102,20 @@ enum End {
     Last,
 }
 
+/// What a poll without budget has found.
+#[must_use]
+#[derive(Debug)]
+enum Enrolled {
+    /// Nothing has changed: its waker is to be cloned, see [`Wait::NeedsWaker`].
+    NeedsWaker,
+    /// It is waiting.
+    Waiting,
+    /// It was given the permit just now, and its waker is to be called.
+    Told(Option<Waker>),
+    /// It was told or released before, and will end at its next poll.
+    Over,
+}
+
 impl State {
     /// Ends the wait of one, whose waker it is, or sets the permit.
     ///
@@ -157,6 +175,35 @@ impl State {
         // SAFETY: as above; A2, the caller's.
         let wait = unsafe { self.waiting.wait(waiter, current, fresh) };
         (Some(wait), None)
+    }
+
+    /// Sees to it that a future of `round` is waiting, or told, or released, and ends nothing; see [`look`](Self::look) for the waker.
+    ///
+    /// # Safety
+    /// As `look`.
+    unsafe fn enrol(
+        &mut self,
+        round: u64,
+        waiter: &mut Option<Waiter>,
+        current: &Waker,
+        fresh: &mut Option<Waker>,
+    ) -> Enrolled {
+        let waiter = waiter.get_or_insert_with(Waiter::weak);
+        // SAFETY: A1, the caller's; A3, it is told, hence in no list, or this is not true.
+        if round != self.round || unsafe { self.waiting.is_notified(waiter) } {
+            return Enrolled::Over;
+        }
+        // SAFETY: A1 and A2, the caller's; A3, its round is not over.
+        let wait = unsafe { self.waiting.wait(waiter, current, fresh) };
+        if wait == Wait::NeedsWaker {
+            return Enrolled::NeedsWaker;
+        }
+        if mem::take(&mut self.permit) {
+            // Nobody was waiting, so that it is this one, by its own waker.
+            // SAFETY: A1 and A2, the caller's.
+            return Enrolled::Told(unsafe { self.waiting.notify_first() });
+        }
+        Enrolled::Waiting
     }
 }
 
@@ -293,6 +340,36 @@ impl<N: Deref<Target = Notify>> Turn<N> {
         }
         Poll::Ready(())
     }
+
+    /// Polls it for a task, which pays with its budget for the end of the wait.
+    fn poll_budgeted(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if coop::has_budget_remaining() {
+            return coop::poll_progress(cx, |cx| self.poll(Some(cx.waker())));
+        }
+        self.poll_spent(cx.waker());
+        Poll::Pending
+    }
+
+    /// A poll of a task that has no budget: it is waiting afterwards, or `current` was called, for a poll that can end it.
+    #[cold]
+    fn poll_spent(self: Pin<&mut Self>, current: &Waker) {
+        // SAFETY: the waiter is not moved while it is in a list.
+        let this = unsafe { self.get_unchecked_mut() };
+        let mut fresh = None;
+        while !this.has_ended {
+            let enrolled = this.notify.state.with(|state| {
+                // SAFETY: A1, inside the section; A2, pinned, and dropped in place; it is this one's waiter.
+                unsafe { state.enrol(this.round, &mut this.waiter, current, &mut fresh) }
+            });
+            match enrolled {
+                Enrolled::NeedsWaker => fresh = Some(current.clone()),
+                Enrolled::Waiting => return,
+                Enrolled::Told(None) | Enrolled::Over => break,
+                Enrolled::Told(Some(waker)) => return waker.wake(),
+            }
+        }
+        current.wake_by_ref();
+    }
 }
 
 impl<N: Deref<Target = Notify>> Drop for Turn<N> {
@@ -377,7 +454,7 @@ impl Future for Notified<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        coop::poll_progress(cx, |cx| self.project().turn.poll(Some(cx.waker())))
+        self.project().turn.poll_budgeted(cx)
     }
 }
 
@@ -385,7 +462,7 @@ impl Future for OwnedNotified {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        coop::poll_progress(cx, |cx| self.project().turn.poll(Some(cx.waker())))
+        self.project().turn.poll_budgeted(cx)
     }
 }
 

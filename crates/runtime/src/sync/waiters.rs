@@ -150,6 +150,12 @@ impl Waiters {
         self.head.is_some() && self.token.is_none()
     }
 
+    /// Whether somebody waits, relying on somebody else's promise.
+    #[inline(always)]
+    pub(crate) fn is_relying(&self) -> bool {
+        self.head.is_some() && self.token.is_some()
+    }
+
     /// Whether nobody is in the list.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {

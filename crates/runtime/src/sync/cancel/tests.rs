@@ -43,6 +43,10 @@ fn every_small_tree() {
             if let Some(token) = token {
                 assert_eq!(token.is_cancelled(), *cancelled, "script {script}");
                 assert_eq!(block_on(poll_once(token.cancelled())).is_some(), *cancelled);
+                coop::start(0);
+                let told = block_on(poll_once(token.run_until_cancelled(async {})));
+                coop::stop();
+                assert_eq!(told, cancelled.then_some(None), "script {script}");
             }
         }
     }
@@ -121,6 +125,63 @@ fn a_future_runs_until_the_token_is_cancelled() {
         None,
         "the token comes first"
     );
+}
+
+#[test]
+fn a_cancelled_token_comes_first_without_budget_too() {
+    let token = CancellationToken::new();
+    token.cancel();
+    for budget in [0, 1, 2] {
+        coop::start(budget);
+        let borrowed = block_on(poll_once(token.run_until_cancelled(async { 1 })));
+        let owned = block_on(poll_once(token.clone().run_until_cancelled_owned(async { 1 })));
+        let is_left = coop::has_budget_remaining();
+        coop::stop();
+        assert_eq!((borrowed, owned), (Some(None), Some(None)), "budget {budget}");
+        assert!(!is_left, "budget {budget}");
+    }
+}
+
+#[test]
+fn a_future_that_runs_until_the_token_is_cancelled_is_not_polled_without_budget() {
+    struct Wakes(Mutex<usize>);
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+    let token = CancellationToken::new();
+    let wakes = Arc::new(Wakes(Mutex::default()));
+    let waker = Waker::from(wakes.clone());
+    let mut cx = Context::from_waker(&waker);
+    let mut run = Box::pin(token.run_until_cancelled(async { 1 }));
+    coop::start(0);
+    let first = run.as_mut().poll(&mut cx);
+    coop::start(1);
+    let second = run.as_mut().poll(&mut cx);
+    coop::stop();
+    assert_eq!((first, second), (Poll::Pending, Poll::Ready(Some(1))));
+    assert_eq!(*wakes.0.lock().unwrap(), 1, "a turn is asked for");
+}
+
+/// The task that polls has no budget from the start, and no turn of its own in between.
+#[test]
+fn a_loop_over_futures_that_are_ready_ends_when_the_token_is_cancelled() {
+    let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+    let task = runtime.spawn(async {
+        let token = CancellationToken::new();
+        let mut rounds = 0;
+        while coop::has_budget_remaining() {
+            assert!(poll_once(coop::consume_budget()).await.is_some());
+        }
+        token.cancel();
+        while token.run_until_cancelled(std::future::ready(())).await.is_some() {
+            rounds += 1;
+            assert!(rounds < 1000, "it was cancelled before");
+        }
+        rounds
+    });
+    assert_eq!(block_on(task).unwrap(), 0);
 }
 
 #[test]

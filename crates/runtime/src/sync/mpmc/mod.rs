@@ -26,8 +26,9 @@
 //!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel.
 //! - **Forgotten futures.** A [`Send`], [`Reserve`], [`ReserveOwned`] or [`Recv`] that was told and is then neither polled nor dropped delays others
 //!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
-//!   on. Dropping it hands its turn on at once. A [`Receiver`] that was polled as a stream keeps its place when the future
-//!   of `next` is dropped; it delays nobody: whoever waits behind it is told as well.
+//!   on, however few are inside at a time. So does one whose task or user-level thread cannot run, behind a long poll or bound to a worker that is
+//!   held up: while fewer messages come, whoever waits behind it waits beside them. Dropping it hands its turn on at once. A [`Receiver`] that was
+//!   polled as a stream keeps its place when the future of `next` is dropped; it delays nobody: whoever waits behind it is told as well.
 //!
 // ---- For maintainers -------------------------------------------------------------------------------------------------
 //
@@ -101,8 +102,13 @@
 // A stream's waiter outlives the wait: dropping the future of `next` tells us nothing, and the receiver may be used by
 // `recv` then, or not at all. So it is weak: it is told, but holds no token, and the section after it tells the next.
 //
-// A token whose holder doesn't run must not stall the rest: `put` writes it off when the channel becomes full and every
-// 64 messages, `take` when it becomes empty and every 64 places. `reserve` does if it fills a channel that has a message. A message that a permit
+// A token whose holder doesn't run must not stall the rest: `put` writes it off when the channel becomes full and after
+// 64 messages that came since it was given, `take` when it becomes empty and after 64 places. What comes is counted, not what is inside
+// then: of a channel that others keep at a few messages the length never gets to 64. Only while somebody waits beside the holder, for whom it is;
+// otherwise it costs one look, at the word that the end of the section looks at as well. The counts are two bytes beside the phase, where there was
+// room, in the line that every message changes.
+//
+// `reserve` writes off if it fills a channel that has a message. A message that a permit
 // sends finds the channel as full as it leaves it, so `fill` can't go by that: of a full one the first two messages write off, the first for
 // a token of before, the second for one that the first has given. The rest would wake a receiver each. It can't be the first alone: if
 // all 32 places are filled by permits and its receiver is forgotten, nobody else would hear of 32 messages.

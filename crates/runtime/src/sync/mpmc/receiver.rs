@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
+use super::super::wake_all::FirstPanic;
 use super::blocking::Take;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
@@ -170,12 +171,16 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        if let Some(seat) = &mut self.stream_seat {
-            // SAFETY: the seat isn't moved.
-            let seat = unsafe { seat.as_mut().get_unchecked_mut() };
-            self.shared.cancel(Side::Receivers, seat);
-        }
-        self.shared.handle_dropped(Side::Receivers);
+        let Some(seat) = &mut self.stream_seat else {
+            return self.shared.handle_dropped(Side::Receivers);
+        };
+        // SAFETY: the seat isn't moved.
+        let seat = unsafe { seat.as_mut().get_unchecked_mut() };
+        // It counts no more, whatever a waker of the user's does.
+        let mut panic = FirstPanic::default();
+        panic.catch(|| self.shared.cancel(Side::Receivers, seat));
+        panic.catch(|| self.shared.handle_dropped(Side::Receivers));
+        panic.go_on();
     }
 }
 

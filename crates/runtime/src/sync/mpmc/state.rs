@@ -5,11 +5,12 @@ use std::task::Waker;
 use super::super::queue::Queue;
 use super::super::waiters::{Wait, Waiter, Waiters};
 
-/// A token is written off each time this many messages (or places) have piled up on it.
-const OVERDUE: usize = 64;
+/// A token is written off once this many messages (or places) have come since it was given, the one of its holder included, while somebody else
+/// waits.
+const OVERDUE: u8 = 64;
 
 /// Most messages that one section moves: bounds the time that others find the lock taken.
-const BATCH_MAX: usize = 64;
+const BATCH_MAX: u8 = 64;
 
 /// One side of the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +96,9 @@ impl Drop for WakeOnDrop {
 #[repr(C)]
 pub(super) struct State<T> {
     phase: Phase,
+    /// What `OVERDUE` bounds, a side.
+    receivers_passed: u8,
+    senders_passed: u8,
     /// Messages for which there is room: the capacity, less a place for each permit that is out. The queue is never longer. So who sends
     /// without a permit pays nothing for there being some.
     limit: usize,
@@ -108,6 +112,8 @@ impl<T> State<T> {
         let expected = if capacity == usize::MAX { 0 } else { capacity };
         Self {
             phase: Phase::Open,
+            receivers_passed: 0,
+            senders_passed: 0,
             limit: capacity,
             queue: Queue::with_expected(expected),
             receivers: Waiters::new(),
@@ -135,8 +141,10 @@ impl<T> State<T> {
         if outcome == Outcome::Done && message.is_some() {
             let some = || message.take().expect("it was there a moment ago");
             self.queue.push_with(some);
-            if self.is_full() || self.queue.len().is_multiple_of(OVERDUE) {
+            if self.is_full() {
                 self.receivers.write_off();
+            } else {
+                count_passed(&mut self.receivers, &mut self.receivers_passed, 1);
             }
         }
         outcome
@@ -176,9 +184,10 @@ impl<T> State<T> {
         self.queue.push(message);
         // It was full before if it is now, so that it doesn't become full, as in `put`. If it did so without a message, the first one is for who
         // has the token, if it isn't written off here, and the second one may be the last that comes.
-        let len = self.queue.len();
-        if (self.is_full() && len <= 2) || len.is_multiple_of(OVERDUE) {
+        if self.is_full() && self.queue.len() <= 2 {
             self.receivers.write_off();
+        } else {
+            count_passed(&mut self.receivers, &mut self.receivers_passed, 1);
         }
         self.permit_ended(capacity)
     }
@@ -187,9 +196,7 @@ impl<T> State<T> {
     pub(super) fn release(&mut self, capacity: usize) -> PermitEnd<T> {
         self.limit += 1;
         // As in `take`: a place has come free.
-        if self.queue.is_empty() || (self.limit - self.queue.len()).is_multiple_of(OVERDUE) {
-            self.senders.write_off();
-        }
+        self.count_places(1);
         self.permit_ended(capacity)
     }
 
@@ -209,10 +216,7 @@ impl<T> State<T> {
             return self.nothing_there();
         }
         self.queue.pop_with(keep);
-        let len = self.queue.len();
-        if len == 0 || (self.limit - len).is_multiple_of(OVERDUE) {
-            self.senders.write_off();
-        }
+        self.count_places(1);
         Outcome::Done
     }
 
@@ -220,20 +224,26 @@ impl<T> State<T> {
     /// most 64. The caller has seen to it that one fits.
     pub(super) fn take_many(&mut self, messages: &mut Vec<T>, count_max: usize) -> (Outcome, usize) {
         let room = messages.capacity() - messages.len();
-        let len = self.queue.len();
-        let count = len.min(count_max).min(room).min(BATCH_MAX);
+        let count = self.queue.len().min(count_max).min(room);
+        let count = u8::try_from(count).unwrap_or(BATCH_MAX).min(BATCH_MAX);
         for _ in 0..count {
             messages.extend(self.queue.pop());
         }
         if count == 0 {
             return (self.nothing_there(), 0);
         }
-        // As in `take`: when it becomes empty, and when the places pass a multiple.
-        let places = self.limit - len;
-        if count == len || places / OVERDUE != (places + count) / OVERDUE {
+        self.count_places(count);
+        (Outcome::Done, usize::from(count))
+    }
+
+    /// So many places have come free, one at least.
+    #[inline(always)]
+    fn count_places(&mut self, count: u8) {
+        if self.queue.is_empty() {
             self.senders.write_off();
+        } else {
+            count_passed(&mut self.senders, &mut self.senders_passed, count);
         }
-        (Outcome::Done, count)
     }
 
     fn nothing_there(&self) -> Outcome {
@@ -260,11 +270,13 @@ impl<T> State<T> {
         if self.receivers.needs_notice() && !self.queue.is_empty() {
             // SAFETY: the caller's.
             notices.receiver = unsafe { self.receivers.notify_first() };
+            self.receivers_passed = 1;
             notices.is_partial = self.receivers.needs_notice();
         }
         if self.senders.needs_notice() && self.queue.len() < self.limit {
             // SAFETY: the caller's.
             notices.sender = unsafe { self.senders.notify_first() };
+            self.senders_passed = 1;
         }
         notices
     }
@@ -335,6 +347,18 @@ impl<T> State<T> {
         match side {
             Side::Senders => &mut self.senders,
             Side::Receivers => &mut self.receivers,
+        }
+    }
+}
+
+/// Writes the token off if `count` messages more (or places) make it overdue. They count only while somebody waits beside its holder: a channel
+/// without such pays for one look.
+#[inline(always)]
+fn count_passed(waiters: &mut Waiters, passed: &mut u8, count: u8) {
+    if waiters.is_relying() {
+        *passed = passed.saturating_add(count);
+        if *passed >= OVERDUE {
+            waiters.write_off();
         }
     }
 }

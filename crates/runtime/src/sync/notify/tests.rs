@@ -82,6 +82,22 @@ impl Model {
         *is == Is::Ended
     }
 
+    /// By a task without budget.
+    fn poll_spent(&mut self, of: usize) {
+        let is = self.futures[of].get_or_insert(Is::New);
+        match *is {
+            Is::New => {
+                *is = Is::Waiting(true);
+                self.order.push(of);
+                if mem::take(&mut self.permit) {
+                    self.end_wait(of, Is::Told);
+                }
+            }
+            Is::Waiting(_) => *is = Is::Waiting(true),
+            Is::Told | Is::Released | Is::Ended => self.wakes[of] += 1,
+        }
+    }
+
     fn drop_future(&mut self, of: usize) {
         self.order.retain(|other| *other != of);
         if self.futures[of].take() == Some(Is::Told) {
@@ -90,9 +106,9 @@ impl Model {
     }
 }
 
-/// What a step of a script does: three notify, and each future has four of its own.
+/// What a step of a script does: three notify, and each future has five of its own.
 const NOTIFYING: usize = 3;
-const OF_EACH: usize = 4;
+const OF_EACH: usize = 5;
 
 /// Runs a script beside the model, and in the end asks every future, and for the permit.
 fn check(futures: usize, steps: &[usize]) {
@@ -119,13 +135,22 @@ fn check(futures: usize, steps: &[usize]) {
                     continue;
                 }
                 let future = real[of].get_or_insert_with(|| Box::pin(notify.notified()));
+                let mut cx = Context::from_waker(&wakers[of]);
+                if what == 4 {
+                    coop::start(0);
+                    let is_pending = future.as_mut().poll(&mut cx).is_pending();
+                    coop::stop();
+                    assert!(is_pending, "{futures} futures: {steps:?}");
+                    model.poll_spent(of);
+                    continue;
+                }
                 let is_ready = match what {
                     0 => {
                         model.futures[of].get_or_insert(Is::New);
                         continue;
                     }
                     1 => future.as_mut().enable(),
-                    _ => future.as_mut().poll(&mut Context::from_waker(&wakers[of])).is_ready(),
+                    _ => future.as_mut().poll(&mut cx).is_ready(),
                 };
                 assert_eq!(is_ready, model.poll(of, what == 2), "{futures} futures: {steps:?}");
             }
@@ -146,7 +171,7 @@ fn check(futures: usize, steps: &[usize]) {
         .with(|state| assert!(state.waiting.is_empty() && state.released.is_empty()));
 }
 
-/// Two futures, each made, enabled, polled and dropped at every moment, between all notifications.
+/// Two futures, each made, enabled, polled with budget and without, and dropped at every moment, between all notifications.
 #[test]
 fn every_short_script() {
     let kinds = NOTIFYING + 2 * OF_EACH;
@@ -172,6 +197,27 @@ fn many_long_scripts() {
             .collect();
         check(futures, &steps);
     }
+}
+
+/// A task that has spent its budget polls two; the runtime polls it again, with both told.
+#[test]
+fn a_poll_of_a_task_without_budget_is_told_by_the_next_notification() {
+    let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+    let task = runtime.spawn(async {
+        let notify = Notify::new();
+        let (mut first, mut second) = (Box::pin(notify.notified()), Box::pin(notify.notified()));
+        while coop::has_budget_remaining() {
+            assert!(poll_once(coop::consume_budget()).await.is_some());
+        }
+        assert!(poll_once(first.as_mut()).await.is_none());
+        assert!(poll_once(second.as_mut()).await.is_none());
+        notify.notify_one();
+        notify.notify_one();
+        assert!(poll_once(first.as_mut()).await.is_none(), "it waits for its next turn");
+        crate::task::yield_now().await;
+        (poll_once(first).await.is_some(), poll_once(second).await.is_some())
+    });
+    assert_eq!(block_on(task).unwrap(), (true, true));
 }
 
 /// More than a batch is released, and whoever is woken waits again, tells one, and tells all: those who came later are told by that alone.
@@ -209,7 +255,7 @@ fn who_is_woken_may_wait_and_notify() {
     for waiting in &mut waiting {
         assert!(waiting.as_mut().poll(&mut cx).is_ready());
     }
-    let mut later = std::mem::take(&mut *again.later.lock().unwrap());
+    let mut later = mem::take(&mut *again.later.lock().unwrap());
     assert_eq!(later.len(), MANY);
     let told: Vec<usize> = (0..MANY).filter(|i| later[*i].as_mut().enable()).collect();
     assert_eq!(told, [0]);

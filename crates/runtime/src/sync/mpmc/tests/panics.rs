@@ -1,6 +1,7 @@
 //! Wakers that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 use super::*;
 
@@ -41,4 +42,33 @@ fn the_last_receiver_drops_the_messages_though_a_waker_panics() {
     assert!(panics(|| drop(receiver)));
     assert!(sender.is_closed());
     assert_eq!((Arc::strong_count(&probe), sender.len()), (2, 0));
+}
+
+/// The waker of a stream drops the stream, before the next who waits was told: that is left to the drop, and its waker panics.
+#[test]
+fn a_receiver_counts_no_more_though_a_waker_panics() {
+    struct Drops(Mutex<Option<Receiver<u32>>>);
+    impl Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            let stream = self.0.lock().unwrap().take();
+            drop(stream);
+        }
+    }
+    let (sender, mut stream) = bounded(4);
+    let other = stream.clone();
+    let drops = Arc::new(Drops(Mutex::default()));
+    let waker = Waker::from(Arc::clone(&drops));
+    assert!(
+        Pin::new(&mut stream)
+            .poll_next(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    *drops.0.lock().unwrap() = Some(stream);
+    let mut receive = Box::pin(other.recv());
+    assert!(poll_with_bomb(receive.as_mut()).is_pending());
+    assert!(panics(|| sender.try_send(1).unwrap()));
+    assert_eq!(sender.receiver_count(), 1);
+    drop(receive);
+    drop(other);
+    assert!(sender.is_closed(), "the last one is gone");
 }
