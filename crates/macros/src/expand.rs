@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{Error, ItemFn, Result};
+use syn::{AttrStyle, Attribute, Error, ItemFn, Result};
 
 use crate::arguments::Arguments;
 
@@ -81,7 +81,7 @@ fn check(entry: Entry, item: &ItemFn) -> Result<()> {
 }
 
 /// Is this `#[test]`, or the test attribute of some runtime?
-fn is_test(attribute: &syn::Attribute) -> bool {
+fn is_test(attribute: &Attribute) -> bool {
     attribute
         .path()
         .segments
@@ -92,6 +92,11 @@ fn is_test(attribute: &syn::Attribute) -> bool {
 /// The function that starts the runtime, with the written one inside.
 fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     let ItemFn { attrs, vis, sig, block } = item;
+    // Those in the body hold for the outer function, too, before which they are printed.
+    let attrs = attrs.iter().cloned().map(|attribute| Attribute {
+        style: AttrStyle::Outer,
+        ..attribute
+    });
     let name = &sig.ident;
     let mut outer = sig.clone();
     outer.asyncness = None;
@@ -234,6 +239,24 @@ mod tests {
             .collect();
         assert_eq!(names, ["test", "doc", "should_panic", "ignore"]);
         assert_eq!(text.matches("should_panic").count(), 1);
+    }
+
+    #[test]
+    fn an_attribute_in_the_body_stands_before_the_outer_function() {
+        for entry in BOTH {
+            let written = "#[ignore] async fn works() { #![allow(unused)] //! What.\n let x = 1; }";
+            let text = expansion(entry, "", written);
+            let item: ItemFn = syn::parse_str(&text).expect("a function");
+            let outer = |attribute: &Attribute| matches!(attribute.style, AttrStyle::Outer);
+            assert!(item.attrs.iter().all(outer), "{text}");
+            let names = ["ignore", "allow", "doc"];
+            let ours = item.attrs.iter().filter(|attribute| !is_test(attribute));
+            assert!(
+                ours.zip(names).all(|(attribute, name)| attribute.path().is_ident(name)),
+                "{text}"
+            );
+            assert_eq!(text.matches("allow").count(), 1, "{text}");
+        }
     }
 
     #[test]

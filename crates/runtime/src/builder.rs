@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
-use crate::sys::thread::{Spawner, Threads};
+use crate::sys::thread::{Spawner, Threads, TimerSlack};
 use crate::trace;
 
 /// Most workers of a runtime.
@@ -426,6 +426,8 @@ fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runt
     let (shared, locals) = Shared::new(parts);
     let workers = locals.len();
     let runtime = Runtime::from_shared(shared.clone());
+    // A worker of another runtime may be who builds this one.
+    let _slack = TimerSlack::lend();
     for (index, (local, binding)) in locals.into_iter().zip(bindings).enumerate() {
         let id = WorkerId(u16::try_from(index).expect("at most WORKERS_MAX"));
         let its_shared = shared.clone();

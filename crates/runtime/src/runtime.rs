@@ -242,6 +242,10 @@ impl Handle {
 
     /// Runs `future` on the calling thread until it is ready; what it spawns runs on the workers.
     ///
+    /// It goes on when the runtime stops, and dropping the runtime waits for it inside of [`spawn_blocking`](Self::spawn_blocking) and
+    /// [`block_in_place`](crate::task::block_in_place): timers still end then, as [`sleep`](crate::time::sleep) says, while what waits for tasks of the runtime learns that they
+    /// are cancelled.
+    ///
     /// # Panics
     /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or `spawn_blocking`
     /// around code that must block.

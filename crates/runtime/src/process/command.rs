@@ -14,7 +14,7 @@ use super::child::Child;
 use super::orphan;
 use crate::runtime::Handle;
 use crate::sched::context::{Context, is_away};
-use crate::sys::thread::Spawner;
+use crate::sys::thread::{Spawner, TimerSlack};
 
 /// A process to be started, as `std::process::Command`; it can be started any number of times.
 ///
@@ -161,7 +161,7 @@ impl Command {
         let runtime = Handle::current();
         orphan::reap();
         let child = {
-            let _unpinned = Unpinned::new(&runtime);
+            let (_unpinned, _slack) = (Unpinned::new(&runtime), TimerSlack::lend());
             self.std.spawn()?
         };
         Child::new(child, &runtime, self.kill_on_drop)

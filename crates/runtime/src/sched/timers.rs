@@ -12,7 +12,7 @@ use super::worker::Worker;
 use super::{LIVE, Shared, publish};
 use crate::primitives::Ordering;
 use crate::sys::clock;
-use crate::task::Runnable;
+use crate::task::{Runnable, is_waker_of};
 use crate::time::clock::any_paused;
 use crate::time::heap::Key;
 use crate::time::store::Store;
@@ -25,17 +25,11 @@ const BATCH: usize = 16;
 const TURN: u64 = 10_000;
 
 impl Context {
-    /// Sets a timer on this worker. `None` once the runtime stops: it will never expire.
+    /// Sets a timer on this worker. The waker comes back once the runtime stops: no worker would call it.
     #[inline]
-    pub(crate) fn set_timer(&self, due: u64, waker: Waker) -> Option<Key> {
+    pub(crate) fn set_timer(&self, due: u64, waker: Waker) -> Result<Key, Waker> {
         // Nobody has to be told: the worker is awake, and looks before it sleeps.
-        match self.me().timers.insert(due, waker) {
-            Ok((key, _)) => Some(key),
-            Err(unused) => {
-                drop(unused);
-                None
-            }
-        }
+        self.me().timers.insert(due, waker).map(|(key, _)| key)
     }
 
     /// Names the poll that runs; not zero while one does.
@@ -284,18 +278,13 @@ impl Shared {
         found
     }
 
-    /// Sets a timer from a thread that is no worker, with the worker that went to sleep last. Where it was set; `None` once the
+    /// Sets a timer from a thread that is no worker, with the worker that went to sleep last. Where it was set; or the waker, once the
     /// runtime stops.
-    pub(crate) fn set_foreign_timer(&self, due: u64, waker: Waker) -> Option<(u16, Key)> {
+    pub(crate) fn set_foreign_timer(&self, due: u64, waker: Waker) -> Result<(u16, Key), Waker> {
         let worker = self.sleepers.recent().map_or(0, |worker| worker.0);
         let store = self.timers_of(worker);
-        let mut waker = Some(waker);
         let mut inserted = None;
-        let insert = || {
-            if let Some(waker) = waker.take() {
-                inserted = Some(store.insert(due, waker));
-            }
-        };
+        let insert = || inserted = Some(store.insert(due, waker));
         let seat = self.sleepers.seat(usize::from(worker));
         if publish::to_owner(insert, &self.sleepers, seat) {
             self.wake_claimed(seat, None);
@@ -303,13 +292,8 @@ impl Shared {
             // It is awake, perhaps for long.
             self.keep_watch(LlcId(0), None);
         }
-        match inserted? {
-            Ok((key, _)) => Some((worker, key)),
-            Err(unused) => {
-                drop(unused);
-                None
-            }
-        }
+        let inserted = inserted.expect("what is published was inserted");
+        inserted.map(|(key, _)| (worker, key))
     }
 
     /// Fires what has expired with a worker at `now`; on whichever thread. How many timers.
@@ -384,14 +368,22 @@ impl Shared {
         awake.map(|worker| Nanos(self.workers[worker].timers.first())).min()
     }
 
-    /// No timer expires from now on.
+    /// Workers fire no timer from now on. After the flag (S): whoever waits and is no task of this runtime polls again, sees that, and is woken at the
+    /// deadline by another (`time/stray`). Its tasks are dropped, and not woken for that.
     pub(super) fn close_timers(&self) {
+        self.clock.outlasts();
         // Who waits for a turn of a paused clock sees that the runtime stops.
         self.clock.notify_turns();
         for worker in &self.workers {
             for waker in worker.timers.close() {
-                // What its destructor throws concerns nobody else.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+                // What it throws concerns nobody else.
+                let _ = catch_unwind(AssertUnwindSafe(|| {
+                    if is_waker_of(&waker, self) {
+                        drop(waker);
+                    } else {
+                        waker.wake();
+                    }
+                }));
             }
         }
     }

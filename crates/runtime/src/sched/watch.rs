@@ -422,7 +422,7 @@ mod tests {
         let mut worker = still.worker(0);
         for rescue in [false, true] {
             let set = worker.context.set_timer(1, std::task::Waker::noop().clone());
-            assert!(set.is_some());
+            assert!(set.is_ok());
             worker.context.now.set(Nanos(clock::nanos()));
             worker.context.local.push(still.task(0, SetId::NONE));
             still.shared.workers[1].slot.replace(still.task(1, SetId::NONE));

@@ -1,5 +1,7 @@
 //! The threads of a runtime: workers, the blocking pool, the trace.
 
+#[cfg(target_os = "linux")]
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -70,8 +72,9 @@ fn call(hook: Option<&Hook>) {
 
 /// Starts the threads of a runtime that are no workers.
 ///
-/// A thread inherits the CPU mask of the one that starts it, and these start on demand: from a worker that may be pinned
-/// to one hardware thread. So each of them first gets the runtime's whole mask.
+/// A thread inherits the CPU mask of the one that starts it, and its timer slack, and these start on demand: from a worker that may be
+/// pinned to one hardware thread, and wakes on time. So each of them first gets the runtime's whole mask, and is started with the slack that the worker
+/// had itself.
 #[derive(Clone, Default)]
 pub(crate) struct Spawner {
     widen: Option<Hook>,
@@ -138,6 +141,7 @@ impl Spawner {
         body: impl FnOnce(&Threads) + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         let spawner = self.clone();
+        let _slack = TimerSlack::lend();
         self.threads.builder(name).spawn(move || {
             spawner.prepare();
             let Spawner { widen, threads } = spawner;
@@ -147,12 +151,60 @@ impl Spawner {
     }
 }
 
+#[cfg(target_os = "linux")]
+thread_local! {
+    /// The timer slack that the thread had before it was to wake on time, ns; zero: it has it still.
+    static SLACK: Cell<u64> = const { Cell::new(0) };
+}
+
 /// Asks the kernel to end the waits of this thread when they are due, and not up to 50 us later to save power.
 pub(crate) fn wake_on_time() {
     #[cfg(target_os = "linux")]
+    if let Ok(before) = rustix::thread::current_timer_slack()
+        && set_slack(1)
+        && SLACK.get() == 0
     {
-        // A kernel that refuses gives its default: late by microseconds, not wrong.
-        let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
+        SLACK.set(before);
+    }
+}
+
+/// A kernel that refuses gives its default: late by microseconds, not wrong.
+#[cfg(target_os = "linux")]
+fn set_slack(ns: u64) -> bool {
+    rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(ns)).is_ok()
+}
+
+/// While it lives, the calling thread has the timer slack that it had before [`wake_on_time`]. What is started meanwhile, a thread or a
+/// process, inherits that, and keeps it.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct TimerSlack {
+    /// Whether the thread is to wake on time again.
+    #[cfg(target_os = "linux")]
+    is_lent: bool,
+}
+
+impl TimerSlack {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn lend() -> Self {
+        let before = SLACK.get();
+        Self {
+            is_lent: before != 0 && set_slack(before),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn lend() -> Self {
+        Self {}
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for TimerSlack {
+    fn drop(&mut self) {
+        if self.is_lent {
+            set_slack(1);
+        }
     }
 }
 
@@ -237,6 +289,22 @@ mod tests {
         let name = Some("service".to_owned());
         let expected = ["mask", "start", "body", "stop"].map(|what| (what, name.clone()));
         assert_eq!(*log.lock().unwrap(), expected);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_does_not_inherit_that_its_starter_wakes_on_time() {
+        let slack = || rustix::thread::current_timer_slack().unwrap();
+        let before = slack();
+        wake_on_time();
+        wake_on_time();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let body = move || sender.send(slack()).unwrap();
+        let spawner = Spawner::default();
+        let thread = spawner.spawn("service".to_owned(), body).unwrap();
+        assert_eq!(receiver.recv().unwrap(), before);
+        assert_eq!(slack(), 1, "and its starter does as before");
+        thread.join().unwrap();
     }
 
     #[test]

@@ -63,7 +63,7 @@ mod waker;
 
 pub(crate) use meta::Meta;
 pub(crate) use runnable::{Ran, Runnable};
-pub(crate) use waker::is_own_waker;
+pub(crate) use waker::{is_own_waker, is_waker_of};
 
 /// Queues a task that was woken and not held.
 #[inline]

@@ -8,6 +8,7 @@ use super::cell::{self, Header};
 use super::runnable::Runnable;
 use super::running;
 use super::state::Then;
+use crate::sched::Shared;
 
 // A static: its address says that a waker is ours, and two of the same task are equal.
 static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
@@ -28,6 +29,18 @@ pub(super) unsafe fn lend(header: NonNull<Header>) -> ManuallyDrop<Waker> {
 #[inline]
 pub(crate) fn is_own_waker(waker: &Waker) -> bool {
     ptr::eq(waker.vtable(), &TABLE)
+}
+
+/// Whether a waker is that of a task of `shared`. Where the body of a task has gone it says nothing.
+pub(crate) fn is_waker_of(waker: &Waker, shared: &Shared) -> bool {
+    if !is_own_waker(waker) {
+        return false;
+    }
+    // SAFETY: it is the waker of a task, as we have seen.
+    let header = unsafe { header(waker.data()) };
+    // SAFETY: the waker keeps the task alive.
+    let header = unsafe { header.as_ref() };
+    ptr::eq(header.meta.scheduler(), shared)
 }
 
 /// # Safety
@@ -125,5 +138,20 @@ mod tests {
             assert!(crate::spawn(is_own()).await.unwrap());
             assert!(thread::spawn(|| is_own().wait()).await.unwrap());
         });
+    }
+
+    #[test]
+    fn a_waker_is_known_by_its_runtime() {
+        let runtime = || Runtime::builder().worker_threads(1).build().unwrap();
+        let (one, two) = (runtime(), runtime());
+        let ask = |runtime: &Runtime| {
+            let (one, two) = (one.handle().shared.clone(), two.handle().shared.clone());
+            runtime.spawn(poll_fn(move |cx| {
+                Poll::Ready([&one, &two].map(|shared| is_waker_of(cx.waker(), shared)))
+            }))
+        };
+        assert_eq!(one.block_on(ask(&one)).unwrap(), [true, false]);
+        assert_eq!(one.block_on(ask(&two)).unwrap(), [false, true]);
+        assert!(!is_waker_of(Waker::noop(), &one.handle().shared));
     }
 }

@@ -96,12 +96,10 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
 }
 
-/// The same on an ordinary thread, where a test has paused the clock. Its time is over when the runtime stops.
+/// The same on an ordinary thread, where a test has paused the clock. Its time is over when the runtime stops, which its timer tells.
 fn wait_by_the_clock<F: Future>(wait: Timeout<F>) -> Result<F::Output, Elapsed> {
-    /// Nobody is told by a timer that the runtime stops, so it looks.
-    const LOOK: Duration = Duration::from_millis(20);
     let goes_on = || current::with(|shared| shared.is_some_and(|shared| !shared.sleepers.is_stopping()));
-    let result = block_on_for(wait, || goes_on().then_some(Some(LOOK)));
+    let result = block_on_for(wait, || goes_on().then_some(None));
     result.unwrap_or_else(|| Err(Elapsed::new()))
 }
 

@@ -153,9 +153,31 @@ impl Clock {
     }
 
     fn advance(&self, by: u64) {
-        let time = self.now().saturating_add(by);
-        // Ordering: Relaxed; see `shows`.
-        self.stands_at.store(time, Ordering::Relaxed);
+        let later = |time: u64| time.saturating_add(by);
+        if !self.moves_while_it_stands(later) {
+            // Its runtime has stopped.
+            // Ordering: Relaxed; see `shows`.
+            let _before = self
+                .ahead
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |ahead| Some(later(ahead)));
+        }
+    }
+
+    /// Sets it to the time that `to` says, unless it goes. False then.
+    fn moves_while_it_stands(&self, to: impl Fn(u64) -> u64) -> bool {
+        let moved = |time: u64| (time != 0).then(|| to(time));
+        self.stands_at
+            // Ordering: Relaxed; see `shows`.
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved)
+            .is_ok()
+    }
+
+    /// Its runtime stops, as the flag of `sleepers` says already: nobody would let it jump any more, so it goes, for those who wait for the timers
+    /// of the runtime still.
+    pub(crate) fn outlasts(&self) {
+        // Ordering: SeqCst; the flag before the look at the clock, against a pause before the look at the flag (`pause`).
+        fence(Ordering::SeqCst);
+        self.resume();
     }
 
     /// Which pause this is, from 1; while the clock goes, the last one.
@@ -175,13 +197,7 @@ impl Clock {
 
     /// For the same worker: jumps to `first`, if it may. True if so.
     pub(crate) fn jump(&self, first: u64) -> bool {
-        if first == u64::MAX || !self.may_jump() {
-            return false;
-        }
-        let time = self.now().max(first);
-        // Ordering: Relaxed; see `shows`.
-        self.stands_at.store(time, Ordering::Relaxed);
-        true
+        first != u64::MAX && self.may_jump() && self.moves_while_it_stands(|time| time.max(first))
     }
 
     /// Somebody is at work.
@@ -332,6 +348,8 @@ fn now_of_current() -> StdInstant {
 /// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
 /// thread waits for ever for a task. Nor must it wait for one in a `block_on` that is inside of one of another runtime, inside of one of this.
 ///
+/// When the runtime stops the clock goes on from where it stands, and can't be paused any more: a `block_on` that still waits for a timer then waits in real time.
+///
 /// # Panics
 ///
 /// Outside of a runtime, in one with more than one worker, and if the clock is paused (reported at the caller).
@@ -344,6 +362,11 @@ pub fn pause() {
             "the clock of a runtime can be paused if it has 1 worker, this one has {workers}"
         );
         let paused = pauses(shared, |holder, before| shared.clock.pause(holder, before));
+        // Ordering: SeqCst; the clock before the flag, against the flag before the clock in `outlasts`.
+        fence(Ordering::SeqCst);
+        if shared.sleepers.is_stopping() {
+            shared.clock.resume();
+        }
         shared.clock_changes();
         paused
     });
@@ -358,7 +381,8 @@ pub fn pause() {
 #[track_caller]
 pub fn resume() {
     let resumed = runtime::with_current(|shared| {
-        let resumed = shared.clock.resume();
+        // The end of its runtime may have resumed it.
+        let resumed = shared.clock.resume() || shared.sleepers.is_stopping();
         shared.clock_changes();
         resumed
     });
@@ -378,7 +402,8 @@ pub fn resume() {
 /// Not safe to call again: the clock has been moved when the future was first polled.
 pub async fn advance(duration: Duration) {
     let shared: Arc<Shared> = Handle::current().shared;
-    assert!(shared.clock.is_paused(), "the clock is not paused");
+    let may_move = shared.clock.is_paused() || shared.sleepers.is_stopping();
+    assert!(may_move, "the clock is not paused");
     shared
         .clock
         .advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));

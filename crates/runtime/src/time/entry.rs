@@ -1,22 +1,23 @@
 //! One timer, as the future that waits for it holds it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::Instant;
 use super::clock;
 use super::heap::Key;
-use super::store::Change;
+use super::store::{Change, Store};
+use super::stray;
 use crate::runtime;
 use crate::sched::Shared;
 use crate::sched::context::Context;
 use crate::sys;
+use crate::task::is_waker_of;
 
 /// A deadline to wait for. Set while somebody has polled it and it has not expired; dropping it unsets it.
 ///
 /// It holds no reference to its runtime, only its number: on a worker of that runtime, which is where nearly all are polled, none
-/// is needed, and elsewhere the runtime is looked up among those that live. One that is gone expires nothing.
+/// is needed, and elsewhere the runtime is looked up among those that live. Once that has stopped, or is gone, the timer is one of the process (`stray`).
 pub(crate) struct TimerEntry {
     /// The runtime's number.
     runtime: u64,
@@ -27,6 +28,9 @@ pub(crate) struct TimerEntry {
     /// Zero: it must.
     born: u32,
 }
+
+/// In place of a worker: the runtime has stopped, and the timer is one of the process (`stray`). There are at most 4096 workers.
+const STRAY: u16 = u16::MAX;
 
 /// Where a timer was set. Whether it still is only the store knows.
 #[derive(Clone, Copy)]
@@ -41,6 +45,20 @@ struct Set {
 impl Set {
     fn wakes(&self, waker: &Waker) -> bool {
         self.waker == identity(waker)
+    }
+
+    /// Whether it outlasts its runtime.
+    fn is_stray(&self) -> bool {
+        self.worker == STRAY
+    }
+
+    /// Where it was set, if that is still there.
+    #[inline]
+    fn store<'a>(&self, shared: Option<&'a Shared>) -> Option<&'a Store<Waker>> {
+        if self.is_stray() {
+            return Some(stray::timers());
+        }
+        Some(shared?.timers_of(self.worker))
     }
 }
 
@@ -113,20 +131,21 @@ impl TimerEntry {
     fn poll_here(&mut self, context: &Context, waker: &Waker) -> Poll<()> {
         // The worker has read the clock for what it does; nearly every timer that it has fired itself has come by that.
         if self.has_come(context.shared.clock.at(context.now.get().0)) {
-            self.unset_on(&context.shared);
+            self.unset(Some(&context.shared));
             return Poll::Ready(());
         }
         let is_new = self.born != 0 && self.born == current_poll(&context.shared);
         self.born = 0;
         if !is_new && self.is_elapsed() {
-            self.unset_on(&context.shared);
+            self.unset(Some(&context.shared));
             return Poll::Ready(());
         }
         if self.set.is_some() {
-            return self.change_waker(&context.shared, waker);
+            return self.change_waker(Some(&context.shared), waker);
         }
-        if let Some(key) = context.set_timer(self.due(), waker.clone()) {
-            self.note(context.id.0, key, waker);
+        match context.set_timer(self.due(), waker.clone()) {
+            Ok(key) => self.note(context.id.0, key, identity(waker)),
+            Err(waker) => self.strays(Some(&context.shared), waker),
         }
         Poll::Pending
     }
@@ -135,60 +154,81 @@ impl TimerEntry {
     #[cold]
     fn poll_elsewhere(&mut self, waker: &Waker) -> Poll<()> {
         let elapsed = self.is_elapsed();
-        let Some(shared) = Shared::numbered(self.runtime) else {
-            self.set = None;
-            return if elapsed { Poll::Ready(()) } else { Poll::Pending };
-        };
+        let shared = Shared::numbered(self.runtime);
+        let shared = shared.as_deref();
         if elapsed {
-            self.unset_on(&shared);
+            self.unset(shared);
             return Poll::Ready(());
         }
-        if self.set.is_some() {
-            return self.change_waker(&shared, waker);
+        let goes_on = shared.is_some_and(|shared| !shared.sleepers.is_stopping());
+        if self.set.is_some_and(|set| goes_on || set.is_stray()) {
+            return self.change_waker(shared, waker);
         }
-        self.set_from_elsewhere(&shared, waker.clone());
+        // Who stops the runtime has raised its flag before he takes what is set, and wakes us after that: so if we were woken for it, we see it here.
+        self.unset(shared);
+        match shared.filter(|_| goes_on) {
+            Some(shared) => self.set_from_elsewhere(shared, waker.clone()),
+            None => self.strays(shared, waker.clone()),
+        }
         Poll::Pending
     }
 
-    fn set_from_elsewhere(&mut self, shared: &Arc<Shared>, waker: Waker) {
+    fn set_from_elsewhere(&mut self, shared: &Shared, waker: Waker) {
         let known = identity(&waker);
-        if let Some((worker, key)) = shared.set_foreign_timer(self.due(), waker) {
-            self.set = Some(Set {
-                worker,
-                key,
-                waker: known,
-            });
+        match shared.set_foreign_timer(self.due(), waker) {
+            Ok((worker, key)) => self.note(worker, key, known),
+            Err(waker) => self.strays(Some(shared), waker),
         }
     }
 
-    fn note(&mut self, worker: u16, key: Key, waker: &Waker) {
-        self.set = Some(Set {
-            worker,
-            key,
-            waker: identity(waker),
-        });
+    /// The runtime has stopped, or is gone. Who waits is woken at the deadline even so, unless it is one of its tasks: those are dropped, or were.
+    #[cold]
+    fn strays(&mut self, shared: Option<&Shared>, waker: Waker) {
+        self.set = None;
+        if shared.is_some_and(|shared| is_waker_of(&waker, shared)) {
+            return;
+        }
+        // What is left by its clock, which may be ahead of the system's.
+        let left = shared.map(|shared| self.due().saturating_sub(shared.clock.now()));
+        let due = left.map_or(self.due(), |left| sys::clock::nanos().saturating_add(left));
+        let known = identity(&waker);
+        if let Some(key) = stray::set(due, waker) {
+            self.note(STRAY, key, known);
+        }
+    }
+
+    fn note(&mut self, worker: u16, key: Key, waker: (usize, usize)) {
+        self.set = Some(Set { worker, key, waker });
     }
 
     /// Somebody polls a timer that was set, before its deadline as he has just read.
     ///
     /// With the waker that was set nothing has to be looked at: if the timer is not set any more, then whoever took it had read the clock
-    /// after the deadline, so after this poll began, and its wake-up makes the task poll again.
-    fn change_waker(&mut self, shared: &Shared, waker: &Waker) -> Poll<()> {
-        let Some(set) = self.set.as_mut().filter(|set| !set.wakes(waker)) else {
+    /// after the deadline, so after this poll began, and its wake-up makes the task poll again. Not so where the clock is not that of the timer any more.
+    fn change_waker(&mut self, shared: Option<&Shared>, waker: &Waker) -> Poll<()> {
+        let Some(set) = self.set.filter(|set| !set.wakes(waker) || set.is_stray()) else {
             return Poll::Pending;
         };
-        let (change, unused) = shared.timers_of(set.worker).replace(set.key, waker.clone());
-        drop(unused);
+        let Some(store) = set.store(shared) else {
+            self.strays(shared, waker.clone());
+            return Poll::Pending;
+        };
+        let (change, unused) = store.replace(set.key, waker.clone());
         match change {
             Change::Done(old) => {
-                drop(old);
-                set.waker = identity(waker);
+                self.note(set.worker, set.key, identity(waker));
+                drop((old, unused));
                 Poll::Pending
             }
-            Change::Closed => Poll::Pending,
+            Change::Closed => {
+                self.strays(shared, waker.clone());
+                drop(unused);
+                Poll::Pending
+            }
             // Its deadline has passed since the clock was read.
             Change::Expired => {
                 self.set = None;
+                drop(unused);
                 Poll::Ready(())
             }
         }
@@ -200,62 +240,68 @@ impl TimerEntry {
         self.born = 0;
         let Some(set) = self.set else { return };
         self.with_runtime(|entry, shared, context| {
-            let Some(shared) = shared else {
-                entry.set = None;
-                return;
-            };
-            if entry.deadline >= before && shared.timers_of(set.worker).postpone(set.key, entry.due()) {
-                return;
-            }
-            let Some(waker) = shared.timers_of(set.worker).remove(set.key) else {
-                // It has expired, and its waker is being called; who polls again then sets it anew.
-                entry.set = None;
-                return;
-            };
-            entry.set = None;
-            match context {
-                Some(context) => {
-                    let known = identity(&waker);
-                    entry.set = context.set_timer(entry.due(), waker).map(|key| Set {
-                        worker: context.id.0,
-                        key,
-                        waker: known,
-                    });
+            if entry.deadline >= before && !set.is_stray() {
+                let store = set.store(shared);
+                if store.is_some_and(|store| store.postpone(set.key, entry.due())) {
+                    return;
                 }
-                None => entry.set_from_elsewhere(shared, waker),
             }
+            // If it has expired, or its runtime has stopped, its waker is being called; who polls again then sets it anew.
+            let Some(waker) = entry.take(shared) else {
+                return;
+            };
+            entry.set_again(shared, context, waker);
         });
     }
 
+    fn set_again(&mut self, shared: Option<&Shared>, context: Option<&Context>, waker: Waker) {
+        match (shared, context) {
+            (_, Some(context)) => {
+                let known = identity(&waker);
+                match context.set_timer(self.due(), waker) {
+                    Ok(key) => self.note(context.id.0, key, known),
+                    Err(waker) => self.strays(shared, waker),
+                }
+            }
+            (Some(shared), None) => self.set_from_elsewhere(shared, waker),
+            (None, None) => self.strays(None, waker),
+        }
+    }
+
     /// Calls `f` with the runtime, if it lives, and the worker of it that the calling thread is, if it is one.
-    fn with_runtime<R>(&mut self, f: impl FnOnce(&mut Self, Option<&Arc<Shared>>, Option<&Context>) -> R) -> R {
+    fn with_runtime<R>(&mut self, f: impl FnOnce(&mut Self, Option<&Shared>, Option<&Context>) -> R) -> R {
         Context::with(|context| match context {
             Some(context) if context.shared.number == self.runtime => f(self, Some(&context.shared), Some(context)),
             _ => {
                 let shared = Shared::numbered(self.runtime);
-                f(self, shared.as_ref(), None)
+                f(self, shared.as_deref(), None)
             }
         })
     }
 
     /// Takes the timer out of its store, and drops the waker.
     #[inline]
-    fn unset_on(&mut self, shared: &Shared) {
-        if let Some(set) = self.set.take() {
-            let waker = shared.timers_of(set.worker).remove(set.key);
-            drop(waker);
+    fn unset(&mut self, shared: Option<&Shared>) {
+        if self.set.is_some() {
+            drop(self.take(shared));
         }
+    }
+
+    /// Takes the timer out of its store. `None` if it is not there any more.
+    #[inline]
+    fn take(&mut self, shared: Option<&Shared>) -> Option<Waker> {
+        let set = self.set.take()?;
+        if set.is_stray() {
+            return stray::unset(set.key);
+        }
+        shared?.timers_of(set.worker).remove(set.key)
     }
 }
 
 impl Drop for TimerEntry {
     fn drop(&mut self) {
         if self.set.is_some() {
-            self.with_runtime(|entry, shared, _| {
-                if let Some(shared) = shared {
-                    entry.unset_on(shared);
-                }
-            });
+            self.with_runtime(|entry, shared, _| entry.unset(shared));
         }
     }
 }

@@ -45,13 +45,17 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// What an [`Interval`] does after a tick that was asked for too late, by more than a period.
+/// Later than that a tick is late for [`MissedTickBehavior::Delay`], though by less than a period.
+const TOLERANCE: Duration = Duration::from_millis(5);
+
+/// What an [`Interval`] does after a tick that was asked for too late: by a period or more, and with [`Delay`](Self::Delay) also by more than 5 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
     /// Makes up for the missed ticks, one after the other without a wait: their number is right in the end.
     #[default]
     Burst,
-    /// Goes on a period after the late tick: two ticks are never closer than a period.
+    /// Goes on a period after the late tick. After one that is late by 5 ms at most, and by less than a period, the next is not put off: two
+    /// ticks are never closer than a period, less these 5 ms.
     Delay,
     /// Leaves out the missed ticks: the next comes at a multiple of the period from the start.
     Skip,
@@ -62,7 +66,8 @@ impl MissedTickBehavior {
     fn next(self, deadline: Instant, now: Instant, period: Duration) -> Instant {
         let far = || now + FAR_FUTURE;
         let regular = deadline.checked_add(period).unwrap_or_else(far);
-        if regular > now {
+        let is_late = self == MissedTickBehavior::Delay && now.saturating_duration_since(deadline) > TOLERANCE;
+        if regular > now && !is_late {
             return regular;
         }
         match self {
@@ -166,18 +171,36 @@ mod tests {
 
     /// The next deadline in ms after one of 100 whose tick happened at `now_ms`, with a period of 10.
     fn next_ms(behavior: MissedTickBehavior, now_ms: u64) -> u128 {
+        next_of(behavior, 10, now_ms)
+    }
+
+    /// The same with that period.
+    fn next_of(behavior: MissedTickBehavior, period_ms: u64, now_ms: u64) -> u128 {
         let origin = Instant::now();
         let at = |ms| origin + Duration::from_millis(ms);
-        (behavior.next(at(100), at(now_ms), Duration::from_millis(10)) - origin).as_millis()
+        (behavior.next(at(100), at(now_ms), Duration::from_millis(period_ms)) - origin).as_millis()
     }
 
     #[test]
     fn a_tick_in_time_is_followed_after_a_period() {
         for behavior in BEHAVIORS {
-            for now_ms in 100..110 {
+            for now_ms in 100..=105 {
                 assert_eq!(next_ms(behavior, now_ms), 110, "{behavior:?} at {now_ms}");
             }
         }
+    }
+
+    /// By less than a period: two ticks of `Delay` would be closer than that, less what is tolerated.
+    #[test]
+    fn delay_puts_off_the_next_tick_after_one_that_is_a_little_late() {
+        for now_ms in 106..110 {
+            let expected = [110, u128::from(now_ms) + 10, 110];
+            assert_eq!(BEHAVIORS.map(|behavior| next_ms(behavior, now_ms)), expected);
+        }
+        assert_eq!(next_of(MissedTickBehavior::Delay, 50, 125), 175);
+        // Late by a period, though not by what is tolerated.
+        assert_eq!(next_of(MissedTickBehavior::Delay, 2, 101), 102);
+        assert_eq!(next_of(MissedTickBehavior::Delay, 2, 103), 105);
     }
 
     #[test]

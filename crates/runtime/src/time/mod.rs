@@ -5,7 +5,7 @@
 //! runtime panics, awaiting one anywhere is fine.
 //!
 //! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it, or another that is up fires it along:
-//! there is no thread of timers. If that worker is held up by a task that does not give way, another one fires it within two
+//! there is no thread of timers, but for those that outlast their runtime. If that worker is held up by a task that does not give way, another one fires it within two
 //! sentinel intervals (2 x 500 us), as long as some worker is free. On an idle worker timers within
 //! [`timer_slack`](crate::Builder::timer_slack) (90 us; 45 where several workers share a cache) of the first fire together.
 
@@ -17,6 +17,7 @@ mod interval;
 pub(crate) mod presence;
 mod sleep;
 pub(crate) mod store;
+mod stray;
 mod timeout;
 
 pub use std::time::Duration;

@@ -9,8 +9,11 @@ use super::Instant;
 use super::entry::TimerEntry;
 use crate::coop;
 
-/// Waits for `duration`, never less. A duration that the clock can't express means about 30 years. Once the runtime has
-/// stopped it is never ready.
+/// Waits for `duration`, never less. A duration that the clock can't express means about 30 years.
+///
+/// It belongs to the runtime in which it is made. When that stops, its tasks are dropped; for whoever else waits, a thread in `block_on` or a task of another
+/// runtime, it still ends at its deadline, in real time: a thread of the process sees to that. (If the clock was [paused](super::pause), what is left by
+/// that counts, or once nobody has a [`Handle`](crate::Handle) to the runtime, the deadline by the system's clock.)
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {

@@ -132,25 +132,33 @@ fn a_waker_that_panics_does_not_end_the_worker() {
     runtime.block_on(async { sleep(Duration::from_millis(1)).await });
 }
 
+/// By the shutdown, so that he polls again, and at the deadline.
 #[test]
-fn shutdown_drops_timers_without_waking_them() {
+fn who_is_no_task_of_a_runtime_that_stops_is_woken() {
     let runtime = runtime(2);
-    let (sender, receiver) = mpsc::channel();
-    let tell = waker(move || sender.send("called").unwrap());
+    let (sender, calls) = mpsc::channel();
+    let tell = waker(move || sender.send(Instant::now()).unwrap());
     let mut timer = set(&runtime, LONG, &tell);
-    let handle = runtime.handle().clone();
+    let mut handle = Some(runtime.handle().clone());
     drop(runtime);
+    assert!(calls.try_recv().is_ok());
+    for last in [false, true] {
+        assert!(poll(&mut timer, &tell).is_pending());
+        assert!(poll(&mut timer, &tell).is_pending());
+        assert!(calls.try_recv().is_err(), "once");
+        if last {
+            drop(handle.take());
+            assert!(poll(&mut timer, &tell).is_pending());
+        }
+        timer.reset(after(Duration::from_millis(2)));
+        assert!(calls.recv().unwrap() >= timer.deadline());
+        assert!(poll(&mut timer, &tell).is_ready());
+        assert!(poll(&mut timer, &tell).is_ready(), "and stays so");
+        timer.reset(after(LONG));
+    }
     assert!(poll(&mut timer, &tell).is_pending());
-    timer.reset(after(LONG));
-    assert!(poll(&mut timer, &tell).is_pending(), "a timer never expires afterwards");
-    drop(handle);
-    assert!(poll(&mut timer, &tell).is_pending(), "nor when the runtime is gone");
-    timer.reset(after(LONG));
     drop((timer, tell));
-    assert!(
-        receiver.recv().is_err(),
-        "no waker of the timer is left, and none was called"
-    );
+    assert!(calls.recv().is_err(), "no waker of the timer is left");
 }
 
 /// A timer that a worker fires may be the end of its runtime.

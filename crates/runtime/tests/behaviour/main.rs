@@ -18,6 +18,7 @@ mod exports;
 mod fairness;
 mod gate;
 mod in_place;
+mod late_timers;
 mod life_cycle;
 mod metrics;
 mod notify;

@@ -199,6 +199,23 @@ async fn intervals_and_timeouts_go_by_the_clock() {
     assert_eq!(Instant::now(), first + 5 * HOUR);
 }
 
+/// Also those that are late by less than a period.
+#[quadrille::test(start_paused = true)]
+async fn ticks_that_are_put_off_are_a_period_apart() {
+    const PERIOD: Duration = Duration::from_millis(50);
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut last = Instant::now();
+    for work in [75, 20, 99, 6, 0, 120].map(Duration::from_millis) {
+        sleep(work).await;
+        ticks.tick().await;
+        let now = Instant::now();
+        assert!(now - last >= PERIOD, "{:?} apart after {work:?} of work", now - last);
+        last = now;
+    }
+}
+
 #[quadrille::test(start_paused = true)]
 async fn user_level_threads_sleep_by_the_clock() {
     let start = Instant::now();

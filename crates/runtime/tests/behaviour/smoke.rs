@@ -104,3 +104,9 @@ fn aborts_and_panics_reach_the_joiner() {
         assert_eq!(quadrille::spawn_blocking(|| 5).await.unwrap(), 5);
     });
 }
+
+#[quadrille::test]
+async fn the_body_of_a_test_may_have_attributes() {
+    #![expect(unused_variables, reason = "it has one, which is what the attribute holds for")]
+    let unused = spawn(async { 1 }).await.unwrap();
+}

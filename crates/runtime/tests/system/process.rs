@@ -295,3 +295,39 @@ fn a_child_of_a_pinned_worker_is_not_pinned() {
     );
     assert_eq!(before, after, "the worker is pinned as before");
 }
+
+/// The timer slack of the calling thread, by what `/proc` says of it; `None`: this kernel does not say.
+fn timer_slack() -> Option<u64> {
+    let thread = std::fs::read_link("/proc/thread-self").ok()?;
+    let path = Path::new("/proc").join(thread.file_name()?).join("timerslack_ns");
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// A worker that has slept for a timer has the least there is.
+#[test]
+fn a_child_does_not_inherit_the_timer_slack_of_its_worker() {
+    let Some(ours) = timer_slack() else { return };
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (child, before, after) = runtime
+        .block_on(runtime.spawn(async move {
+            for _ in 0..1000 {
+                if timer_slack() != Some(ours) {
+                    break;
+                }
+                quadrille::time::sleep(Duration::from_millis(1)).await;
+            }
+            let before = timer_slack();
+            let command = Command::new("cat").arg("/proc/self/timerslack_ns").output();
+            let after = timer_slack();
+            let output = command.await.unwrap();
+            let child = String::from_utf8(output.stdout).unwrap();
+            (child.trim().parse(), before, after)
+        }))
+        .unwrap();
+    assert_eq!(child, Ok(ours));
+    assert_eq!(
+        (before, after),
+        (Some(1), Some(1)),
+        "the worker wakes on time as before"
+    );
+}

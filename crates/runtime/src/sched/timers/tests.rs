@@ -31,7 +31,7 @@ fn pulled(policy: &str, by: u16, prepare: impl FnOnce(&Still)) -> u32 {
         assert!(set.is_ok());
         still.announce(other);
     }
-    assert!(worker.context.set_timer(now, Waker::from(own.clone())).is_some());
+    assert!(worker.context.set_timer(now, Waker::from(own.clone())).is_ok());
     prepare(&still);
     worker.context.now.set(Nanos(now + 1));
     assert!(worker.take_fired().is_none(), "nothing was queued");
@@ -94,7 +94,7 @@ fn gets_up_after(policy: &str, sleeper: u16, other: u64, prepare: impl FnOnce(&S
     let worker = still.worker(sleeper);
     let (calls, now) = (Arc::new(Calls::default()), clock::nanos());
     let due = now + 1_000_000_000;
-    assert!(worker.context.set_timer(due, Waker::from(calls.clone())).is_some());
+    assert!(worker.context.set_timer(due, Waker::from(calls.clone())).is_ok());
     let set = still
         .shared
         .timers_of(1 - sleeper)
@@ -145,7 +145,7 @@ fn timers_expire_together_within_half_of_the_slack_where_one_fires_for_others() 
         let worker = still.worker(0);
         let due = clock::nanos() + 1_000_000_000;
         for time in [due, due + between] {
-            assert!(worker.context.set_timer(time, Waker::noop().clone()).is_some());
+            assert!(worker.context.set_timer(time, Waker::noop().clone()).is_ok());
         }
         let Alarm::At { time, .. } = worker.context.alarm(false) else {
             panic!("timers are set");
