@@ -49,11 +49,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
 
@@ -249,7 +249,7 @@ impl Pool {
             dropped
         };
         self.shared.work.notify_all();
-        queued.into_iter().for_each(|(job, _)| drop_quietly(job));
+        queued.into_iter().for_each(|(job, _)| quietly(|| drop(job)));
 
         let mut state = self.shared.lock();
         let own = usize::from(state.is_own(thread::current().id()));
@@ -411,7 +411,7 @@ impl Shared {
             (state, job) = self.next_job(state);
             let Some(job) = job else { return state };
             drop(state);
-            run_job(job);
+            quietly(job);
             state = self.lock();
         }
     }
@@ -454,21 +454,6 @@ fn start_thread(shared: &Arc<Shared>, state: &mut State) -> io::Result<()> {
     state.threads += 1;
     state.handles.insert(number, handle);
     Ok(())
-}
-
-/// Runs one job; a panic has been reported by the panic hook and ends here.
-fn run_job(job: Job) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-        drop_quietly(payload);
-    }
-}
-
-/// Drops what the user gave us, whose destructor may panic.
-fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // A payload that panics when dropped has had its chance.
-        std::mem::forget(payload);
-    }
 }
 
 #[cfg(test)]

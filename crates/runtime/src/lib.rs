@@ -92,6 +92,7 @@ mod join_set;
 mod lines;
 pub mod metrics;
 pub mod net;
+mod panics;
 mod pinning;
 mod primitives;
 pub mod process;

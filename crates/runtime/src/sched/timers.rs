@@ -1,6 +1,5 @@
 //! Timers and workers (F): who sets them, who fires them, and how long a worker may sleep.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
@@ -10,6 +9,7 @@ use super::alarms::Alarm;
 use super::context::Context;
 use super::worker::Worker;
 use super::{LIVE, Shared, publish};
+use crate::panics::quietly;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::Runnable;
@@ -320,8 +320,7 @@ impl Shared {
             let mut batch = [const { None }; BATCH];
             let count = store.expire(now, &mut batch);
             for waker in batch.into_iter().flatten() {
-                // One that panics has been reported by the panic hook; the others are none the worse.
-                let _ = catch_unwind(AssertUnwindSafe(|| Waker::wake(waker)));
+                quietly(|| waker.wake());
             }
             fired += count as u64;
             if count < BATCH {
@@ -390,8 +389,7 @@ impl Shared {
         self.clock.notify_turns();
         for worker in &self.workers {
             for waker in worker.timers.close() {
-                // What its destructor throws concerns nobody else.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+                quietly(|| drop(waker));
             }
         }
     }
