@@ -196,6 +196,9 @@ impl Context {
     fn fire_of(&self, worker: usize, now: u64) -> u64 {
         self.leaves_task();
         let batch = Batch::begin(self);
+        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the worker is borrowed
+        // exclusively.
+        let _again = self.enter_again();
         let fired = self.shared.fire_of(worker, now);
         drop(batch);
         if fired > 0 {
