@@ -85,6 +85,7 @@ mod current;
 pub mod decisions;
 mod error;
 pub mod fs;
+mod guarded;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod io;

@@ -20,6 +20,7 @@ use pin_project_lite::pin_project;
 
 use super::JoinHandle;
 use crate::coop;
+use crate::guarded::guarded;
 use crate::primitives::{AtomicUsize, Ordering};
 use crate::runtime::{self, Handle};
 use crate::sync::watched::{Place, Watched, Watching};
@@ -254,12 +255,7 @@ impl TaskTracker {
 
     /// `f`, tracked until it has returned or is dropped.
     fn track_call<F: FnOnce() -> R, R>(&self, f: F) -> impl FnOnce() -> R + use<F, R> {
-        let token = self.token();
-        move || {
-            // After `f`, which is moved out by the call.
-            let _token = token;
-            f()
-        }
+        guarded(f, self.token())
     }
 
     /// `future`, tracked until it is dropped: not only until it is ready.
