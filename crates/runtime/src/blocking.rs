@@ -41,7 +41,7 @@
 //! job back. Threads that sleep go the way of (a), too.
 //!
 //! The losing interleaving, if a thread ceased to count before its hook: with room for one thread, the second submitter starts
-//! another one beside the hook, and `shutdown` finds no thread and waits for the hook by joining it, without regard to its limit.
+//! another one beside the hook, and `shutdown` finds no thread: it waits for the hook by joining it, or, with a limit, tells of nobody.
 //!
 //! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a thread that is
 //! neither asleep nor gone, and tells of a job that isn't there.
@@ -233,7 +233,7 @@ impl Pool {
     }
 
     /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits for the others until `limit` has passed (`None`: as
-    /// long as it takes), and for the hooks of threads that stop. Returns how many threads had a job or a hook to run still, and are abandoned to finish on
+    /// long as it takes, and for their thread-locals, too), and for the hooks of threads that stop. Returns how many threads had a job or a hook to run still, and are abandoned to finish on
     /// their own.
     ///
     /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
@@ -271,7 +271,8 @@ impl Pool {
         let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
         drop(state);
-        last.map(JoinHandle::join);
+        // With a limit nobody waits for the thread-locals of who has left, which may take their time.
+        last.filter(|_| limit.is_none()).map(JoinHandle::join);
         abandoned
     }
 }
