@@ -46,7 +46,7 @@
 //! job back. Threads that sleep go the way of (a), too.
 //!
 //! The losing interleaving, if a thread ceased to count before its hook: with room for one thread, the second submitter starts
-//! another one beside the hook, and `shutdown` finds no thread and waits for the hook by joining it, without regard to its limit.
+//! another one beside the hook, and `shutdown` finds no thread: it waits for the hook by joining it, or, with a limit, tells of nobody.
 //!
 //! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a thread that is
 //! neither asleep nor gone, and tells of a job that isn't there.
@@ -54,11 +54,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
 
@@ -275,7 +275,7 @@ impl Pool {
     }
 
     /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits for the others until `limit` has passed (`None`: as
-    /// long as it takes), and for the hooks of threads that stop. Returns how many threads had a job or a hook to run still, and are abandoned to finish on
+    /// long as it takes, and for their thread-locals, too), and for the hooks of threads that stop. Returns how many threads had a job or a hook to run still, and are abandoned to finish on
     /// their own.
     ///
     /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
@@ -292,7 +292,7 @@ impl Pool {
             dropped
         };
         self.shared.work.notify_all();
-        queued.into_iter().for_each(|queued| drop_quietly(queued.job));
+        queued.into_iter().for_each(|queued| quietly(|| drop(queued.job)));
 
         let mut state = self.shared.lock();
         let own = usize::from(state.is_own(thread::current().id()));
@@ -314,7 +314,8 @@ impl Pool {
         let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
         drop(state);
-        last.map(JoinHandle::join);
+        // With a limit nobody waits for the thread-locals of who has left, which may take their time.
+        last.filter(|_| limit.is_none()).map(JoinHandle::join);
         abandoned
     }
 }
@@ -498,7 +499,7 @@ impl Shared {
                 return state;
             };
             drop(state);
-            run_job(job);
+            quietly(job);
             state = self.lock();
             if place == Place::Beyond {
                 state.beyond -= 1;
@@ -547,21 +548,6 @@ fn start_thread(shared: &Arc<Shared>, state: &mut State) -> io::Result<()> {
     state.threads += 1;
     state.handles.insert(number, handle);
     Ok(())
-}
-
-/// Runs one job; a panic has been reported by the panic hook and ends here.
-fn run_job(job: Job) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-        drop_quietly(payload);
-    }
-}
-
-/// Drops what the user gave us, whose destructor may panic.
-fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // A payload that panics when dropped has had its chance.
-        std::mem::forget(payload);
-    }
 }
 
 #[cfg(test)]

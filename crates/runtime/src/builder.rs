@@ -9,6 +9,7 @@ use quadrille_topology::{Discovery, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
 use crate::error::BuildError;
+use crate::guarded::guarded;
 use crate::pinning::{Binding, Pinning, Resolved, resolve};
 use crate::reactor::ring::Rings;
 use crate::runtime::Runtime;
@@ -434,14 +435,15 @@ fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runt
         let departs = Departs(shared.departures.clone());
         let around = threads.clone();
         let body = move || {
-            let _departs = departs;
             // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
             if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
             }
             around.around(|| Worker::new(its_shared, id, local, binding.fallback).run());
         };
-        match threads.builder(format!("{}-{index}", shared.name)).spawn(body) {
+        let thread = threads.builder(format!("{}-{index}", shared.name));
+        // After the clones of the user's hooks.
+        match thread.spawn(guarded(body, departs)) {
             Ok(thread) => shared.adopt(thread),
             Err(error) => {
                 // Of this one itself `departs` has told.

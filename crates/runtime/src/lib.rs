@@ -85,6 +85,7 @@ mod current;
 pub mod decisions;
 mod error;
 pub mod fs;
+mod guarded;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod io;
@@ -92,6 +93,7 @@ mod join_set;
 mod lines;
 pub mod metrics;
 pub mod net;
+mod panics;
 mod pinning;
 mod primitives;
 pub mod process;

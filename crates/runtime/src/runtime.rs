@@ -112,7 +112,8 @@ impl Runtime {
     }
 
     /// Stops the runtime and waits, at most `limit`, until its tasks and threads are dropped and its closures that may block
-    /// have returned. What is left then runs on, and is told.
+    /// have returned. What is left then runs on, and is told. Destructors of std's thread-locals on its OS threads, which run after all of
+    /// that, are not waited for; a runtime that is dropped waits for them, too.
     ///
     /// In asynchronous code (on a worker of any runtime, inside [`block_on`](Self::block_on)) it stops the runtime and does not wait:
     /// call it by [`spawn_blocking`](crate::spawn_blocking) there. To let tasks finish what they have begun,

@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use futures_io::AsyncRead;
 
 use crate::coop;
+use crate::panics::quietly;
 use crate::runtime::with_current;
 use crate::sync::wake_all::wake_all;
 use crate::sys::fd::wait_readable;
@@ -134,10 +135,7 @@ impl Input {
         drop(state);
         let wakes = || wake_all(|batch| batch.fill_from(|| woken.next().map(|(_, waker)| waker)));
         // What their wakers do to this thread ends here.
-        if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(wakes)) {
-            // Reported by the panic hook; its destructor may panic as well.
-            std::mem::forget(payload);
-        }
+        quietly(wakes);
     }
 
     /// The handle waits no more.

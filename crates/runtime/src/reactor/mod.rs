@@ -33,11 +33,10 @@ mod slab;
 mod source;
 
 use std::fmt;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
+use crate::panics::quietly;
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 pub(crate) use self::readiness::{Side, Tick};
@@ -111,13 +110,10 @@ impl Reactor {
     }
 }
 
-/// Calls the wakers. One that panics has been reported by the panic hook; the others are none the worse.
+/// Calls the wakers, of which any may panic.
 pub(crate) fn wake_each(wakers: &mut Vec<Waker>) {
     for waker in wakers.drain(..) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-            // Its destructor may panic as well.
-            mem::forget(payload);
-        }
+        quietly(|| waker.wake());
     }
 }
 

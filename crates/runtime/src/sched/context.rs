@@ -93,6 +93,9 @@ thread_local! {
     static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
     /// Whether the task that the thread runs blocks in place.
     static IS_AWAY: Cell<bool> = const { Cell::new(false) };
+    /// Whether who runs on the thread has its worker exclusively.
+    #[cfg(debug_assertions)]
+    static IS_EXCLUSIVE: Cell<bool> = const { Cell::new(false) };
     /// Whether the thread, which is no worker, polls a future in `block_on`.
     static IS_POLLING: Cell<bool> = const { Cell::new(false) };
 }
@@ -180,8 +183,13 @@ impl Context {
     #[inline]
     pub(crate) fn with<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
         let current = CURRENT.with(Cell::get);
+        #[cfg(debug_assertions)]
+        debug_assert!(
+            current.is_null() || !IS_EXCLUSIVE.get(),
+            "the worker's own code calls nothing that looks for its context"
+        );
         // SAFETY: not null only between `enter` and the drop of its guard, which borrows the context; `f` can't keep
-        // the reference.
+        // the reference. Nobody has the worker exclusively meanwhile (`Worker::run`).
         f(unsafe { current.as_ref() })
     }
 
@@ -214,6 +222,8 @@ impl Context {
         let before = CURRENT.with(|current| current.replace(self));
         debug_assert!(before.is_null() || ptr::eq(before, self), "it is this worker's thread");
         Again {
+            #[cfg(debug_assertions)]
+            was_exclusive: IS_EXCLUSIVE.replace(false),
             before,
             _context: PhantomData,
         }
@@ -259,6 +269,8 @@ impl Drop for Entered<'_> {
 /// See [`Context::enter_again`].
 #[derive(Debug)]
 pub(super) struct Again<'a> {
+    #[cfg(debug_assertions)]
+    was_exclusive: bool,
     before: *const Context,
     /// The borrow is what keeps the pointer valid.
     _context: PhantomData<&'a Context>,
@@ -267,6 +279,29 @@ pub(super) struct Again<'a> {
 impl Drop for Again<'_> {
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(self.before));
+        #[cfg(debug_assertions)]
+        IS_EXCLUSIVE.set(self.was_exclusive);
+    }
+}
+
+/// While it lives, who runs on the thread has its worker exclusively: nothing else reaches the context by the thread's pointer, which builds with
+/// debug assertions refuse, unless it is lent ([`Context::enter_again`]).
+#[derive(Debug)]
+pub(super) struct Exclusive(());
+
+impl Exclusive {
+    #[inline(always)]
+    pub(super) fn begin() -> Self {
+        #[cfg(debug_assertions)]
+        IS_EXCLUSIVE.set(true);
+        Self(())
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        IS_EXCLUSIVE.set(false);
     }
 }
 

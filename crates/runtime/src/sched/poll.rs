@@ -111,7 +111,8 @@ impl Worker {
         let context = &self.context;
         context.now.set(Nanos(self.catch.caught_at));
         context.leaves_task();
-        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: that is exclusive.
+        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the worker is borrowed
+        // exclusively.
         let _again = context.enter_again();
         wake_each(&mut self.catch.wakers);
         true

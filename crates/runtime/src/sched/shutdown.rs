@@ -17,7 +17,8 @@
 //!    A thread that runs tasks in place of workers that block (`in_place`) counts as one until step 2 and takes no part in the rest.
 //!    Then it ends what the kernel has yet to do for rings, and waits until nothing is (`reactor/ring`).
 //! 6. The threads are joined by whoever called `shutdown` from a thread that may block and polls nothing, else by nobody. With a limit
-//!    it waits for their `Departures` first, and joins none if some are left then.
+//!    it waits for their `Departures` and joins none: who has departed has dropped all that it had of the runtime and of the user's hooks, but
+//!    thread-locals of the user's may hold up its end for ever.
 
 use std::time::Duration;
 
@@ -73,10 +74,9 @@ impl Shared {
             None => (0, None),
             Some(limit) => (self.departures.wait(limit), rest()),
         };
-        if workers == 0 && may_join() {
-            self.join_workers();
-        } else {
-            self.detach_workers();
+        match limit {
+            None => self.join_workers(),
+            Some(_) => self.detach_workers(),
         }
         Stragglers {
             workers,

@@ -1,6 +1,5 @@
 //! Timers and workers (F): who sets them, who fires them, and how long a worker may sleep.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
@@ -10,6 +9,7 @@ use super::alarms::Alarm;
 use super::context::Context;
 use super::worker::Worker;
 use super::{LIVE, Shared, publish};
+use crate::panics::quietly;
 use crate::primitives::Ordering;
 use crate::sys::clock;
 use crate::task::{Runnable, is_waker_of};
@@ -190,6 +190,9 @@ impl Context {
     fn fire_of(&self, worker: usize, now: u64) -> u64 {
         self.leaves_task();
         let batch = Batch::begin(self);
+        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the worker is borrowed
+        // exclusively.
+        let _again = self.enter_again();
         let fired = self.shared.fire_of(worker, now);
         drop(batch);
         if fired > 0 {
@@ -304,8 +307,7 @@ impl Shared {
             let mut batch = [const { None }; BATCH];
             let count = store.expire(now, &mut batch);
             for waker in batch.into_iter().flatten() {
-                // One that panics has been reported by the panic hook; the others are none the worse.
-                let _ = catch_unwind(AssertUnwindSafe(|| Waker::wake(waker)));
+                quietly(|| waker.wake());
             }
             fired += count as u64;
             if count < BATCH {
@@ -376,14 +378,13 @@ impl Shared {
         self.clock.notify_turns();
         for worker in &self.workers {
             for waker in worker.timers.close() {
-                // What it throws concerns nobody else.
-                let _ = catch_unwind(AssertUnwindSafe(|| {
+                quietly(|| {
                     if is_waker_of(&waker, self) {
                         drop(waker);
                     } else {
                         waker.wake();
                     }
-                }));
+                });
             }
         }
     }

@@ -9,7 +9,7 @@ use super::Shared;
 use super::arrival::Arrivals;
 use super::bound::Looping;
 use super::contended::Contended;
-use super::context::Context;
+use super::context::{Context, Exclusive};
 use super::coupling::Coupled;
 use super::far::Sight;
 use super::queue::local::Local;
@@ -105,7 +105,8 @@ impl Worker {
         // SAFETY: the pointer that `enter` keeps is used by what a task calls, and not after the guard:
         // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves `context`;
         // - not aliased by a `&mut`: tasks run in `execute`, and in `unwind_threads`, which take `&self`; cells are what they
-        //   write. Wakers are called in `wake_caught`, which lends its own reference meanwhile.
+        //   write. All else of the user's that a worker calls are wakers: in `wake_caught` and `Context::fire_of`, which lend their own
+        //   reference meanwhile, and in `hand_over_for`, which hides the pointer. Builds with debug assertions see to it (`Exclusive`).
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
         self.context.takes_turn();
@@ -127,6 +128,7 @@ impl Worker {
     /// The next task to run, wherever it is; `None` once the runtime stops.
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
+        let _exclusive = Exclusive::begin();
         if self.pace.is_due()
             && let Some(runnable) = self.look_up()?
         {

@@ -337,6 +337,35 @@ fn q_a_short_moment_is_not_missed() {
     });
 }
 
+/// The step that ended the first wait is late for what comes after it: who waits again, with a token that lives, is not told of that end.
+#[test]
+fn q_an_end_is_not_told_to_the_next_wait() {
+    for by_closing in [false, true] {
+        check(3, move || {
+            let tracker = TaskTracker::new();
+            let token = (!by_closing).then(|| tracker.token());
+            if !by_closing {
+                tracker.close();
+            }
+            let other = tracker.clone();
+            let thread = spawn(move || {
+                drop(token);
+                if by_closing {
+                    other.close();
+                }
+            });
+            block_on(tracker.wait());
+            tracker.reopen();
+            let token = tracker.token();
+            tracker.close();
+            let again = tracker.wait();
+            thread.join().unwrap();
+            assert!(poll_and_drop(again).is_none(), "a token lives");
+            drop(token);
+        });
+    }
+}
+
 #[test]
 fn g_a_notification_ends_the_wait_or_is_kept() {
     check(4, || {

@@ -6,9 +6,10 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+
+use crate::panics::quietly;
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
@@ -61,13 +62,10 @@ impl fmt::Debug for Threads {
     }
 }
 
-/// A panic has been reported by the panic hook and ends here: others count on the thread.
+/// Others count on the thread, whatever the hook does.
 fn call(hook: Option<&Hook>) {
     let Some(hook) = hook else { return };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook())) {
-        // Its destructor may panic, too.
-        std::mem::forget(payload);
-    }
+    quietly(|| hook());
 }
 
 /// Starts the threads of a runtime that are no workers.

@@ -13,6 +13,7 @@ use super::Meta;
 use super::cell::{self, Header, Turn};
 use super::join::Cancelled;
 use super::meta::THREAD;
+use crate::panics::quietly;
 use crate::primitives::Ordering;
 use crate::sched::Shared;
 
@@ -109,14 +110,6 @@ impl<T> Drop for Outcome<T> {
     fn drop(&mut self) {
         // SAFETY: this is the destructor, so the first drop and the last use; `into_result` does not come here.
         quietly(|| unsafe { ManuallyDrop::drop(&mut self.0) });
-    }
-}
-
-/// Calls `f`, which runs destructors or wakers of the user's, and lets no panic out of them.
-pub(super) fn quietly(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        // It has been reported by the panic hook. Its own destructor might panic as well, and nobody is left to be told.
-        std::mem::forget(payload);
     }
 }
 

@@ -28,6 +28,7 @@ use super::lifecycle::{Ended, Lifecycle};
 use super::meta::{AHEAD, THREAD};
 use super::state::{Pause, Then};
 use super::{running, waker};
+use crate::panics::quietly;
 use crate::sys::prefetch;
 use crate::thread::roll::Place;
 
@@ -333,7 +334,7 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
         Ended::Notify(waker) => {
             // SAFETY: as above.
             unsafe { free_if(header, this.lifecycle.let_go()) };
-            body::quietly(|| waker.wake());
+            quietly(|| waker.wake());
         }
     }
 }

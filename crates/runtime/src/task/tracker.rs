@@ -1,9 +1,15 @@
 //! Waiting for tasks to end without keeping their handles.
 //!
 //! A tracker is one word, twice the number of tokens that live and one if it is closed, and those who wait for that to be one:
-//! closed and empty. Whoever makes it so, by closing it or by dropping the last token, opens a new *round* under the lock of those who
-//! wait, and wakes them. Who waits looks at the word and the round, and enters the list, in one section: before that section, and
-//! then it is found in the list, or after it, and then it sees the new round, even if the tracker is not closed or not empty any more.
+//! closed and empty. Whoever makes it so, by closing it or by dropping the last token, does that under the lock of those who wait, opens
+//! a new *round* in the same section, and wakes them. All other changes of the word need no lock.
+//!
+//! Who begins to wait looks at the word and the round in one section. An end that comes before is over, or is what it sees; one that comes
+//! after opens a round, by which the wait ends, even if the tracker is not closed or not empty any more. It takes its place in the list
+//! in the section in which it sees no new round, and so is found there.
+//!
+//! The losing interleaving, if the round began in a section of its own: who has dropped the last token is late for that; one who waits sees the
+//! end, opens the tracker, makes a token, closes it, and waits again; the late round ends this wait, though the token lives.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,6 +20,7 @@ use pin_project_lite::pin_project;
 
 use super::JoinHandle;
 use crate::coop;
+use crate::guarded::guarded;
 use crate::primitives::{AtomicUsize, Ordering};
 use crate::runtime::{self, Handle};
 use crate::sync::watched::{Place, Watched, Watching};
@@ -74,7 +81,7 @@ impl Watching for Shared {
 
 impl Shared {
     fn word(&self) -> usize {
-        // Ordering: Acquire; pairs with the AcqRel of `token_dropped`: what the tasks did happens before the wait ends.
+        // Ordering: Acquire; pairs with the Release of `token_dropped`: what the tasks did happens before the wait ends.
         self.word.load(Ordering::Acquire)
     }
 
@@ -82,13 +89,17 @@ impl Shared {
         self.word() == CLOSED
     }
 
-    /// It is closed and empty, or was a moment ago.
+    /// Takes a step that makes the tracker closed and empty if the word is `last` before it: then a round begins in the same section. What the
+    /// word was.
     #[cold]
-    fn is_over_now(&self) {
+    fn may_end(&self, last: usize, step: impl FnOnce(&AtomicUsize) -> usize) -> usize {
         self.round.change(|round| {
-            *round += 1;
-            (true, ())
-        });
+            let before = step(&self.word);
+            if before == last {
+                *round += 1;
+            }
+            (before == last, before)
+        })
     }
 
     fn token_made(&self) {
@@ -97,10 +108,22 @@ impl Shared {
     }
 
     fn token_dropped(&self) {
-        // Ordering: AcqRel; hands over what the task did, to `word`, and takes in what the tasks before it did, for the round.
-        if self.word.fetch_sub(TOKEN, Ordering::AcqRel) == TOKEN | CLOSED {
-            self.is_over_now();
+        const LAST: usize = TOKEN | CLOSED;
+        // Ordering: Relaxed; the exchange looks again.
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word != LAST {
+            let without = word - TOKEN;
+            // Ordering: Release; hands over what the task did, to `word` and to who drops the last one. Relaxed on failure, which reads nothing else.
+            let changed = self
+                .word
+                .compare_exchange_weak(word, without, Ordering::Release, Ordering::Relaxed);
+            match changed {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
         }
+        // Ordering: AcqRel; as above, and takes in what the tasks before it did, for the round.
+        self.may_end(LAST, |word| word.fetch_sub(TOKEN, Ordering::AcqRel));
     }
 }
 
@@ -121,21 +144,18 @@ impl TaskTracker {
     /// # Cancel safety
     /// Strict, but for a moment that passes between the drop and the next call.
     pub fn wait(&self) -> TaskTrackerWaitFuture<'_> {
-        let round = self.shared.round.with(|round| *round);
+        let shared = &*self.shared;
         TaskTrackerWaitFuture {
-            round: (!self.shared.is_over()).then_some(round),
+            round: shared.round.with(|round| (!shared.is_over()).then_some(*round)),
             place: Place::new(&self.shared),
         }
     }
 
     /// Closes the tracker, so that [`wait`](Self::wait) can end. False if it was closed.
     pub fn close(&self) -> bool {
-        // Ordering: AcqRel; as `token_dropped`.
-        let word = self.shared.word.fetch_or(CLOSED, Ordering::AcqRel);
-        if word == 0 {
-            self.shared.is_over_now();
-        }
-        word & CLOSED == 0
+        // Ordering: AcqRel; as who drops the last token, whose place it takes if there is none.
+        let close = |word: &AtomicUsize| word.fetch_or(CLOSED, Ordering::AcqRel);
+        self.shared.may_end(0, close) & CLOSED == 0
     }
 
     /// Opens the tracker again. False if it was open.
@@ -235,12 +255,7 @@ impl TaskTracker {
 
     /// `f`, tracked until it has returned or is dropped.
     fn track_call<F: FnOnce() -> R, R>(&self, f: F) -> impl FnOnce() -> R + use<F, R> {
-        let token = self.token();
-        move || {
-            // After `f`, which is moved out by the call.
-            let _token = token;
-            f()
-        }
+        guarded(f, self.token())
     }
 
     /// `future`, tracked until it is dropped: not only until it is ready.
@@ -347,7 +362,7 @@ impl Future for TaskTrackerWaitFuture<'_> {
         let Some(begun) = *this.round else {
             return Poll::Ready(());
         };
-        let look = |shared: &&Arc<Shared>, round: &mut u64| (*round != begun || shared.is_over()).then_some(());
+        let look = |_: &&Arc<Shared>, round: &mut u64| (*round != begun).then_some(());
         coop::poll_progress(cx, |cx| this.place.poll(cx, look))
     }
 }

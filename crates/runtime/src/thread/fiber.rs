@@ -9,7 +9,6 @@
 //! not be `Send`: it never leaves its OS thread. Nothing is published before `run` has returned to the worker's stack.
 
 use std::mem::{self, ManuallyDrop, size_of};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::thread;
 
@@ -20,6 +19,7 @@ use super::stack::{self, Lent, Occupant, Reservation, Stack};
 use super::suspend::{Aside, Frame, Input, Pause, Resumption, Suspension};
 use crate::current;
 use crate::current::Entered;
+use crate::panics::quietly;
 use crate::sched::context::Context;
 use crate::task::Meta;
 use crate::task::body::{self, Body, Outcome, is_aborted};
@@ -301,9 +301,7 @@ impl<T> Started<T> {
                     Pause::Outlasts => abort("a user-level thread was dropped while others borrow from its stack"),
                 },
                 CoroutineResult::Return(result) => {
-                    let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
-                    // Nobody is left to be told of a panic, whose payload might panic as well.
-                    mem::forget(dropped);
+                    quietly(|| drop(result));
                     return;
                 }
             }

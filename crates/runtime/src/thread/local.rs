@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use super::rarely::Rarely;
 use super::suspend::Frame;
+use crate::panics::quietly;
 use crate::sched::context::may_block;
 
 /// Declares variables of which every thread has its own, like [`std::thread_local!`], by which a user-level thread means its own and
@@ -293,10 +293,7 @@ impl Locals {
             let Some(value) = next else {
                 return;
             };
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-                // It has been reported by the panic hook; its own destructor might panic as well.
-                std::mem::forget(payload);
-            }
+            quietly(|| drop(value));
         }
     }
 }

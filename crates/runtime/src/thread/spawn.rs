@@ -8,6 +8,7 @@ use super::fiber::{CLOSURE_MAX, Fiber};
 use super::handle::JoinHandle;
 use super::scope::{Scope, ScopedJoinHandle};
 use super::stack::{DEFAULT_SIZE, Reservation};
+use crate::guarded::guarded;
 use crate::runtime::{Handle, Runtime, spawn_unchecked, with_current};
 use crate::sched::Shared;
 use crate::sched::context::Context;
@@ -171,13 +172,7 @@ impl Builder {
     {
         match self.enter_group(shared) {
             None => self.spawn_of_set(shared, None, f),
-            Some((set, member)) => {
-                let in_group = move || {
-                    let _member = member;
-                    f()
-                };
-                self.spawn_of_set(shared, Some(set), in_group)
-            }
+            Some((set, member)) => self.spawn_of_set(shared, Some(set), guarded(f, member)),
         }
     }
 
@@ -222,13 +217,11 @@ impl Builder {
         with_current(|shared| {
             let reservation = self.reserve::<F, T>(shared)?;
             let (set, member) = self.enter_group(shared).unzip();
-            let f = move || {
-                let _member = member;
-                f()
-            };
             // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with all
             // that belongs to its result, is dropped (`Packet`).
-            Ok(scope.launch(f, |f| unsafe { self.launch(set, f, reservation, shared) }))
+            Ok(scope.launch(guarded(f, member), |f| unsafe {
+                self.launch(set, f, reservation, shared)
+            }))
         })
     }
 

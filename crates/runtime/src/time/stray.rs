@@ -3,7 +3,6 @@
 //! That thread is there only while such a timer is set. Who waits for one is no task of its runtime, whose tasks are dropped: a thread in `block_on`, a task of
 //! another runtime, whatever another library runs.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use super::heap::Key;
 use super::store::Store;
 use crate::current;
+use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::Spawner;
 
@@ -100,10 +100,7 @@ fn fire(now: u64) {
     let mut batch = [const { None }; BATCH];
     while TIMERS.expire(now, &mut batch) > 0 {
         for waker in batch.iter_mut().filter_map(Option::take) {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| Waker::wake(waker))) {
-                // It has been reported by the panic hook. Its destructor may panic, too.
-                std::mem::forget(payload);
-            }
+            quietly(|| waker.wake());
         }
     }
 }

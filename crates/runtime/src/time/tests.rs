@@ -1,6 +1,7 @@
 //! Timers on workers that run, and on threads that are none.
 
 use std::future::{Future, poll_fn};
+use std::panic::panic_any;
 use std::pin::Pin;
 use std::sync::{Arc, Barrier, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
@@ -130,6 +131,74 @@ fn a_waker_that_panics_does_not_end_the_worker() {
     receiver.recv().unwrap();
     drop(timer);
     runtime.block_on(async { sleep(Duration::from_millis(1)).await });
+}
+
+/// A panic whose payload panics when it is dropped.
+struct Bomb;
+
+impl Bomb {
+    fn goes_off() -> ! {
+        panic_any(Self)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("for the test, from a payload");
+    }
+}
+
+#[test]
+fn a_payload_that_panics_when_dropped_does_not_end_the_worker() {
+    let runtime = runtime(1);
+    let (sender, receiver) = mpsc::channel();
+    let called = sender.clone();
+    let bomb = waker(move || {
+        called.send(()).unwrap();
+        Bomb::goes_off();
+    });
+    let timer = set(&runtime, Duration::from_millis(1), &bomb);
+    receiver.recv().unwrap();
+    drop(timer);
+    let task = runtime.spawn(async move {
+        sleep(Duration::from_millis(1)).await;
+        sender.send(()).unwrap();
+    });
+    let fired = receiver.recv_timeout(Duration::from_secs(60));
+    assert!(fired.is_ok(), "the worker is gone");
+    block_on(task).unwrap();
+}
+
+/// Calls a closure when dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_payload_that_panics_when_dropped_does_not_hold_up_the_end() {
+    let runtime = runtime(1);
+    let (sender, receiver) = mpsc::channel();
+    let when_called = waker(|| {
+        Bomb::goes_off();
+    });
+    let on_drop = OnDrop(move || {
+        sender.send(()).unwrap();
+        Bomb::goes_off();
+    });
+    let when_dropped = waker(move || _ = &on_drop);
+    // One that comes after those that panic.
+    let last = Arc::new(Call(|| ()));
+    let wakers = [when_called, when_dropped, Waker::from(last.clone())];
+    let timers = wakers.each_ref().map(|waker| set(&runtime, LONG, waker));
+    drop(wakers);
+    drop(runtime);
+    receiver.try_recv().expect("the runtime has dropped the waker");
+    assert_eq!(Arc::strong_count(&last), 1);
+    drop(timers);
 }
 
 /// By the shutdown, so that he polls again, and at the deadline.

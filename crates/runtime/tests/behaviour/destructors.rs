@@ -1,8 +1,10 @@
 //! Destructors that panic, spawn, wake and send: none of them may harm a worker or another task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, channel};
 
-use quadrille::{Runtime, spawn};
+use quadrille::task::TaskTracker;
+use quadrille::{Runtime, TaskGroup, spawn, thread};
 
 use crate::count::{Count, OnDrop, Token};
 use crate::gate::Gate;
@@ -158,7 +160,7 @@ fn what_threads_have_panics_when_it_is_dropped() {
                 let bomb = Bomb::armed(&drops);
                 let ends = runtime.spawn_thread(move || {
                     let _bomb = &bomb;
-                    quadrille::thread::yield_now();
+                    thread::yield_now();
                 });
                 assert!(ends.join().is_err());
             }
@@ -176,7 +178,7 @@ fn what_threads_have_panics_when_it_is_dropped() {
                     runtime.spawn_thread(move || drop(bomb))
                 })
                 .collect();
-            unstarted.iter().for_each(quadrille::thread::JoinHandle::abort);
+            unstarted.iter().for_each(thread::JoinHandle::abort);
             drop(occupied);
             assert!(unstarted.into_iter().all(|thread| thread.join().is_err()));
             assert_eq!(drops.get(), 4 * count);
@@ -298,4 +300,71 @@ fn destructors_wake_and_send_at_shutdown() {
         assert_eq!(sent.get(), 100);
         assert_eq!(drops.get(), 200);
     });
+}
+
+/// What sees, when it is dropped, how many are counted, and where it leaves that.
+fn seeing(len: impl Fn() -> usize + Send + 'static) -> (impl Send + 'static, Receiver<usize>) {
+    let (sender, seen) = channel();
+    (OnDrop::new(move || sender.send(len()).unwrap()), seen)
+}
+
+#[test]
+fn a_closure_that_never_runs_is_tracked_until_all_it_has_captured_is_dropped() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.builder().max_blocking_threads(1).build().unwrap();
+            let (started, release) = (Gate::default(), Gate::default());
+            let (starts, released) = (started.clone(), release.clone());
+            let job = runtime.spawn_blocking(move || {
+                starts.open();
+                released.block();
+            });
+            started.block();
+            let tracker = TaskTracker::new();
+            let counts = tracker.clone();
+            let (sees, seen) = seeing(move || counts.len());
+            drop(tracker.spawn_blocking_on(move || drop(sees), runtime.handle()));
+            runtime.shutdown_background();
+            assert_eq!(seen.recv(), Ok(1), "dropped, and still counted");
+            assert!(tracker.is_empty());
+            release.open();
+            futures_lite::future::block_on(job).unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_never_runs_is_in_its_group_until_all_it_has_captured_is_dropped() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let group = TaskGroup::new();
+            let builder = || thread::Builder::new().group(&group);
+            let seeing_group = || {
+                let counts = group.clone();
+                seeing(move || counts.len())
+            };
+            let runtime = shape.runtime();
+            let occupied = occupy(&runtime);
+            let (sees, seen) = seeing_group();
+            let thread = builder().spawn_on(move || drop(sees), runtime.handle()).unwrap();
+            runtime.shutdown_background();
+            drop(occupied);
+            assert!(thread.join().is_err());
+            assert_eq!((seen.recv(), group.len()), (Ok(1), 0));
+
+            let runtime = shape.runtime();
+            let occupied = occupy(&runtime);
+            let _entered = runtime.enter();
+            let (sees, seen) = seeing_group();
+            thread::scope(|scope| {
+                let thread = builder().spawn_scoped(scope, move || drop(sees)).unwrap();
+                runtime.shutdown_background();
+                drop(occupied);
+                assert!(thread.join().is_err());
+            });
+            assert_eq!((seen.recv(), group.len()), (Ok(1), 0));
+        },
+    );
 }

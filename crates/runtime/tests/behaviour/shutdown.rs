@@ -1,5 +1,6 @@
 //! Ending a runtime from outside: every task is dropped exactly once, every handle learns of it, nothing hangs.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -286,6 +287,36 @@ fn a_stuck_worker_is_waited_for_up_to_the_limit() {
         release.open();
         stuck.unwrap().join().unwrap();
         eventually("it is dropped", || drops.get() == 1);
+    });
+}
+
+/// Blocks when dropped, until its gate is open.
+struct Blocking(Gate);
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        self.0.block();
+    }
+}
+
+thread_local!(static HELD_UP_BY: RefCell<Option<Blocking>> = const { RefCell::new(None) });
+
+/// Workers and a thread of the pool have gone, but for a destructor of a thread-local that takes its time: it is not theirs.
+#[test]
+fn thread_locals_are_not_waited_for_with_a_limit() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let release = Gate::default();
+        let blocking = || Blocking(release.clone());
+        let (on_worker, in_pool) = (blocking(), blocking());
+        let task = runtime.spawn(async move { HELD_UP_BY.set(Some(on_worker)) });
+        let job = runtime.spawn_blocking(move || HELD_UP_BY.set(Some(in_pool)));
+        futures_lite::future::block_on(task).unwrap();
+        futures_lite::future::block_on(job).unwrap();
+        // This would hang if it had joined them.
+        let left = runtime.shutdown_timeout(Duration::from_secs(600));
+        assert!(left.is_empty(), "{left}");
+        release.open();
     });
 }
 

@@ -15,6 +15,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use crate::error::JoinError;
+use crate::panics::quietly;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
 use crate::sched::context::Context;
 use crate::sched::waits_for_a_task;
@@ -195,10 +196,7 @@ impl<T> Drop for Packet<'_, T> {
                     Err(payload) if is_cancelled(&**payload) => self.data.cancelled.store(true, Ordering::Relaxed),
                     Err(_) => self.data.panicked.store(true, Ordering::Relaxed),
                 }
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-                    // It has been reported by the panic hook. Its own destructor might panic as well.
-                    mem::forget(payload);
-                }
+                quietly(|| drop(result));
             }
         }
         self.data.ended();
