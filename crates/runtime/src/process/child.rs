@@ -124,8 +124,8 @@ impl Child {
     }
 
     /// Kills the process by `SIGKILL` and does not wait for its end. Does nothing if it was waited for, by whomever: no other process is
-    /// killed that has its id by then. (Where there are no descriptors of processes, one may be if others in this process wait for all
-    /// children just then.)
+    /// killed that has its id by then. (One may be if others in this process wait for all children in the moment in which it is started, or, where
+    /// there are no descriptors of processes, in which it is killed.)
     ///
     /// # Errors
     ///

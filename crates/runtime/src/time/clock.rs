@@ -60,9 +60,9 @@ pub(super) enum Holder {
 /// The clock of one runtime.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// The time at which it stands, by `clock::nanos`; zero: it goes.
+    /// The time at which it stands, by `clock::nanos`; zero: it goes. Set to zero, and then `ahead` before it, under the lock of `turn`.
     stands_at: AtomicU64,
-    /// How far it is ahead of the system's while it goes.
+    /// What is to be added to the system's clock while it goes, modulo 2^64: who was paused for long may be behind.
     ahead: AtomicU64,
     /// Closures and threads that are at work.
     at_work: AtomicUsize,
@@ -107,9 +107,10 @@ impl Clock {
 
     #[cold]
     fn shows(&self, now: u64) -> u64 {
-        // Ordering: Relaxed; one word tells, and it only grows while the clock stands.
-        match self.stands_at.load(Ordering::Relaxed) {
-            0 => now.saturating_add(self.ahead.load(Ordering::Relaxed)),
+        // Ordering: Acquire; pairs with the release of `resume`: who sees that it goes sees how far ahead it is.
+        match self.stands_at.load(Ordering::Acquire) {
+            // Ordering: Relaxed; as was just said, or the clock was advanced since.
+            0 => now.wrapping_add(self.ahead.load(Ordering::Relaxed)),
             time => time,
         }
     }
@@ -117,7 +118,7 @@ impl Clock {
     /// Whether it stands.
     #[inline]
     pub(crate) fn is_paused(&self) -> bool {
-        // Ordering: Relaxed; as above.
+        // Ordering: Relaxed; one word tells.
         any_paused() && self.stands_at.load(Ordering::Relaxed) != 0
     }
 
@@ -135,31 +136,44 @@ impl Clock {
         drop(turn);
         before();
         let time = self.now().max(1);
-        // Ordering: Relaxed; see `shows`.
+        // Ordering: Relaxed; while it stands one word tells.
         self.stands_at.store(time, Ordering::Relaxed);
         true
     }
 
-    /// False if it went already.
+    /// Lets it go on from where it stands. False if it went already.
+    ///
+    /// Others may do the same meanwhile, or move it: one of them is first, and the clock goes on from where it was moved.
     fn resume(&self) -> bool {
         if !self.is_paused() {
             return false;
         }
-        let time = self.now();
-        // Ordering: Relaxed; see `shows`, here and below.
-        self.ahead.store(time.saturating_sub(clock::nanos()), Ordering::Relaxed);
-        self.stands_at.store(0, Ordering::Relaxed);
-        true
+        let _turn = self.lock();
+        // Ordering: Relaxed; checked below.
+        let mut time = self.stands_at.load(Ordering::Relaxed);
+        while time != 0 {
+            // Ordering: Relaxed; told by what follows.
+            self.ahead.store(time.wrapping_sub(clock::nanos()), Ordering::Relaxed);
+            // Ordering: Release; pairs with the acquire of `shows`. Relaxed if it was moved: once more.
+            let went = self
+                .stands_at
+                .compare_exchange(time, 0, Ordering::Release, Ordering::Relaxed);
+            match went {
+                Ok(_) => return true,
+                Err(moved) => time = moved,
+            }
+        }
+        false
     }
 
     fn advance(&self, by: u64) {
         let later = |time: u64| time.saturating_add(by);
         if !self.moves_while_it_stands(later) {
             // Its runtime has stopped.
+            let now = clock::nanos();
+            let further = |ahead: u64| Some(later(now.wrapping_add(ahead)).wrapping_sub(now));
             // Ordering: Relaxed; see `shows`.
-            let _before = self
-                .ahead
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |ahead| Some(later(ahead)));
+            let _before = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, further);
         }
     }
 
@@ -167,7 +181,7 @@ impl Clock {
     fn moves_while_it_stands(&self, to: impl Fn(u64) -> u64) -> bool {
         let moved = |time: u64| (time != 0).then(|| to(time));
         self.stands_at
-            // Ordering: Relaxed; see `shows`.
+            // Ordering: Relaxed; while it stands one word tells.
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved)
             .is_ok()
     }
@@ -304,6 +318,11 @@ impl Shared {
         }
     }
 
+    /// Whether its clock was paused, and it stops: that may have ended the pause.
+    fn outlasts_pause(&self) -> bool {
+        self.sleepers.is_stopping() && self.clock.pause_number() > 0
+    }
+
     /// The clock stands or goes: who sleeps must look how long.
     fn clock_changes(&self) {
         self.clock.notify_turns();
@@ -348,7 +367,8 @@ fn now_of_current() -> StdInstant {
 /// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
 /// thread waits for ever for a task. Nor must it wait for one in a `block_on` that is inside of one of another runtime, inside of one of this.
 ///
-/// When the runtime stops the clock goes on from where it stands, and can't be paused any more: a `block_on` that still waits for a timer then waits in real time.
+/// When the runtime stops the clock goes on from where it stands, and can't be paused any more: a `block_on` that still waits for a timer then waits in real
+/// time, whatever [`advance`] does.
 ///
 /// # Panics
 ///
@@ -382,7 +402,7 @@ pub fn pause() {
 pub fn resume() {
     let resumed = runtime::with_current(|shared| {
         // The end of its runtime may have resumed it.
-        let resumed = shared.clock.resume() || shared.sleepers.is_stopping();
+        let resumed = shared.clock.resume() || shared.outlasts_pause();
         shared.clock_changes();
         resumed
     });
@@ -402,7 +422,7 @@ pub fn resume() {
 /// Not safe to call again: the clock has been moved when the future was first polled.
 pub async fn advance(duration: Duration) {
     let shared: Arc<Shared> = Handle::current().shared;
-    let may_move = shared.clock.is_paused() || shared.sleepers.is_stopping();
+    let may_move = shared.clock.is_paused() || shared.outlasts_pause();
     assert!(may_move, "the clock is not paused");
     shared
         .clock

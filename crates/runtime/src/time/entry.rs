@@ -206,7 +206,8 @@ impl TimerEntry {
     /// With the waker that was set nothing has to be looked at: if the timer is not set any more, then whoever took it had read the clock
     /// after the deadline, so after this poll began, and its wake-up makes the task poll again. Not so where the clock is not that of the timer any more.
     fn change_waker(&mut self, shared: Option<&Shared>, waker: &Waker) -> Poll<()> {
-        let Some(set) = self.set.filter(|set| !set.wakes(waker) || set.is_stray()) else {
+        let stops = || shared.is_some_and(|shared| shared.sleepers.is_stopping());
+        let Some(set) = self.set.filter(|set| !set.wakes(waker) || set.is_stray() || stops()) else {
             return Poll::Pending;
         };
         let Some(store) = set.store(shared) else {

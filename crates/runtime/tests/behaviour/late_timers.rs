@@ -66,6 +66,25 @@ fn a_closure_that_may_block_waits_to_its_end() {
     });
 }
 
+/// What it polls it polls on a worker, whose store is closed when it is woken for the stop.
+#[test]
+fn an_executor_of_another_library_inside_of_a_task_waits_to_its_end() {
+    for_small_shapes(|shape| {
+        let runtime = shape.runtime();
+        let (waits, ended) = (Gate::default(), Count::default());
+        let (tell, counted) = (waits.clone(), ended.clone());
+        drop(runtime.spawn(async move {
+            let start = Instant::now();
+            block_on(telling(tell, sleep(SHORT)));
+            assert!(start.elapsed() >= SHORT);
+            counted.add();
+        }));
+        waits.block();
+        drop(runtime);
+        assert_eq!(ended.get(), 1);
+    });
+}
+
 #[test]
 fn timers_that_are_made_after_the_stop_end_too() {
     for_small_shapes(|shape| {

@@ -137,6 +137,30 @@ async fn a_clock_is_paused_and_goes_on() {
     assert!(resumed.elapsed() < HOUR);
 }
 
+/// Also where more time has passed meanwhile than it was moved by.
+#[test]
+fn a_resumed_clock_goes_on_from_where_it_stands() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let _entered = runtime.enter();
+    time::pause();
+    let (real, stands) = (std::time::Instant::now(), Instant::now());
+    while real.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
+    }
+    assert_eq!(Instant::now(), stands);
+    let real = std::time::Instant::now();
+    time::resume();
+    let gone = stands.elapsed();
+    assert!(gone <= real.elapsed(), "{gone:?}");
+    // What waits goes by it.
+    let sleeps = runtime.spawn(async {
+        let start = Instant::now();
+        time::sleep(Duration::from_millis(2)).await;
+        start.elapsed()
+    });
+    assert!(runtime.block_on(sleeps).unwrap() >= Duration::from_millis(2));
+}
+
 #[test]
 fn tasks_pause_the_clock_too() {
     let runtime = Runtime::builder().worker_threads(1).build().unwrap();
