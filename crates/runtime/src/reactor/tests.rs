@@ -1,5 +1,6 @@
 //! A runtime's reactor as its registrations meet it.
 
+use std::future::Future as _;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -277,11 +278,19 @@ fn a_far_timer_is_waited_for_by_kernels_that_count_milliseconds() {
     let (left, right) = pair();
     let registration = register(&runtime, &left).unwrap();
     let far = std::time::Duration::from_secs(40 * 24 * 3600);
-    runtime.spawn(async move { crate::time::sleep(far).await });
-    let parked = || runtime.metrics().workers.iter().map(|worker| worker.parks).sum::<u64>();
-    let before = parked();
-    // It has looked at the timer, and sleeps.
-    while parked() == before {
+    let (tell, is_set) = mpsc::channel();
+    runtime.spawn(async move {
+        let mut sleep = std::pin::pin!(crate::time::sleep(far));
+        std::future::poll_fn(|cx| {
+            let polled = sleep.as_mut().poll(cx);
+            tell.send(()).unwrap();
+            polled
+        })
+        .await;
+    });
+    is_set.recv().unwrap();
+    // It has announced that it goes to sleep, for as long as that, whatever is ready by then.
+    while runtime.metrics().idle_workers == 0 {
         std::thread::yield_now();
     }
     (&right).write_all(b"x").unwrap();
