@@ -26,9 +26,9 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::wake_all::FirstPanic;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
+use crate::panics::FirstPanic;
 
 pub use super::error::SendError;
 
