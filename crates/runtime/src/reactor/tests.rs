@@ -277,11 +277,16 @@ fn a_far_timer_is_waited_for_by_kernels_that_count_milliseconds() {
     let (left, right) = pair();
     let registration = register(&runtime, &left).unwrap();
     let far = std::time::Duration::from_secs(40 * 24 * 3600);
-    runtime.spawn(async move { crate::time::sleep(far).await });
-    let parked = || runtime.metrics().workers.iter().map(|worker| worker.parks).sum::<u64>();
-    let before = parked();
+    let (sets, set) = mpsc::channel();
+    runtime.spawn(async move {
+        let mut sleep = std::pin::pin!(crate::time::sleep(far));
+        assert!(futures_lite::future::poll_once(sleep.as_mut()).await.is_none());
+        sets.send(()).unwrap();
+        sleep.await;
+    });
+    set.recv().unwrap();
     // It has looked at the timer, and sleeps.
-    while parked() == before {
+    while !runtime.handle().shared.sleepers.is_idle(0) {
         std::thread::yield_now();
     }
     (&right).write_all(b"x").unwrap();
