@@ -33,3 +33,57 @@ impl FirstPanic {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #[cfg(not(quadrille_loom))]
+    use std::sync::Arc;
+    #[cfg(not(quadrille_loom))]
+    use std::task::{Wake, Waker};
+
+    use super::*;
+
+    /// Panics when it is dropped, also as the payload of another panic.
+    #[derive(Debug)]
+    pub(crate) struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("for the test, from a destructor");
+        }
+    }
+
+    /// Panics whenever it is called.
+    #[cfg(not(quadrille_loom))]
+    pub(crate) fn waker_that_panics() -> Waker {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("for the test, from a waker");
+            }
+        }
+        Waker::from(Arc::new(Panics))
+    }
+
+    #[test]
+    fn the_first_panic_goes_on_when_all_is_done() {
+        let mut done = Vec::new();
+        let steps = || {
+            let mut panic = FirstPanic::default();
+            for step in 0..4 {
+                panic.catch(|| {
+                    done.push(step);
+                    match step {
+                        1 => panic!("the first"),
+                        2 => std::panic::panic_any(Bomb),
+                        _ => {}
+                    }
+                });
+            }
+            panic.go_on();
+        };
+        let payload = catch_unwind(AssertUnwindSafe(steps)).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"the first"));
+        assert_eq!(done, [0, 1, 2, 3]);
+    }
+}

@@ -12,6 +12,7 @@ use futures_lite::future::block_on;
 use super::*;
 use crate::Runtime;
 use crate::net::TcpListener;
+use crate::panics::tests::Bomb;
 
 const BOTH: Interest = Interest {
     readable: true,
@@ -239,15 +240,6 @@ fn a_new_source_knows_nothing_of_the_one_before() {
         let ready = registration.ready(Side::Read, false);
         assert!(block_on(futures_lite::future::poll_once(ready)).is_none());
         registration.deregister(other.as_fd()).unwrap();
-    }
-}
-
-/// Panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("a destructor panics");
     }
 }
 
