@@ -274,9 +274,9 @@ impl Pool {
         }
     }
 
-    /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits for the others until `limit` has passed (`None`: as
-    /// long as it takes, and for their thread-locals, too), and for the hooks of threads that stop. Returns how many threads had a job or a hook to run still, and are abandoned to finish on
-    /// their own.
+    /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits until the others and the
+    /// hooks of threads that stop have returned, or `limit` has passed. Without a limit it waits for the threads' thread-locals, too.
+    /// Returns how many threads had a job or a hook to run still, and are abandoned to finish on their own.
     ///
     /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
     pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
@@ -350,7 +350,7 @@ struct Shared {
 /// What the lock protects.
 #[derive(Default)]
 struct State {
-    /// Jobs that have not begun: those beyond the bound, then the others, oldest first.
+    /// Jobs that have not begun: those beyond the bound, newest first, then the others, oldest first.
     queue: VecDeque<Queued>,
     /// Jobs that were ever queued.
     jobs: u64,

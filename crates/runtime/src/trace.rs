@@ -179,7 +179,7 @@ struct Stop {
 struct State {
     /// It shall stop.
     asked: bool,
-    /// It does what takes as long as others like.
+    /// It prints, which takes as long as others like; nobody waits for that.
     prints: bool,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! As `std::process`, but who waits suspends the task or the user-level thread and not its worker. The end of a child is told by a
 //! descriptor of the process (a pidfd) and the reactor. Where the kernel has none, or a filter of system calls forbids
-//! them, by `SIGCHLD`, which then is listened to as by [`signal`](crate::signal).
+//! them, by `SIGCHLD`, which then is listened to as by [`signal`](crate::signal). A child is killed by that descriptor, too, so that nobody
+//! else is hit who has its id by then; without one it is looked at first, and killed by its id.
 //!
 //! A child that nobody has waited for leaves a *zombie* when it ends: an entry in the system's table of processes. So a [`Child`] that is
 //! dropped before the end is not forgotten:
@@ -12,7 +13,8 @@
 //! 3. Once the runtime has stopped, the child is in a list of the process. The list is looked through whenever a command starts or a
 //!    [`Child`] is dropped, in any runtime.
 //!
-//! Children may run on every CPU that the runtime may use, also if a pinned worker starts them.
+//! Children may run on every CPU that the runtime may use, and have the timer slack of an ordinary thread, also if a worker starts
+//! them.
 //!
 //! ```
 //! # quadrille::Runtime::new().unwrap().block_on(async {

@@ -70,7 +70,7 @@ pub struct LlcMetrics {
     /// Share of the workers' time spent busy, moving average, in 1/1024.
     pub utilisation: u16,
     /// Time that its workers spent busy, ns. Never less than an earlier look has said; a worker that has become dry may seem busy for an interval of
-    /// [`Config::lazy_counters`](crate::policy::Config::lazy_counters).
+    /// [`Config::lazy_counters`](crate::policy::Config::lazy_counters) (1 ms by default), or until it parks.
     pub busy_ns: u64,
     /// Workers that are busy.
     pub running: u64,

@@ -17,9 +17,6 @@ use crate::time::clock::any_paused;
 use crate::time::heap::Key;
 use crate::time::store::Store;
 
-/// Timers that are fired at once: taken out under the lock, then called without it.
-const BATCH: usize = 16;
-
 /// Polls that a worker makes while the clock is paused before it gives a thread in `block_on` its turn, though there is more to do. So
 /// many that only a program which is never out of work comes to it: when a worker looks up is no matter of the program alone.
 const TURN: u64 = 10_000;
@@ -301,19 +298,7 @@ impl Shared {
 
     /// Fires what has expired with a worker at `now`; on whichever thread. How many timers.
     pub(super) fn fire_of(&self, worker: usize, now: u64) -> u64 {
-        let store = &self.workers[worker].timers;
-        let mut fired = 0;
-        loop {
-            let mut batch = [const { None }; BATCH];
-            let count = store.expire(now, &mut batch);
-            for waker in batch.into_iter().flatten() {
-                quietly(|| waker.wake());
-            }
-            fired += count as u64;
-            if count < BATCH {
-                return fired;
-            }
-        }
+        self.workers[worker].timers.fire(now)
     }
 
     /// Fires what has expired with any worker: for a thread that runs tasks in place of all of them, and when a clock is moved.

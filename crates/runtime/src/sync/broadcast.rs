@@ -26,9 +26,9 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::wake_all::FirstPanic;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
+use crate::panics::FirstPanic;
 
 pub use super::error::SendError;
 
@@ -423,11 +423,12 @@ impl Error for TryRecvError {}
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::task::{Context, Wake, Waker};
+    use std::task::Context;
 
     use futures_lite::future::{block_on, poll_once};
 
     use super::*;
+    use crate::panics::tests::waker_that_panics;
 
     /// Every script of six steps on two receivers that come and go, against a list of all that was sent.
     #[test]
@@ -543,15 +544,9 @@ mod tests {
 
     #[test]
     fn a_waker_that_panics_keeps_no_message() {
-        struct Panics;
-        impl Wake for Panics {
-            fn wake(self: Arc<Self>) {
-                panic!("as asked");
-            }
-        }
         let probe = Arc::new(());
         let (sender, receiver) = channel(4);
-        let waker = Waker::from(Arc::new(Panics));
+        let waker = waker_that_panics();
         (0..3).for_each(|_| drop(sender.send(probe.clone())));
         let mut closed = Box::pin(sender.closed());
         assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

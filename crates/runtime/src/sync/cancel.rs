@@ -27,7 +27,6 @@
 
 use std::fmt;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -36,6 +35,7 @@ use pin_project_lite::pin_project;
 
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
+use crate::panics::FirstPanic;
 use crate::primitives::{AtomicBool, MutexGuard, Ordering};
 use crate::stress::Mutex;
 
@@ -164,19 +164,12 @@ impl Node {
     /// (a) and (b) of the node and of all below it, whatever the wakers of users do: the first panic goes on when all are told.
     fn cancel(this: &Arc<Self>) {
         let mut left = vec![this.clone()];
-        let mut panic = None;
+        let mut panic = FirstPanic::default();
         while let Some(node) = left.pop() {
             left.extend(node.close());
-            match catch_unwind(AssertUnwindSafe(|| node.tell())) {
-                Err(payload) if panic.is_none() => panic = Some(payload),
-                // Reported by the panic hook; its destructor may panic as well.
-                Err(payload) => mem::forget(payload),
-                Ok(()) => {}
-            }
+            panic.catch(|| node.tell());
         }
-        if let Some(payload) = panic {
-            resume_unwind(payload);
-        }
+        panic.go_on();
     }
 
     /// Takes itself off its parent's list. Its parent.

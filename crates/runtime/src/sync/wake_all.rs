@@ -1,9 +1,8 @@
 //! Waking many, in batches that are taken under a lock and called outside of it.
 
-use std::any::Any;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
+
+use crate::panics::FirstPanic;
 
 /// Wakers that are taken out of a list at a time.
 const BATCH_MAX: usize = 32;
@@ -18,27 +17,6 @@ impl Batch {
         while self.0.len() < BATCH_MAX {
             let Some(waker) = take() else { return };
             self.0.push(waker);
-        }
-    }
-}
-
-/// Runs steps of which each is to be done though the one before it panics: the first panic goes on after the last step.
-#[derive(Default)]
-pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
-
-impl FirstPanic {
-    pub(crate) fn catch(&mut self, step: impl FnOnce()) {
-        match catch_unwind(AssertUnwindSafe(step)) {
-            Err(payload) if self.0.is_none() => self.0 = Some(payload),
-            // Reported by the panic hook; its destructor may panic as well.
-            Err(payload) => mem::forget(payload),
-            Ok(()) => {}
-        }
-    }
-
-    pub(crate) fn go_on(self) {
-        if let Some(payload) = self.0 {
-            resume_unwind(payload);
         }
     }
 }

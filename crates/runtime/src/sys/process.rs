@@ -1,4 +1,4 @@
-//! Child processes: a descriptor that becomes readable when one has ended.
+//! Child processes: a descriptor that becomes readable when one has ended, and by which it is killed.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

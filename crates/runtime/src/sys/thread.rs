@@ -1,4 +1,4 @@
-//! The threads of a runtime: workers, the blocking pool, the trace.
+//! The threads of a runtime: workers, the blocking pool, the trace; and that of timers which outlast it.
 
 #[cfg(target_os = "linux")]
 use std::cell::Cell;

@@ -61,13 +61,14 @@ impl Future for YieldNow {
 #[must_use]
 #[track_caller]
 pub fn id() -> Id {
-    try_id().expect("no quadrille task here: call this inside a task, or a user-level thread, and not in `Runtime::block_on` itself")
+    try_id().expect("no quadrille task here: call this inside a task, a user-level thread, or a closure of `spawn_blocking`; `Runtime::block_on` is none by itself")
 }
 
 /// The id of the task that the calling thread runs, if it runs one: as its [`JoinHandle::id`] says.
 ///
 /// A closure of [`spawn_blocking`](crate::spawn_blocking) and a user-level thread are tasks in this, too. The future of a
-/// [`block_on`](crate::Runtime::block_on) is none, and a task's destructors do not run inside of it when it is aborted, or its runtime ends: none is theirs then.
+/// [`block_on`](crate::Runtime::block_on) has none of its own: `None`, or the id of the task or closure around it. `None` also in the
+/// destructors of a task that is aborted, or whose runtime ends: they do not run inside of it.
 ///
 /// ```
 /// # let runtime = quadrille::Runtime::new().unwrap();

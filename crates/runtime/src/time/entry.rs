@@ -119,7 +119,8 @@ impl TimerEntry {
         u64::try_from(self.deadline).unwrap_or(0)
     }
 
-    /// Ready from the deadline on; before that the waker of `cx` will be called once, at the deadline.
+    /// Ready from the deadline on. Before that the waker of `cx` will be called at the deadline, or earlier, so that it is polled again:
+    /// if the runtime stops, or the system has no thread for a timer that outlasts it.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
         Context::with(|context| match context {
             Some(context) if context.shared.number == self.runtime => self.poll_here(context, cx.waker()),
@@ -204,7 +205,8 @@ impl TimerEntry {
     /// Somebody polls a timer that was set, before its deadline as he has just read.
     ///
     /// With the waker that was set nothing has to be looked at: if the timer is not set any more, then whoever took it had read the clock
-    /// after the deadline, so after this poll began, and its wake-up makes the task poll again. Not so where the clock is not that of the timer any more.
+    /// after the deadline, so after this poll began, and its wake-up makes the task poll again. Not so for a stray timer: it
+    /// expires by the system's clock, and the poll may have read the runtime's; nor once the runtime stops, whose stores may have been closed.
     fn change_waker(&mut self, shared: Option<&Shared>, waker: &Waker) -> Poll<()> {
         let stops = || shared.is_some_and(|shared| shared.sleepers.is_stopping());
         let Some(set) = self.set.filter(|set| !set.wakes(waker) || set.is_stray() || stops()) else {

@@ -46,6 +46,12 @@ fn address(shared: &Shared) -> usize {
     std::ptr::from_ref(shared).addr()
 }
 
+/// The current runtime, if its clock can be paused: it has one worker.
+#[inline]
+fn pausable() -> Option<Arc<Shared>> {
+    current::with(|shared| shared.filter(|shared| shared.worker_count() == 1).cloned())
+}
+
 impl Presence {
     const NONE: Self = Self {
         runtime: 0,
@@ -112,9 +118,7 @@ impl Stay {
     /// A `block_on` in the current runtime.
     #[inline]
     pub(crate) fn begin() -> Self {
-        Self::begin_in(current::with(|shared| {
-            shared.filter(|shared| shared.worker_count() == 1).cloned()
-        }))
+        Self::begin_in(pausable())
     }
 
     fn begin_in(shared: Option<Arc<Shared>>) -> Self {
@@ -189,8 +193,7 @@ impl AtWork {
     /// Something in the current runtime that no thread of ours does. `None` if nobody can pause its clock.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
     pub(crate) fn in_current() -> Option<Self> {
-        let shared = current::with(|shared| shared.filter(|shared| shared.worker_count() == 1).cloned());
-        shared.map(Self::begin)
+        pausable().map(Self::begin)
     }
 
     /// The calling thread, one of the pool, does it, and counts for it.

@@ -5,10 +5,16 @@
 //! worker. Nothing foreign runs under it: values go in and come out. It is the lock of channels (`sync/lock`), since it costs one
 //! read-modify-write and not two; now and then a section is longer than those are, when a vector grows or a heap of cancelled nodes is rebuilt.
 
+use std::task::Waker;
+
 use super::heap::{Key, Timers};
+use crate::panics::quietly;
 use crate::primitives::{AtomicU64, Ordering};
 use crate::stress;
 use crate::sync::lock::Lock;
+
+/// Timers that are fired at once: taken out under the lock, then called without it.
+const BATCH: usize = 16;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -139,6 +145,24 @@ impl<T> Store<T> {
             self.publish(&state.timers);
             values
         })
+    }
+}
+
+impl Store<Waker> {
+    /// Fires what has expired at `now`. How many timers.
+    pub(crate) fn fire(&self, now: u64) -> u64 {
+        let mut fired = 0;
+        loop {
+            let mut batch = [const { None }; BATCH];
+            let count = self.expire(now, &mut batch);
+            for waker in batch.into_iter().flatten() {
+                quietly(|| waker.wake());
+            }
+            fired += count as u64;
+            if count < BATCH {
+                return fired;
+            }
+        }
     }
 }
 

@@ -10,12 +10,8 @@ use std::time::Duration;
 use super::heap::Key;
 use super::store::Store;
 use crate::current;
-use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::Spawner;
-
-/// Timers that are fired at once, as elsewhere: called without the lock.
-const BATCH: usize = 16;
 
 /// Those that are set, by the system's clock.
 static TIMERS: LazyLock<Store<Waker>> = LazyLock::new(Store::new);
@@ -34,7 +30,7 @@ pub(super) fn timers() -> &'static Store<Waker> {
 /// Sets a timer. `None` if the system has no thread to give: then the waker has been called, so that who waits polls until it is due.
 pub(super) fn set(due: u64, waker: Waker) -> Option<Key> {
     let (key, _) = TIMERS.insert(due, waker).ok()?;
-    if sees_to_it() {
+    if ensure_thread() {
         return Some(key);
     }
     let waker = TIMERS.remove(key);
@@ -59,7 +55,8 @@ fn lock() -> MutexGuard<'static, bool> {
 }
 
 /// A timer was set: whether there is a thread that knows.
-fn sees_to_it() -> bool {
+fn ensure_thread() -> bool {
+    // That of the current runtime, if there is one: the caller may be a pinned worker, and the thread is not to inherit its mask.
     let near = current::with(|shared| shared.map(|shared| shared.pool.spawner().without_hooks()));
     let spawner: Spawner = near.unwrap_or_default();
     let mut served = lock();
@@ -83,7 +80,7 @@ fn serve() {
         }
         if first <= now {
             drop(served);
-            fire(now);
+            TIMERS.fire(now);
             served = lock();
         } else {
             let left = Duration::from_nanos(first - now);
@@ -91,16 +88,6 @@ fn serve() {
                 .wait_timeout(served, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-        }
-    }
-}
-
-/// Calls the wakers of what has expired.
-fn fire(now: u64) {
-    let mut batch = [const { None }; BATCH];
-    while TIMERS.expire(now, &mut batch) > 0 {
-        for waker in batch.iter_mut().filter_map(Option::take) {
-            quietly(|| waker.wake());
         }
     }
 }

@@ -11,6 +11,7 @@ use futures_lite::future::block_on;
 
 use super::{Duration, Instant, Sleep, sleep, sleep_until};
 use crate::Runtime;
+use crate::panics::tests::Bomb;
 
 /// Late enough never to come within a test.
 const LONG: Duration = Duration::from_secs(1000);
@@ -133,21 +134,6 @@ fn a_waker_that_panics_does_not_end_the_worker() {
     runtime.block_on(async { sleep(Duration::from_millis(1)).await });
 }
 
-/// A panic whose payload panics when it is dropped.
-struct Bomb;
-
-impl Bomb {
-    fn goes_off() -> ! {
-        panic_any(Self)
-    }
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("for the test, from a payload");
-    }
-}
-
 #[test]
 fn a_payload_that_panics_when_dropped_does_not_end_the_worker() {
     let runtime = runtime(1);
@@ -155,7 +141,7 @@ fn a_payload_that_panics_when_dropped_does_not_end_the_worker() {
     let called = sender.clone();
     let bomb = waker(move || {
         called.send(()).unwrap();
-        Bomb::goes_off();
+        panic_any(Bomb);
     });
     let timer = set(&runtime, Duration::from_millis(1), &bomb);
     receiver.recv().unwrap();
@@ -183,11 +169,11 @@ fn a_payload_that_panics_when_dropped_does_not_hold_up_the_end() {
     let runtime = runtime(1);
     let (sender, receiver) = mpsc::channel();
     let when_called = waker(|| {
-        Bomb::goes_off();
+        panic_any(Bomb);
     });
     let on_drop = OnDrop(move || {
         sender.send(()).unwrap();
-        Bomb::goes_off();
+        panic_any(Bomb);
     });
     let when_dropped = waker(move || _ = &on_drop);
     // One that comes after those that panic.

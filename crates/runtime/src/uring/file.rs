@@ -17,7 +17,9 @@ use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 /// when the system has done it.
 ///
 /// By io_uring the kernel writes and syncs files on threads of its own. If it gets none, because a limit of threads is reached, an operation fails with
-/// `ECANCELED` after some attempts, where the fall-back would tell that there is no thread.
+/// `ECANCELED` after 8 repeats, some 0.4 s, where the fall-back would tell that there is no thread.
+///
+/// Operations on a FIFO or a terminal count as at work for a paused clock as those on files do, and are asked to be cancelled once.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use quadrille::task::{self, AbortHandle, JoinError};
-use quadrille::{JoinHandle, Runtime, thread};
+use quadrille::{Handle, JoinHandle, Runtime, thread};
 
 use crate::count::{Count, Token};
 use crate::probe::{PAYLOAD, Probe, Step, Witness};
@@ -359,6 +359,9 @@ fn a_task_knows_its_own_id() {
         let id = job.id();
         assert_eq!(runtime.block_on(job).unwrap(), id);
         assert_eq!(runtime.block_on(async { task::try_id() }), None, "nobody spawned it");
+        let job = runtime.spawn_blocking(|| Handle::current().block_on(async { task::id() }));
+        let id = job.id();
+        assert_eq!(runtime.block_on(job).unwrap(), id, "the closure around it");
     });
 }
 

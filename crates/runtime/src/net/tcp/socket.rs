@@ -369,7 +369,7 @@ impl TcpSocket {
         self.socket.set_tclass_v6(tclass)
     }
 
-    /// The name of the interface that [`bind_device`](Self::bind_device) has set.
+    /// The name of the interface that [`bind_device`](Self::bind_device) has set. `None`: none.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@
 //! # Where the rings are
 //!
 //! Each worker has one. Its tasks queue operations there, without a system call; it hands over all of them with one, and reaps, when it has
-//! run dry, when it looks up, and when 64 are queued. Threads that are no workers take any ring, and hand over at once, what they have begun alone:
-//! they may end soon.
+//! run dry, when it looks up, and when 64 are queued. Threads that are no workers take any ring and hand over at once, and
+//! only what they have begun themselves: they may end soon.
 //!
 //! A ring's descriptor is readable while there are results. It is a source of the shard of its worker's cache like any other, and what waits for
 //! it is a waker that reaps ([`watch`]). So whoever polls the shard hears of results, wakes tasks by their wakers as for any event, and
@@ -39,9 +39,9 @@
 //! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled, or if it waited for a disk as an address
 //!   that is out of reach. Nobody has asked for that, so it is begun again, 8 times at most: the kernel also cancels what it needs a thread
 //!   for and gets none. Likewise if a signal interrupts, however often.
-//! - *A cancellation comes while the kernel has put an operation back*, for which there is something, until the thread that has handed it
-//!   over looks: it finds nothing, and the operation may wait again. So whoever drops a future asks again if nothing was found, 16 times
-//!   at most, the last ones between other threads' turns; whoever drains asks again every few milliseconds. If the thread gets no CPU so long, the
+//! - *A cancellation finds nothing*: while the thread that handed an operation over has yet to look at what has come for it, the operation
+//!   is in none of the kernel's tables; afterwards it may wait again. So whoever drops a future asks up to 16 times, the last ones between
+//!   other threads' turns (once for files, which end by themselves); whoever drains, about every 6 ms. If the thread gets no CPU so long, the
 //!   orphan takes what comes next.
 //! - *Shutdown*: `close` ends what is queued, cancels what flies, and refuses more: whoever waits has its buffer back, also one that
 //!   blocks a worker, which the end of all tasks waits for. The reactor is closed, so that events tell nobody of those results: `close` wakes all

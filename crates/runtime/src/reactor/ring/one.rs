@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 
 use crossbeam_utils::CachePadded;
 
-use super::slots::{Keep, Landed, Left, Polled, Slots};
+use super::slots::{Answer, Keep, Landed, Left, Slots};
 use crate::primitives::{AtomicU32, Ordering, relax};
 use crate::reactor::wake_each;
 use crate::stress::Mutex;
@@ -17,11 +17,11 @@ use crate::time::presence::AtWork;
 /// So many operations are handed over, whatever else their worker has to do.
 const BATCH: usize = 64;
 
-/// So often the kernel is asked to cancel what it has not found, if the future goes.
-const CANCELLATIONS: u32 = 16;
+/// Most times that the kernel is asked to cancel what it has not found, if the future goes.
+const CANCELLATIONS_MAX: u32 = 16;
 
 /// Of the steps in which whoever drains waits, each of so many asks the kernel again to cancel: about every 6 ms, once the steps are longest.
-const STEPS: u32 = 8;
+const STEPS_A_CANCELLATION: u32 = 8;
 
 /// A ring, and the operations that it carries.
 #[derive(Debug)]
@@ -179,19 +179,19 @@ impl Ring {
     fn poll_slot(&self, slot: u32, waker: &Waker) -> (Poll<i32>, bool) {
         let mut clone = None;
         loop {
-            let (polled, is_closed) = {
+            let (answer, is_closed) = {
                 let mut inner = self.inner();
                 (inner.slots.poll(slot, waker, &mut clone), inner.is_closed)
             };
             // To make or drop a waker runs what users have written, which may come back here.
-            match polled {
-                Polled::Done(result) => return (Poll::Ready(result), is_closed),
-                Polled::Waits => return (Poll::Pending, is_closed),
-                Polled::Replaced(replaced) => {
+            match answer {
+                Answer::Done(result) => return (Poll::Ready(result), is_closed),
+                Answer::Waits => return (Poll::Pending, is_closed),
+                Answer::Replaced(replaced) => {
                     drop(replaced);
                     return (Poll::Pending, is_closed);
                 }
-                Polled::WaitsOtherwise => clone = Some(waker.clone()),
+                Answer::NeedsWaker => clone = Some(waker.clone()),
             }
         }
     }
@@ -232,7 +232,7 @@ impl Ring {
             Left::Done(result) => end(request.expect("nobody has asked for it"), result),
             Left::Orphan(data, waker) => {
                 let mut wakers = Vec::new();
-                let tries = if R::ENDS_BY_ITSELF { 1 } else { CANCELLATIONS };
+                let tries = if R::ENDS_BY_ITSELF { 1 } else { CANCELLATIONS_MAX };
                 self.cancel_orphan(data, tries, &mut wakers, relax);
                 wake_each(&mut wakers);
                 drop(waker);
@@ -381,7 +381,7 @@ impl Ring {
             // Not in the kernel, for so many results: another thread may take the last one out.
             relax(step);
             self.reap(wakers);
-            if step % STEPS == STEPS - 1 {
+            if step % STEPS_A_CANCELLATION == STEPS_A_CANCELLATION - 1 {
                 // What was about to go on when it was to be cancelled was not found, and may wait again since.
                 let flying = self.inner().slots.all_flying();
                 self.cancel(&flying, wakers);
@@ -518,7 +518,7 @@ mod tests {
         assert!(matches!(left, Left::Orphan(data, _) if data == flying));
         let mut wakers = Vec::new();
         let mut pauses = 0;
-        ring.cancel_orphan(flying, CANCELLATIONS, &mut wakers, |_| {
+        ring.cancel_orphan(flying, CANCELLATIONS_MAX, &mut wakers, |_| {
             pauses += 1;
             if pauses == 3 {
                 let mut submissions = ring.submissions();

@@ -56,7 +56,7 @@ enum State {
 /// What a result brings.
 #[must_use]
 pub(super) enum Landed {
-    /// Somebody is to be woken, and it is not at work any more after that.
+    /// Somebody is to be woken; afterwards the operation is at work no more: the second is to be dropped then.
     Wake(Waker, Option<AtWork>),
     /// What was kept may go.
     Orphan(Box<dyn Keep>, Option<AtWork>),
@@ -67,13 +67,13 @@ pub(super) enum Landed {
 /// What its future finds of an operation.
 #[must_use]
 #[derive(Debug)]
-pub(super) enum Polled {
+pub(super) enum Answer {
     /// It is over, with this result.
     Done(i32),
     /// The waker that will be called is the one of now.
     Waits,
     /// Another waker would be called. One like that of now is to be given, made without the lock.
-    WaitsOtherwise,
+    NeedsWaker,
     /// That of now will be called. The other is to be dropped without the lock.
     Replaced(Waker),
 }
@@ -205,21 +205,21 @@ impl Slots {
 
     /// The result, if it is there; the operation is over then. If not, whether `waker` will be called; from now on, if `clone` is one
     /// like it, which is taken then.
-    pub(super) fn poll(&mut self, index: u32, waker: &Waker, clone: &mut Option<Waker>) -> Polled {
+    pub(super) fn poll(&mut self, index: u32, waker: &Waker, clone: &mut Option<Waker>) -> Answer {
         match &mut self.slots[index as usize].state {
             State::Queued { waker: current, .. } | State::Flying { waker: current } => {
                 if current.will_wake(waker) {
-                    return Polled::Waits;
+                    return Answer::Waits;
                 }
                 match clone.take() {
-                    Some(clone) => Polled::Replaced(std::mem::replace(current, clone)),
-                    None => Polled::WaitsOtherwise,
+                    Some(clone) => Answer::Replaced(std::mem::replace(current, clone)),
+                    None => Answer::NeedsWaker,
                 }
             }
             State::Done { result } => {
                 let result = *result;
                 self.release(index);
-                Polled::Done(result)
+                Answer::Done(result)
             }
             state => unreachable!("its future polls what is {state:?}"),
         }
@@ -244,7 +244,8 @@ impl Slots {
         }
     }
 
-    /// Ends all that the kernel has not got, as cancelled; `each` gets who waits for it, and what is not at work any more after that.
+    /// Ends all that the kernel has not got, as cancelled. `each` gets who is to be woken; afterwards the operation is at work no more: the
+    /// second is to be dropped then.
     pub(super) fn cancel_queued(&mut self, mut each: impl FnMut(Waker, Option<AtWork>)) {
         for index in std::mem::take(&mut self.queue) {
             let slot = &mut self.slots[index as usize];
@@ -394,8 +395,8 @@ mod tests {
         /// The result, if it is there.
         fn poll(&mut self, slot: u32) -> Option<i32> {
             match self.slots.poll(slot, &Waker::from(Arc::clone(&self.seen)), &mut None) {
-                Polled::Done(result) => Some(result),
-                Polled::Waits => None,
+                Answer::Done(result) => Some(result),
+                Answer::Waits => None,
                 other => panic!("there is no other waker: {other:?}"),
             }
         }

@@ -4,6 +4,7 @@ use std::task::{Wake, Waker};
 use futures_lite::future::{block_on, poll_once};
 
 use super::*;
+use crate::panics::tests::waker_that_panics;
 
 /// How many tokens a script of the exhaustive test makes at most.
 const TOKENS: usize = 4;
@@ -186,15 +187,9 @@ fn a_loop_over_futures_that_are_ready_ends_when_the_token_is_cancelled() {
 
 #[test]
 fn a_waker_that_panics_keeps_nobody_from_being_told() {
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("in a waker");
-        }
-    }
     let token = CancellationToken::new();
     let children = [token.child_token(), token.child_token()];
-    let waker = Waker::from(Arc::new(Panics));
+    let waker = waker_that_panics();
     let mut waiting: Vec<_> = children.iter().map(|child| Box::pin(child.cancelled())).collect();
     for waiting in &mut waiting {
         assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

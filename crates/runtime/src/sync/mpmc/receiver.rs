@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::super::wake_all::FirstPanic;
 use super::blocking::Take;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
 use super::{RecvError, TryRecvError};
+use crate::panics::FirstPanic;
 
 /// Most elements by which [`Receiver::recv_many`] grows the vector at a time.
 const GROW_MAX: usize = 64;

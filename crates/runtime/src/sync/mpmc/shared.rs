@@ -6,9 +6,10 @@ use crossbeam_utils::CachePadded;
 
 use super::super::lock::Lock;
 use super::super::waiters::{Wait, Waiter};
-use super::super::wake_all::{FirstPanic, wake_all};
+use super::super::wake_all::wake_all;
 use super::state::{Notices, Outcome, PermitEnd, Side, State, deliver};
 use crate::coop;
+use crate::panics::FirstPanic;
 use crate::primitives::{AtomicUsize, Ordering};
 
 #[derive(Debug)]

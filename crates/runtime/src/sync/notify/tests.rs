@@ -5,6 +5,7 @@ use std::task::Wake;
 use futures_lite::future::{block_on, poll_once};
 
 use super::*;
+use crate::panics::tests::waker_that_panics;
 use crate::primitives::{AtomicUsize, Ordering};
 
 #[derive(Default)]
@@ -263,14 +264,8 @@ fn who_is_woken_may_wait_and_notify() {
 
 #[test]
 fn a_waker_that_panics_keeps_nobody_from_being_told() {
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("in a waker");
-        }
-    }
     let notify = Notify::new();
-    let panics = Waker::from(Arc::new(Panics));
+    let panics = waker_that_panics();
     let wakes = Arc::new(Wakes::default());
     let counts = Waker::from(wakes.clone());
     let mut futures: Vec<_> = (0..3).map(|_| Box::pin(notify.notified())).collect();

@@ -70,10 +70,11 @@ impl Poller {
         events.0.clear();
         let waited = match timeout {
             Some(timeout) if !timeout.is_zero() => self.wait_for(events, timeout),
-            _ => Waited::of(
-                epoll::wait(&self.set, spare_capacity(&mut events.0), timeout.map(timespec).as_ref()),
-                false,
-            ),
+            _ => Waited::of(epoll::wait(
+                &self.set,
+                spare_capacity(&mut events.0),
+                timeout.map(timespec).as_ref(),
+            )),
         };
         match waited {
             Waited::Whole => {}
@@ -95,13 +96,17 @@ impl Poller {
                     // Ordering: Relaxed; who sees it late asks the kernel once more.
                     self.is_coarse.store(true, Ordering::Relaxed);
                 }
-                waited => return Waited::of(waited, false),
+                waited => return Waited::of(waited),
             }
         }
         let rounded = round_up(timeout);
         let limit = rounded.min(COARSE_MAX);
         let waited = epoll::wait(&self.set, spare_capacity(&mut events.0), Some(&timespec(limit)));
-        Waited::of(waited, limit < rounded)
+        match Waited::of(waited) {
+            // The time was over of a part of the wait.
+            Waited::Whole if limit < rounded && events.0.is_empty() => Waited::Short,
+            waited => waited,
+        }
     }
 
     /// Ends the current wait, or the next one if there is none.
@@ -119,7 +124,8 @@ impl Poller {
         Ok(())
     }
 
-    fn is_coarse(&self) -> bool {
+    /// Whether a wait was found to be rounded up to milliseconds.
+    pub(crate) fn is_coarse(&self) -> bool {
         // Ordering: Relaxed; see `wait`.
         self.is_coarse.load(Ordering::Relaxed)
     }
@@ -135,10 +141,8 @@ enum Waited {
 }
 
 impl Waited {
-    /// `is_part`: the time was over of a part of the wait.
-    fn of(waited: rustix::io::Result<usize>, is_part: bool) -> Self {
+    fn of(waited: rustix::io::Result<usize>) -> Self {
         match waited {
-            Ok(0) if is_part => Self::Short,
             Ok(_) => Self::Whole,
             Err(Errno::INTR) => Self::Short,
             Err(error) => Self::Failed(error),
@@ -162,8 +166,8 @@ fn timespec(timeout: Duration) -> Timespec {
     }
 }
 
-/// `epoll_pwait2` (Linux 5.11). rustix calls it for a wait of less than 25 days only if it may do nothing else, also on kernels that don't have it: for
-/// all others it rounds up to milliseconds.
+/// `epoll_pwait2` (Linux 5.11). rustix, without its feature `linux_5_11`, calls it only for waits of more than 24.8 days and rounds all others
+/// up to milliseconds; with that feature it has no way back to older kernels.
 ///
 /// # Errors
 ///
@@ -197,7 +201,7 @@ fn wait_exactly(set: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Duration
     let Ok(found) = usize::try_from(found) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL));
     };
-    // SAFETY: the vector is empty, and the kernel has written the first `found` of its room.
+    // SAFETY: `Poller::wait` has cleared the vector; the kernel has written the first `found` of its room, and no more than `count`.
     unsafe { events.set_len(found) };
     Ok(found)
 }

@@ -66,6 +66,12 @@ impl Poller {
     pub(crate) fn notify(&self) -> io::Result<()> {
         self.0.notify()
     }
+
+    /// Whether waits are rounded up to milliseconds: nowhere.
+    #[cfg(test)]
+    pub(crate) fn is_coarse(&self) -> bool {
+        false
+    }
 }
 
 impl Events {

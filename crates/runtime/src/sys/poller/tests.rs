@@ -120,6 +120,10 @@ macro_rules! tests_of {
                     start.elapsed()
                 };
                 let shortest = (0..50).map(wait).min().unwrap();
+                if poller.is_coarse() {
+                    // The kernel, or a filter of system calls, has no shorter waits.
+                    return;
+                }
                 assert!(shortest < 8 * limit, "{shortest:?}");
             }
         }

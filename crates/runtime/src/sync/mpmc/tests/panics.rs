@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use super::*;
+use crate::panics::tests::waker_that_panics;
 
 fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
@@ -11,7 +12,7 @@ fn panics(f: impl FnOnce()) -> bool {
 
 /// Polls a future, to be woken by a waker that panics.
 fn poll_with_bomb<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    let bomb = Waker::from(Arc::new(Bomb));
+    let bomb = waker_that_panics();
     future.poll(&mut Context::from_waker(&bomb))
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::panics::tests::waker_that_panics;
 
 #[test]
 fn a_permit_takes_a_place_until_it_ends() {
@@ -222,7 +223,7 @@ fn a_waker_that_panics_loses_no_place() {
     let permits = [(); 2].map(|()| sender.try_reserve().unwrap());
     let mut first = Hand::new(sender.reserve()).pending();
     let mut second = pin!(sender.reserve());
-    let bomb = Waker::from(Arc::new(Bomb));
+    let bomb = waker_that_panics();
     assert!(second.as_mut().poll(&mut Context::from_waker(&bomb)).is_pending());
     drop(permits);
     assert_eq!(first.wakes(), 1);
