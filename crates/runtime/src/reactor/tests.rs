@@ -1,6 +1,5 @@
 //! A runtime's reactor as its registrations meet it.
 
-use std::future::Future as _;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;

@@ -155,7 +155,7 @@ fn a_resumed_clock_goes_on_from_where_it_stands() {
     // What waits goes by it.
     let sleeps = runtime.spawn(async {
         let start = Instant::now();
-        time::sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(2)).await;
         start.elapsed()
     });
     assert!(runtime.block_on(sleeps).unwrap() >= Duration::from_millis(2));
