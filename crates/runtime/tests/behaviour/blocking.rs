@@ -10,7 +10,7 @@ use crate::shape::for_each_shape;
 use crate::wait::eventually;
 
 /// A job that runs; opening the gate ends it, with the result 5.
-fn running(runtime: &Runtime) -> (JoinHandle<u8>, Gate) {
+pub(crate) fn running(runtime: &Runtime) -> (JoinHandle<u8>, Gate) {
     let (started, release) = (Gate::default(), Gate::default());
     let (starts, released) = (started.clone(), release.clone());
     let job = runtime.spawn_blocking(move || {

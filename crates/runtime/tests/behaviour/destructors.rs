@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use quadrille::task::TaskTracker;
 use quadrille::{Runtime, TaskGroup, spawn, thread};
 
+use crate::blocking::running;
 use crate::count::{Count, OnDrop, Token};
 use crate::gate::Gate;
 use crate::shape::{for_each_shape, for_each_shape_if, occupy};
@@ -314,13 +315,7 @@ fn a_closure_that_never_runs_is_tracked_until_all_it_has_captured_is_dropped() {
         |shape| shape.workers <= 4,
         |shape| {
             let runtime = shape.builder().max_blocking_threads(1).build().unwrap();
-            let (started, release) = (Gate::default(), Gate::default());
-            let (starts, released) = (started.clone(), release.clone());
-            let job = runtime.spawn_blocking(move || {
-                starts.open();
-                released.block();
-            });
-            started.block();
+            let (job, release) = running(&runtime);
             let tracker = TaskTracker::new();
             let counts = tracker.clone();
             let (sees, seen) = seeing(move || counts.len());
