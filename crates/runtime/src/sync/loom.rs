@@ -11,7 +11,7 @@ use loom::thread::spawn;
 
 use super::block::block_on;
 use super::lock::Word;
-use super::{CancellationToken, Notify, mpmc, oneshot};
+use super::{CancellationToken, Notify, Semaphore, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
 use crate::task::TaskTracker;
 
@@ -442,5 +442,52 @@ fn g_what_both_have_told_is_told_apart() {
         thread.join().unwrap();
         assert!(poll_and_drop(notify.notified()).is_some());
         assert!(poll_and_drop(notify.notified()).is_none());
+    });
+}
+
+#[test]
+fn semaphore_permits_that_are_given_back_reach_who_waits() {
+    check(4, || {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let threads = [(); 2].map(|()| {
+            let semaphore = semaphore.clone();
+            spawn(move || drop(block_on(semaphore.acquire()).unwrap()))
+        });
+        drop(block_on(semaphore.acquire()).unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(semaphore.available_permits(), 1);
+    });
+}
+
+/// Who gives up may have been served, or be the first: then the other, who wants less, is.
+#[test]
+fn semaphore_a_dropped_future_lets_others_go_first() {
+    check(3, || {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let (impatient, patient) = (semaphore.clone(), semaphore.clone());
+        let impatient = spawn(move || drop(poll_and_drop(impatient.acquire_many(2))));
+        let patient = spawn(move || drop(block_on(patient.acquire()).unwrap()));
+        semaphore.add_permits(1);
+        impatient.join().unwrap();
+        patient.join().unwrap();
+        assert_eq!(semaphore.available_permits(), 2);
+    });
+}
+
+/// Served before it is closed, or refused: nobody waits for ever.
+#[test]
+fn semaphore_closing_refuses_who_waits() {
+    check(3, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let threads = [(); 2].map(|()| {
+            let semaphore = semaphore.clone();
+            spawn(move || block_on(semaphore.acquire()).map(|permit| permit.forget()).is_ok())
+        });
+        let other = semaphore.clone();
+        let adds = spawn(move || other.add_permits(1));
+        semaphore.close();
+        adds.join().unwrap();
+        let served = threads.into_iter().map(|thread| usize::from(thread.join().unwrap()));
+        assert_eq!(served.sum::<usize>() + semaphore.available_permits(), 1);
     });
 }

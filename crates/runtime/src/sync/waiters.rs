@@ -13,7 +13,8 @@
 //! look. [`Waiters::write_off`] stops relying on the promise; the waiter may still keep it.
 //!
 //! A *weak* waiter promises nothing and never gets the token: after it the next one is notified as well. A *sharing* one is like
-//! any other, but [`Waiters::first_shares`] tells it apart: it wants to read what others may read meanwhile.
+//! any other, but [`Waiters::first_shares`] tells it apart: it wants to read what others may read meanwhile. One that wants a number of things
+//! is weak, and the number is known while it is in the list.
 //!
 //! # Contract of the unsafe functions
 //!
@@ -48,6 +49,8 @@ struct Entry {
     place: Place,
     /// Never changes.
     kind: Kind,
+    /// How many things. Never changes.
+    wants: u32,
     waker: Option<Waker>,
     /// Towards the front. Meaningful in place `Queued`, as is `next`.
     prev: Option<NonNull<Waiter>>,
@@ -70,23 +73,29 @@ unsafe impl Sync for Waiter {}
 impl Waiter {
     /// A waiter whose owner leaves when it loses interest.
     pub(crate) fn new() -> Self {
-        Self::make(Kind::Strong)
+        Self::make(Kind::Strong, 1)
     }
 
     /// A waiter whose owner may lose interest without a word, and be alive for long.
     pub(crate) fn weak() -> Self {
-        Self::make(Kind::Weak)
+        Self::make(Kind::Weak, 1)
+    }
+
+    /// A weak waiter for so many things at once.
+    pub(crate) fn wanting(number: u32) -> Self {
+        Self::make(Kind::Weak, number)
     }
 
     /// A waiter whose owner leaves when it loses interest, and wants what it need not have alone.
     pub(crate) fn sharing() -> Self {
-        Self::make(Kind::Sharing)
+        Self::make(Kind::Sharing, 1)
     }
 
-    fn make(kind: Kind) -> Self {
+    fn make(kind: Kind, wants: u32) -> Self {
         let entry = Entry {
             place: Place::Out,
             kind,
+            wants,
             waker: None,
             prev: None,
             next: None,
@@ -170,6 +179,15 @@ impl Waiters {
         // SAFETY: A1; alive, because it is in the list (A2).
         self.head
             .is_some_and(|first| unsafe { entry(first, |e| e.kind == Kind::Sharing) })
+    }
+
+    /// How many things the first in the list wants.
+    ///
+    /// # Safety
+    /// A1 and A2.
+    pub(crate) unsafe fn first_wants(&self) -> Option<u32> {
+        // SAFETY: A1; alive, because it is in the list (A2).
+        self.head.map(|first| unsafe { entry(first, |e| e.wants) })
     }
 
     /// Whether `waiter` is in the list.

@@ -1,0 +1,157 @@
+//! The futures that wait for permits.
+
+use std::fmt;
+use std::marker::PhantomPinned;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::{AcquireError, Look, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use crate::coop;
+use crate::sync::waiters::{Wait, Waiter};
+
+/// What both futures do. `S` is a reference to the semaphore, the same one always.
+#[derive(Debug)]
+struct Turn<S: Deref<Target = Semaphore>> {
+    /// `None` once it has ended.
+    semaphore: Option<S>,
+    wants: u32,
+    /// While it is waiting, served or refused; not before its first poll.
+    waiter: Option<Waiter>,
+    /// Neighbours in the list point to the waiter.
+    _pinned: PhantomPinned,
+}
+
+impl<S: Deref<Target = Semaphore>> Turn<S> {
+    fn new(semaphore: S, wants: u32) -> Self {
+        Self {
+            semaphore: Some(semaphore),
+            wants,
+            waiter: None,
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// Ready once it has ended; a task pays for that with its budget. The permits are the caller's then. Without budget it has not looked: if it is
+    /// new it has no place in the list yet.
+    ///
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<S, AcquireError>> {
+        // SAFETY: the waiter is not moved while it is in a list.
+        let this = unsafe { self.get_unchecked_mut() };
+        coop::poll_progress(cx, |cx| {
+            let semaphore = this.semaphore.as_deref();
+            let semaphore = semaphore.expect("the future of an acquisition was polled after it had ended");
+            let mut fresh = None;
+            loop {
+                let (look, _stale) = semaphore.state.with(|state| {
+                    // SAFETY: A1, inside the section; A2, pinned, and dropped in place; it is this one's waiter.
+                    unsafe { state.look(this.wants, &mut this.waiter, cx.waker(), &mut fresh) }
+                });
+                match look {
+                    Look::Waits(Wait::Queued) => return Poll::Pending,
+                    Look::Waits(Wait::NeedsWaker) => fresh = Some(cx.waker().clone()),
+                    Look::Ended(ended) => {
+                        this.waiter = None;
+                        let semaphore = this.semaphore.take();
+                        return Poll::Ready(ended.map(|()| semaphore.expect("it was there above")));
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Drop for Turn<S> {
+    fn drop(&mut self) {
+        let (Some(semaphore), Some(waiter)) = (&self.semaphore, &self.waiter) else {
+            return;
+        };
+        // If it was the first, who is next may have to wait no longer.
+        semaphore.serve_after(|state| {
+            // SAFETY: A1, inside the section; A3, there is no other list.
+            let is_served = unsafe { state.waiting.is_notified(waiter) };
+            state.free += if is_served { self.wants as usize } else { 0 };
+            // SAFETY: as above.
+            unsafe { state.waiting.leave(waiter) }
+        });
+    }
+}
+
+pin_project! {
+    /// The future of [`Semaphore::acquire`] and [`Semaphore::acquire_many`].
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Acquisition<'a> {
+        #[pin]
+        turn: Turn<&'a Semaphore>,
+        permits: u32,
+    }
+}
+
+impl<'a> Acquisition<'a> {
+    pub(super) fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
+        let turn = Turn::new(semaphore, permits);
+        Self { turn, permits }
+    }
+}
+
+impl<'a> Future for Acquisition<'a> {
+    type Output = Result<SemaphorePermit<'a>, AcquireError>;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let taken = this.turn.poll(cx);
+        taken.map_ok(|semaphore| SemaphorePermit::new(semaphore, *this.permits))
+    }
+}
+
+impl fmt::Debug for Acquisition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquisition")
+            .field("permits", &self.permits)
+            .finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// The future of [`Semaphore::acquire_owned`] and [`Semaphore::acquire_many_owned`].
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct OwnedAcquisition {
+        #[pin]
+        turn: Turn<Arc<Semaphore>>,
+        permits: u32,
+    }
+}
+
+impl OwnedAcquisition {
+    pub(super) fn new(semaphore: Arc<Semaphore>, permits: u32) -> Self {
+        let turn = Turn::new(semaphore, permits);
+        Self { turn, permits }
+    }
+}
+
+impl Future for OwnedAcquisition {
+    type Output = Result<OwnedSemaphorePermit, AcquireError>;
+
+    /// # Panics
+    /// If polled after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let taken = this.turn.poll(cx);
+        taken.map_ok(|semaphore| OwnedSemaphorePermit::new(semaphore, *this.permits))
+    }
+}
+
+impl fmt::Debug for OwnedAcquisition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedAcquisition")
+            .field("permits", &self.permits)
+            .finish_non_exhaustive()
+    }
+}

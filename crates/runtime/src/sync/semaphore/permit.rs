@@ -1,0 +1,149 @@
+//! Permits that are held.
+
+use std::fmt;
+use std::ops::Deref;
+use std::ptr;
+use std::sync::Arc;
+
+use super::Semaphore;
+
+/// What both kinds of permits are. `S` is a reference to the semaphore.
+struct Held<S: Deref<Target = Semaphore>> {
+    semaphore: S,
+    permits: u32,
+}
+
+impl<S: Deref<Target = Semaphore>> Held<S> {
+    fn merge(&mut self, mut other: Self) {
+        assert!(
+            ptr::eq(&*self.semaphore, &*other.semaphore),
+            "permits of two semaphores were merged"
+        );
+        let sum = self.permits.checked_add(other.permits);
+        self.permits = sum.expect("merged permits are more than u32::MAX");
+        other.permits = 0;
+    }
+
+    fn split(&mut self, permits: usize) -> Option<Self>
+    where
+        S: Clone,
+    {
+        let permits = u32::try_from(permits).ok()?;
+        self.permits = self.permits.checked_sub(permits)?;
+        let semaphore = self.semaphore.clone();
+        Some(Self { semaphore, permits })
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Drop for Held<S> {
+    fn drop(&mut self) {
+        if self.permits > 0 {
+            self.semaphore.give_back(self.permits);
+        }
+    }
+}
+
+/// One or more permits of a [`Semaphore`], which are given back when it is dropped.
+#[must_use = "permits that are dropped are given back"]
+pub struct SemaphorePermit<'a> {
+    held: Held<&'a Semaphore>,
+}
+
+impl<'a> SemaphorePermit<'a> {
+    pub(super) fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
+        let held = Held { semaphore, permits };
+        Self { held }
+    }
+
+    /// Takes them away for ever: they are not given back.
+    pub fn forget(mut self) {
+        self.held.permits = 0;
+    }
+
+    /// Takes `other` in; both are given back as one.
+    ///
+    /// # Panics
+    /// If it is of another semaphore, or together they are more than `u32::MAX`; `other` is given back then.
+    ///
+    /// ```
+    /// let semaphore = quadrille::sync::Semaphore::new(3);
+    /// let mut permit = semaphore.try_acquire().unwrap();
+    /// permit.merge(semaphore.try_acquire_many(2).unwrap());
+    /// assert_eq!(permit.num_permits(), 3);
+    /// drop(permit.split(2));
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
+    pub fn merge(&mut self, other: Self) {
+        self.held.merge(other.held);
+    }
+
+    /// Parts with so many of them, if it has as many.
+    pub fn split(&mut self, permits: usize) -> Option<Self> {
+        self.held.split(permits).map(|held| Self { held })
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn num_permits(&self) -> usize {
+        self.held.permits as usize
+    }
+}
+
+impl fmt::Debug for SemaphorePermit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SemaphorePermit")
+            .field("permits", &self.held.permits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// As [`SemaphorePermit`]; keeps the semaphore and borrows nothing.
+#[must_use = "permits that are dropped are given back"]
+pub struct OwnedSemaphorePermit {
+    held: Held<Arc<Semaphore>>,
+}
+
+impl OwnedSemaphorePermit {
+    pub(super) fn new(semaphore: Arc<Semaphore>, permits: u32) -> Self {
+        let held = Held { semaphore, permits };
+        Self { held }
+    }
+
+    /// Takes them away for ever: they are not given back.
+    pub fn forget(mut self) {
+        self.held.permits = 0;
+    }
+
+    /// Takes `other` in; both are given back as one.
+    ///
+    /// # Panics
+    /// As [`SemaphorePermit::merge`].
+    pub fn merge(&mut self, other: Self) {
+        self.held.merge(other.held);
+    }
+
+    /// Parts with so many of them, if it has as many.
+    pub fn split(&mut self, permits: usize) -> Option<Self> {
+        self.held.split(permits).map(|held| Self { held })
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn num_permits(&self) -> usize {
+        self.held.permits as usize
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub fn semaphore(&self) -> &Arc<Semaphore> {
+        &self.held.semaphore
+    }
+}
+
+impl fmt::Debug for OwnedSemaphorePermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedSemaphorePermit")
+            .field("permits", &self.held.permits)
+            .finish_non_exhaustive()
+    }
+}
