@@ -68,7 +68,7 @@ pub fn id() -> Id {
 ///
 /// A closure of [`spawn_blocking`](crate::spawn_blocking) and a user-level thread are tasks in this, too. The future of a
 /// [`block_on`](crate::Runtime::block_on) has none of its own: `None`, or the id of the task or closure around it. `None` also in the
-/// destructors of a task that is aborted, or whose runtime ends: they do not run inside of it.
+/// destructors of a task that is dropped because its runtime ends: they do not run inside of it. (Those of one that is aborted do, once it has run.)
 ///
 /// ```
 /// # let runtime = quadrille::Runtime::new().unwrap();

@@ -13,6 +13,7 @@ use super::Meta;
 use super::cell::{self, Header, Turn};
 use super::join::Cancelled;
 use super::meta::THREAD;
+use crate::coop;
 use crate::panics::quietly;
 use crate::primitives::Ordering;
 use crate::sched::Shared;
@@ -139,6 +140,8 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, cx: &mut Context<'_>) -> Op
 /// As for [`Body::run`].
 #[inline]
 pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, turn: &Turn, result: Ended<B::Output>) {
+    // What is left of the budget was for the poll: a destructor may wait in blocking style, for what nobody refills meanwhile.
+    coop::stop();
     // SAFETY: by our contract.
     let dropped = unsafe { drop_body(body, turn.header()) };
     let payload = match (result, dropped) {

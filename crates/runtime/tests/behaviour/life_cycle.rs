@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use quadrille::task::{self, AbortHandle, JoinError};
-use quadrille::{Handle, JoinHandle, Runtime, thread};
+use quadrille::{Handle, JoinHandle, Runtime, coop, thread};
 
 use crate::count::{Count, Token};
 use crate::probe::{PAYLOAD, Probe, Step, Witness};
@@ -365,6 +365,30 @@ fn a_task_knows_its_own_id() {
     });
 }
 
+/// Else one that waits in blocking style for a channel of ours would wait for ever, and its worker with it: nobody refills the budget meanwhile.
+#[test]
+fn the_destructors_of_a_task_that_has_spent_its_budget_have_one() {
+    struct Asks(std::sync::mpsc::Sender<bool>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.0.send(coop::has_budget_remaining()).unwrap();
+        }
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let runtime = Shape::flat(1).runtime();
+    let (captured, mut result) = (Asks(sender.clone()), Some(Asks(sender)));
+    // Nobody joins it: its result is dropped as well.
+    runtime.spawn(std::future::poll_fn(move |cx| {
+        let _captured = &captured;
+        while coop::has_budget_remaining() {
+            let spends = std::pin::pin!(coop::consume_budget());
+            assert!(spends.poll(cx).is_ready());
+        }
+        Poll::Ready(result.take())
+    }));
+    assert_eq!((receiver.recv(), receiver.recv()), (Ok(true), Ok(true)));
+}
+
 /// What is dropped without running is not what runs.
 #[test]
 fn a_destructor_that_runs_in_no_task_has_no_id() {
@@ -381,11 +405,20 @@ fn a_destructor_that_runs_in_no_task_has_no_id() {
     let id = finishes.id();
     runtime.block_on(finishes).unwrap();
     assert_eq!(receiver.recv(), Ok(Some(id)));
-    let asks = Asks(sender);
-    runtime.spawn(async move {
+    let pending = |asks: Asks| async move {
         std::future::pending::<()>().await;
         drop(asks);
-    });
+    };
+    let aborted = runtime.spawn(pending(Asks(sender.clone())));
+    let id = aborted.id();
+    aborted.abort();
+    assert!(runtime.block_on(aborted).is_err());
+    assert_eq!(
+        receiver.recv(),
+        Ok(Some(id)),
+        "who notices the abort is the task's own run"
+    );
+    runtime.spawn(pending(Asks(sender)));
     drop(runtime);
     assert_eq!(receiver.recv(), Ok(None));
 }
