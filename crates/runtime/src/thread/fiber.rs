@@ -59,7 +59,7 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
     /// What `closure` borrows is there until the fiber is dropped.
     pub(super) unsafe fn new(closure: F, reservation: Reservation) -> Self {
         const { assert!(std::mem::offset_of!(Self, stack_pointer) == 0) };
-        debug_assert!(size_of::<F>() <= CLOSURE_MAX, "larger ones go by way of the heap");
+        debug_assert!(is_moved::<F>(), "larger ones go by way of the heap");
         Self {
             stack_pointer: ptr::null(),
             state: State::Fresh { closure, reservation },
@@ -191,7 +191,13 @@ type Switched<T> = Coroutine<Input, Suspension, thread::Result<T>, Lent>;
 
 /// Closures up to this size are moved to the new stack as they are, bytes; corosensei takes 1024. Larger ones go by way of the heap,
 /// from the start: without optimizations a task's body is copied a dozen times on the worker's stack before it runs.
-pub(super) const CLOSURE_MAX: usize = 512;
+const CLOSURE_MAX: usize = 512;
+
+/// Whether a closure is moved as it is: what it needs on the new stack is its size, and the pointer beside it, rounded up to its alignment,
+/// which one without a size may have as well.
+pub(super) const fn is_moved<F>() -> bool {
+    size_of::<F>() <= CLOSURE_MAX && align_of::<F>() <= CLOSURE_MAX
+}
 
 /// A coroutine that will run `closure`.
 ///

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::fiber::{CLOSURE_MAX, Fiber};
+use super::fiber::{self, Fiber};
 use super::handle::JoinHandle;
 use super::scope::{Scope, ScopedJoinHandle};
 use super::stack::{DEFAULT_SIZE, Reservation};
@@ -187,7 +187,7 @@ impl Builder {
         T: Send + 'static,
     {
         let reservation = self.reserve::<F, T>(shared)?;
-        let task = if size_of::<F>() <= CLOSURE_MAX {
+        let task = if fiber::is_moved::<F>() {
             // SAFETY: the closure and its result are 'static.
             unsafe { self.launch(set, f, reservation, shared) }
         } else {

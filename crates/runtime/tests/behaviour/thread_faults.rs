@@ -281,3 +281,27 @@ fn closures_of_every_size_run_with_a_group_and_without() {
     check::<513>(&runtime, &group);
     check::<4096>(&runtime, &group);
 }
+
+/// What has no size may ask for more room on the new stack than what has some.
+#[test]
+fn closures_of_every_alignment_run() {
+    fn check<A: Default + Send + 'static>(runtime: &Runtime) {
+        let aligned = A::default();
+        let address = move || std::ptr::from_ref(&aligned).addr();
+        let thread = Builder::new().spawn_on(address, runtime.handle()).unwrap();
+        assert_eq!(thread.join().unwrap() % align_of::<A>(), 0);
+    }
+    #[derive(Default)]
+    #[repr(align(512))]
+    struct Small;
+    #[derive(Default)]
+    #[repr(align(1024))]
+    struct Large;
+    #[derive(Default)]
+    #[repr(align(4096))]
+    struct Page;
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    check::<Small>(&runtime);
+    check::<Large>(&runtime);
+    check::<Page>(&runtime);
+}
