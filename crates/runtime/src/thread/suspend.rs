@@ -181,8 +181,7 @@ impl Frame {
             polled = coop::without_limit(|| future.as_mut().poll(&mut TaskContext::from_waker(self.waker())));
         }
         while polled.is_pending() {
-            self.note.waits::<F>(reason);
-            self.suspend(pause);
+            self.suspend::<F>(pause, reason);
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         }
         polled
@@ -192,18 +191,17 @@ impl Frame {
     #[track_caller]
     #[inline(always)]
     pub(super) fn give_way(&self) {
-        self.note.waits::<()>(Reason::TURN);
-        self.suspend(Pause::GivesWay);
+        self.suspend::<()>(Pause::GivesWay, Reason::TURN);
     }
 
-    /// Suspends the thread until its task runs again. Unwinds if the thread is told to and does not outlast that.
+    /// Suspends the thread until its task runs again, and notes why. Unwinds if the thread is told to and does not outlast that.
     ///
     /// Inlined, as all that calls it and all that resumes it, as far as that can be had: the processor predicts where a function returns
     /// to by the calls before it, of which a switch makes those of another stack. Each frame that is entered before a switch and left
     /// after it costs two such mistakes, together as much as all the rest.
     #[track_caller]
     #[inline(always)]
-    fn suspend(&self, pause: Pause) {
+    fn suspend<F>(&self, pause: Pause, reason: Reason) {
         assert!(
             !std::thread::panicking(),
             "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
@@ -212,6 +210,8 @@ impl Frame {
             !lock::is_in_section(),
             "a user-level thread can't be suspended inside of a critical section of the runtime: others would wait for it"
         );
+        // Not before: a thread that can't be suspended goes on.
+        self.note.waits::<F>(reason);
         if self.key.get().is_none() {
             self.enter_list();
         }

@@ -79,6 +79,35 @@ fn of_one_runtime_and_no_other() {
     assert_eq!(names(&second), ["second"]);
 }
 
+/// What is told of a thread is why it was suspended last, not why it could not be.
+#[test]
+fn one_that_could_not_be_suspended_runs() {
+    struct Parks;
+    impl Drop for Parks {
+        fn drop(&mut self) {
+            assert!(std::panic::catch_unwind(thread::park).is_err(), "it panics");
+        }
+    }
+    let runtime = Shape::flat(1).runtime();
+    let holds = Gate::default();
+    let hold = holds.clone();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = named(&runtime, "it", move || {
+        thread::yield_now();
+        let panics = || {
+            let _parks = Parks;
+            panic!("for the test");
+        };
+        assert!(std::panic::catch_unwind(panics).is_err());
+        sender.send(()).unwrap();
+        hold.block();
+    });
+    receiver.recv().unwrap();
+    assert!(matches!(state(&runtime, "it"), Some(ThreadState::Running { .. })));
+    holds.open();
+    thread.join().unwrap();
+}
+
 /// Locks, conditions, meetings and channels are shown with their address.
 #[test]
 fn what_each_waits_for_at_an_object() {
