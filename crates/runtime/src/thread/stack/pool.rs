@@ -164,7 +164,12 @@ impl Pool {
     /// Runs `section` on the shelves of an LLC; a number beyond the last means one of those there are.
     #[inline]
     fn with<R>(&self, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
-        self.llcs[self.shelf_of(llc)].shelves.with(section)
+        self.shelves_of(llc).with(section)
+    }
+
+    #[inline]
+    fn shelves_of(&self, llc: usize) -> &Lock<Shelves> {
+        &self.llcs[self.shelf_of(llc)].shelves
     }
 
     /// Makes a promise in `llc`.
@@ -391,28 +396,40 @@ unsafe fn measure(stack: &StackBounds) -> usize {
 /// `stack` came from `take` of this pool and class, nothing on it is used any more, and this is done once.
 #[inline]
 pub(super) unsafe fn give_back(pool: NonNull<Pool>, llc: usize, class: Class, stack: StackBounds) {
-    let end = {
-        // SAFETY: until it has ended, the promise of this stack keeps the pool (N2).
-        let pool = unsafe { pool.as_ref() };
-        pool.with(llc, |shelves| {
-            let shelf = &mut shelves.classes[class.index()];
-            if shelves.closed {
-                End::Closed
-            } else if shelf.is_due(&stack, LOOK_BYTES) {
-                End::Due
-            } else {
-                pool.shelve(llc, shelf, [stack]);
-                End::Done
-            }
-        })
+    let section = |shelves: &mut Shelves| {
+        let shelf = &mut shelves.classes[class.index()];
+        if shelves.closed {
+            End::Closed
+        } else if shelf.is_due(&stack, LOOK_BYTES) {
+            End::Due
+        } else {
+            // SAFETY: until the section is over, the promise of this stack keeps the pool (N2).
+            unsafe { pool.as_ref() }.shelve(llc, shelf, [stack]);
+            End::Done
+        }
     };
-    match end {
+    // SAFETY: as above.
+    match unsafe { with_last(pool, llc, section) } {
         End::Done => {}
         // SAFETY: the promise has not ended, and is handed on.
         End::Closed => unsafe { end_closed(pool) },
         // SAFETY: the same, with the caller's contract.
         End::Due => unsafe { look_and_give_back(pool, llc, class, stack) },
     }
+}
+
+/// As [`Pool::with`], for a section that may end a promise. As soon as it is over another thread may free the pool: until then there is no
+/// reference to it that outlasts the section but one to the lock, all of which lies in cells.
+///
+/// # Safety
+///
+/// The promise is the caller's, or ends in the section.
+#[inline]
+unsafe fn with_last<R>(pool: NonNull<Pool>, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
+    // SAFETY: the promise keeps the pool (N2).
+    let lock = &raw const *unsafe { pool.as_ref() }.shelves_of(llc);
+    // SAFETY: as above, until the section has ended it.
+    unsafe { &*lock }.with(section)
 }
 
 /// How far the end of a promise has come.
@@ -435,21 +452,20 @@ enum End {
 pub(super) unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: Class, stack: StackBounds) {
     // SAFETY: the caller's contract.
     let depth = unsafe { measure(&stack) };
-    let end = {
-        // SAFETY: as in `give_back`; the promise ends in the second section.
-        let pool = unsafe { pool.as_ref() };
-        let now = clock::nanos();
-        pool.release_some(llc, class, |shelf| shelf.take_stale(now));
-        pool.with(llc, |shelves| {
-            shelves.depth_max = shelves.depth_max.max(depth);
-            if shelves.closed {
-                return End::Closed;
-            }
-            pool.shelve(llc, &mut shelves.classes[class.index()], [stack]);
-            End::Done
-        })
+    let now = clock::nanos();
+    // SAFETY: as in `give_back`; the promise ends in the section below.
+    unsafe { pool.as_ref() }.release_some(llc, class, |shelf| shelf.take_stale(now));
+    let section = |shelves: &mut Shelves| {
+        shelves.depth_max = shelves.depth_max.max(depth);
+        if shelves.closed {
+            return End::Closed;
+        }
+        // SAFETY: as above; the section is not over.
+        unsafe { pool.as_ref() }.shelve(llc, &mut shelves.classes[class.index()], [stack]);
+        End::Done
     };
-    if let End::Closed = end {
+    // SAFETY: as above.
+    if let End::Closed = unsafe { with_last(pool, llc, section) } {
         // SAFETY: the promise has not ended, and is handed on.
         unsafe { end_closed(pool) };
     }
@@ -461,17 +477,14 @@ pub(super) unsafe fn look_and_give_back(pool: NonNull<Pool>, llc: usize, class: 
 ///
 /// The promise is the caller's, and this is done once.
 pub(super) unsafe fn cancel(pool: NonNull<Pool>, class: Class) {
-    let is_closed = {
-        // SAFETY: until it has ended, the promise keeps the pool (N2).
-        let pool = unsafe { pool.as_ref() };
-        pool.with(0, |shelves| {
-            if !shelves.closed {
-                shelves.classes[class.index()].add_credit(1);
-            }
-            shelves.closed
-        })
+    let section = |shelves: &mut Shelves| {
+        if !shelves.closed {
+            shelves.classes[class.index()].add_credit(1);
+        }
+        shelves.closed
     };
-    if is_closed {
+    // SAFETY: until it has ended, the promise keeps the pool (N2).
+    if unsafe { with_last(pool, 0, section) } {
         // SAFETY: the promise has not ended, and is handed on.
         unsafe { end_closed(pool) };
     }
