@@ -248,25 +248,25 @@ impl Locals {
     fn with<T, R>(&self, key: &'static LocalKey<T>, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let value = match self.find(key) {
             Some(found) => found?,
-            None => {
-                // May use other keys, and this one.
-                let new: Box<T> = Box::new((key.init)());
-                if let Some(found) = self.find(key) {
-                    drop(new);
-                    found?
-                } else {
-                    let value = ptr::from_ref(&*new);
-                    self.entries.borrow_mut().push(Entry {
-                        key: ptr::from_ref(key).cast(),
-                        value: Some(new),
-                    });
-                    value
-                }
-            }
+            None => self.make(key)?,
         };
         // SAFETY: the value lies in a box that is dropped by `end` alone, when what the thread runs has ended, `f` with it. It is
         // lent out shared only, and a destructor that `end` calls does not find it any more.
         Ok(f(unsafe { &*value }))
+    }
+
+    /// Makes the value of `key`.
+    fn make<T>(&self, key: &'static LocalKey<T>) -> Result<*const T, AccessError> {
+        // May use other keys, and this one.
+        let new: Box<T> = Box::new((key.init)());
+        if self.find(key).is_none() {
+            self.entries.borrow_mut().push(Entry {
+                key: ptr::from_ref(key).cast(),
+                value: Some(new),
+            });
+        }
+        // Only now: a pointer that was made before the box was moved would not be valid behind it.
+        self.find(key).expect("it is there")
     }
 
     /// Drops every value, later ones first, and those that destructors make meanwhile.
