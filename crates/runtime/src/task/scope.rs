@@ -27,7 +27,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Runs `f`, which may spawn tasks that borrow from the caller, and waits for all of them.
 ///
 /// As [`thread::scope`](crate::thread::scope()), with tasks: a user-level thread that calls it is suspended while it waits, an ordinary
-/// thread is blocked; that one must have entered a runtime. If the runtime shuts down, the tasks of the scope are dropped first.
+/// thread is blocked; that one must have entered a runtime. If the runtime shuts down, the tasks of the scope are dropped first; but a
+/// scope inside of [`block_in_place`](super::block_in_place) keeps its worker from leaving, and waits for tasks that run no more.
 ///
 /// In a task it panics. There is no scope that is awaited: a future can be forgotten, with all that it lends, while its
 /// tasks run on. A task that wants one spawns a thread, or moves what it would lend into an `Arc`.

@@ -50,6 +50,7 @@
 //!   share it. It stays at the same address across a wait, but others may have changed it meanwhile. A variable of the thread's own
 //!   is declared by [`quadrille::thread_local!`](crate::thread_local!). **The initialiser of such a variable of std's must not wait**, if its type
 //!   has a destructor: another thread of the worker could initialise it meanwhile, and std, which knows one thread, then drops a value that is still lent.
+//!   Nor may what a library calls while it keeps a pointer to its caller's stack in such a variable, as the crate `scoped-tls` does.
 //! - `std::thread::current()` is the worker's thread, and what it names in the message of a panic; [`current`] is the user-level one.
 //!
 //! # Stacks
