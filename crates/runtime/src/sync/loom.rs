@@ -184,6 +184,20 @@ fn c_last_permit_of_a_closed_channel_tells_all() {
     });
 }
 
+/// Two receivers go, and one of them closes the channel: who waits for that alone is told, or sees it.
+#[test]
+fn n_who_waits_for_the_end_is_told() {
+    check(4, || {
+        let (sender, receiver) = mpmc::bounded::<()>(1);
+        let other = receiver.clone();
+        let waits = spawn(move || block_on(sender.closed()));
+        let thread = spawn(move || drop(other));
+        drop(receiver);
+        thread.join().unwrap();
+        waits.join().unwrap();
+    });
+}
+
 #[test]
 fn n_who_is_revived_is_open() {
     check(4, || {

@@ -99,6 +99,30 @@ impl<T> Sender<T> {
         self.shared.look(State::is_closed)
     }
 
+    /// Waits until the channel is closed, by whichever side: so who makes messages learns that nobody wants them any more.
+    ///
+    /// # Cancel safety
+    /// Strict: it takes nothing.
+    ///
+    /// ```
+    /// use quadrille::sync::mpmc;
+    ///
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let (sender, receiver) = mpmc::bounded::<String>(8);
+    /// let watches = quadrille::spawn(async move {
+    ///     quadrille::select! {
+    ///         () = sender.closed() => "nobody listens",
+    ///         () = quadrille::time::sleep(quadrille::time::Duration::from_secs(60)) => "it is time",
+    ///     }
+    /// });
+    /// drop(receiver);
+    /// assert_eq!(watches.await.unwrap(), "nobody listens");
+    /// # });
+    /// ```
+    pub async fn closed(&self) {
+        self.shared.closed().await;
+    }
+
     /// Messages inside now.
     pub fn len(&self) -> usize {
         self.shared.look(State::len)

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 use crossbeam_utils::CachePadded;
 
 use super::super::lock::Lock;
+use super::super::notify::Notify;
 use super::super::waiters::{Wait, Waiter};
 use super::super::wake_all::wake_all;
 use super::state::{Notices, Outcome, PermitEnd, Side, State, deliver};
@@ -20,6 +21,8 @@ pub(super) struct Shared<T> {
     /// Handles that exist. Label N: the decrement to zero pairs with the decrements before it.
     sender_count: AtomicUsize,
     receiver_count: AtomicUsize,
+    /// Tells those who wait for the end alone, once the state says so. Apart from that: its lines are those of every message.
+    closed: Notify,
 }
 
 /// What a future holds for its whole life: a waiter, from the moment when it must wait until its operation is done.
@@ -50,6 +53,7 @@ impl<T> Shared<T> {
             capacity,
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
+            closed: Notify::new(),
         }
     }
 
@@ -194,9 +198,20 @@ impl<T> Shared<T> {
     pub(super) fn close(&self) -> bool {
         let closes = self.state.with(|state| state.close(self.capacity));
         if closes {
-            self.notify_all();
+            let mut panic = FirstPanic::default();
+            panic.catch(|| self.notify_all());
+            panic.catch(|| self.closed.notify_waiters());
+            panic.go_on();
         }
         closes
+    }
+
+    /// Waits until the channel is closed. Who is made before the look is told of what comes after it (theorem G).
+    pub(super) async fn closed(&self) {
+        let closed = self.closed.notified();
+        if !self.look(State::is_closed) {
+            closed.await;
+        }
     }
 
     /// Wakes all who wait for what a closed channel has no more.

@@ -73,3 +73,18 @@ fn a_receiver_counts_no_more_though_a_waker_panics() {
     drop(other);
     assert!(sender.is_closed(), "the last one is gone");
 }
+
+/// A sender that waits for room, and one that waits for the end, both with wakers that panic: a third is told all the same.
+#[test]
+fn who_waits_for_the_end_is_told_though_wakers_panic() {
+    let (sender, receiver) = bounded(1);
+    sender.try_send(0).unwrap();
+    let (mut send, mut first) = (Box::pin(sender.send(1)), Box::pin(sender.closed()));
+    assert!(poll_with_bomb(send.as_mut()).is_pending() && poll_with_bomb(first.as_mut()).is_pending());
+    let second = Hand::new(sender.closed()).pending();
+    assert!(panics(|| drop(receiver)));
+    assert_eq!(second.wakes(), 1);
+    block_on(first);
+    // It is ready at once where the channel is closed.
+    block_on(sender.closed());
+}
