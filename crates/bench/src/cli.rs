@@ -81,13 +81,13 @@ pub struct HackbenchArgs {
     #[arg(long, group = "body")]
     pub tasks: bool,
     /// Senders and receivers are threads that wait, user-level ones on quadrille; channels are each runtime's own
-    #[arg(long, group = "body")]
+    #[arg(short = 'T', long, group = "body")]
     pub threads: bool,
     /// Send through bounded channels in this process; the default
     #[arg(long, group = "transport")]
     pub channel: bool,
     /// Send through pipes
-    #[arg(long, group = "transport")]
+    #[arg(short, long, group = "transport")]
     pub pipe: bool,
     /// Send through pairs of AF_UNIX stream sockets
     #[arg(long, group = "transport")]
