@@ -93,13 +93,13 @@ impl<F> Members<F> {
 }
 
 impl<F: Future + Unpin> Members<F> {
-    /// The output of a member that is ready, which leaves the set; `Ready(None)` if there is no member.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+    /// A member that is ready, which leaves the set, and its output; `Ready(None)` if there is no member.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(F, F::Output)>> {
         if self.len() == 0 {
             return Poll::Ready(None);
         }
-        if let Some(output) = self.try_next() {
-            return Poll::Ready(Some(output));
+        if let Some(ready) = self.try_next() {
+            return Poll::Ready(Some(ready));
         }
         let parent = cx.waker().clone();
         let (parked, dropped) = self.shared.park(parent);
@@ -111,7 +111,7 @@ impl<F: Future + Unpin> Members<F> {
     }
 
     /// Polls those who stand in line now, until one is ready.
-    pub(super) fn try_next(&mut self) -> Option<F::Output> {
+    pub(super) fn try_next(&mut self) -> Option<(F, F::Output)> {
         let standing = self.shared.lock().line.len();
         for _ in 0..standing {
             let Some(index) = self.shared.next_in_line() else {
@@ -122,9 +122,8 @@ impl<F: Future + Unpin> Members<F> {
                 continue;
             };
             if let Poll::Ready(output) = Pin::new(member).poll(&mut Context::from_waker(&slot.waker)) {
-                slot.member = None;
                 self.free.push(index);
-                return Some(output);
+                return slot.member.take().map(|member| (member, output));
             }
         }
         None
@@ -273,13 +272,22 @@ mod tests {
         }
     }
 
+    fn output<F, T>(ready: Option<(F, T)>) -> Option<T> {
+        ready.map(|(_, output)| output)
+    }
+
+    /// Waits for an output.
+    fn next(set: &mut Members<Member>) -> Option<usize> {
+        output(block_on(poll_fn(|cx| set.poll_next(cx))))
+    }
+
     /// A set of `count` members, all polled once.
     fn set_of(count: usize) -> (Members<Member>, Vec<Member>) {
         let members: Vec<Member> = (0..count).map(|_| Member::default()).collect();
         let mut set = Members::new();
         members.iter().for_each(|member| set.insert(member.clone()));
         assert_eq!(set.len(), count);
-        assert!(set.try_next().is_none());
+        assert!(output(set.try_next()).is_none());
         (set, members)
     }
 
@@ -296,8 +304,8 @@ mod tests {
     #[test]
     fn an_empty_set_has_nothing_to_wait_for() {
         let mut set = Members::<Member>::new();
-        assert_eq!(block_on(poll_fn(|cx| set.poll_next(cx))), None);
-        assert_eq!(set.try_next(), None);
+        assert_eq!(next(&mut set), None);
+        assert_eq!(output(set.try_next()), None);
     }
 
     #[test]
@@ -306,7 +314,7 @@ mod tests {
         for index in [2, 0, 3, 1] {
             members[index].finish(index);
         }
-        let outputs: Vec<_> = (0..5).map(|_| block_on(poll_fn(|cx| set.poll_next(cx)))).collect();
+        let outputs: Vec<_> = (0..5).map(|_| next(&mut set)).collect();
         assert_eq!(outputs, [Some(2), Some(0), Some(3), Some(1), None]);
     }
 
@@ -314,8 +322,8 @@ mod tests {
     fn only_members_that_were_woken_are_polled() {
         let (mut set, members) = set_of(1000);
         members[700].finish(700);
-        assert_eq!(set.try_next(), Some(700));
-        assert_eq!(set.try_next(), None);
+        assert_eq!(output(set.try_next()), Some(700));
+        assert_eq!(output(set.try_next()), None);
         for (index, member) in members.iter().enumerate() {
             assert_eq!(member.polls(), 1 + usize::from(index == 700));
         }
@@ -331,8 +339,8 @@ mod tests {
         members[0].finish(0);
         members[1].finish(1);
         assert_eq!(*count.0.lock().unwrap(), 1);
-        assert_eq!(set.poll_next(&mut cx), Poll::Ready(Some(0)));
-        assert_eq!(set.poll_next(&mut cx), Poll::Ready(Some(1)));
+        assert_eq!(set.poll_next(&mut cx).map(output), Poll::Ready(Some(0)));
+        assert_eq!(set.poll_next(&mut cx).map(output), Poll::Ready(Some(1)));
         assert!(set.poll_next(&mut cx).is_pending());
         members[2].finish(2);
         assert_eq!(*count.0.lock().unwrap(), 2);
@@ -373,18 +381,18 @@ mod tests {
         let (mut set, members) = set_of(2);
         let old = members[0].0.lock().unwrap().waker.clone().unwrap();
         members[0].finish(0);
-        assert_eq!(set.try_next(), Some(0));
+        assert_eq!(output(set.try_next()), Some(0));
         old.wake_by_ref();
-        assert_eq!(set.try_next(), None, "the slot is empty");
+        assert_eq!(output(set.try_next()), None, "the slot is empty");
         let new = Member::default();
         set.insert(new.clone());
         assert_eq!(set.slots.len(), 2);
-        assert_eq!(set.try_next(), None);
+        assert_eq!(output(set.try_next()), None);
         old.wake();
-        assert_eq!(set.try_next(), None);
+        assert_eq!(output(set.try_next()), None);
         assert_eq!(new.polls(), 2, "once too often");
         new.finish(7);
-        assert_eq!(set.try_next(), Some(7));
+        assert_eq!(output(set.try_next()), Some(7));
         assert_eq!(set.len(), 1);
     }
 
@@ -395,11 +403,11 @@ mod tests {
         set.clear();
         assert_eq!((set.len(), set.iter().count()), (0, 0));
         assert_eq!(Arc::strong_count(&members[3].0), 1);
-        assert_eq!(block_on(poll_fn(|cx| set.poll_next(cx))), None);
+        assert_eq!(next(&mut set), None);
         let new = Member::default();
         new.finish(1);
         set.insert(new);
-        assert_eq!(block_on(poll_fn(|cx| set.poll_next(cx))), Some(1));
+        assert_eq!(next(&mut set), Some(1));
     }
 
     #[test]
@@ -436,7 +444,7 @@ mod tests {
                     });
                 }
                 // A lost wake-up would hang here.
-                while let Some(output) = block_on(poll_fn(|cx| set.poll_next(cx))) {
+                while let Some(output) = next(&mut set) {
                     outputs.push(output);
                 }
             });

@@ -10,7 +10,7 @@ use self::members::Members;
 use crate::coop;
 use crate::runtime::{self, Handle};
 use crate::sched::waits_for_a_task;
-use crate::task::{self, AbortHandle, JoinError, JoinHandle};
+use crate::task::{self, AbortHandle, Id, JoinError, JoinHandle};
 
 /// Tasks that belong together: awaited in the order in which they finish, aborted when the set is dropped.
 ///
@@ -152,15 +152,51 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
+    /// As [`join_next`](Self::join_next), with the id of the task; [`JoinError::id`] has it where there is no result.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let mut set = quadrille::JoinSet::new();
+    /// let id = set.spawn(async { 7 }).id();
+    /// assert_eq!(set.join_next_with_id().await.unwrap().unwrap(), (id, 7));
+    /// # });
+    /// ```
+    pub async fn join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+        poll_fn(|cx| self.poll_join_next_with_id(cx)).await
+    }
+
     /// The result of a task that has finished; `None` if there is none at the moment, or the set is empty.
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
-        // There is no later turn to put it off to.
-        coop::without_limit(|| self.members.try_next())
+        self.try_finished().map(|(_, result)| result)
+    }
+
+    /// As [`try_join_next`](Self::try_join_next), with the id of the task.
+    pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+        self.try_finished().map(with_id)
     }
 
     /// Polls for the next result: `Ready(None)` if the set is empty, `Pending` if no task has finished. The waker of the last
     /// poll is called when that changes.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        let polled = self.poll_finished(cx);
+        polled.map(|finished| finished.map(|(_, result)| result))
+    }
+
+    /// As [`poll_join_next`](Self::poll_join_next), with the id of the task.
+    pub fn poll_join_next_with_id(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Id, T), JoinError>>> {
+        self.poll_finished(cx).map(|finished| finished.map(with_id))
+    }
+
+    fn try_finished(&mut self) -> Option<Finished<T>> {
+        // There is no later turn to put it off to.
+        coop::without_limit(|| self.members.try_next())
+    }
+
+    fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Option<Finished<T>>> {
         // One unit for each result; the polls of the members are our own business.
         let polled = coop::poll_progress(cx, |cx| coop::without_limit(|| self.members.poll_next(cx)));
         if polled.is_pending() {
@@ -199,6 +235,13 @@ impl<T> JoinSet<T> {
         }
         outputs
     }
+}
+
+/// A task that is no longer in the set, and what it gave.
+type Finished<T> = (JoinHandle<T>, Result<T, JoinError>);
+
+fn with_id<T>((task, result): Finished<T>) -> Result<(Id, T), JoinError> {
+    result.map(|value| (task.id(), value))
 }
 
 impl<T> Drop for JoinSet<T> {

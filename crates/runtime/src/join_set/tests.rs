@@ -151,3 +151,26 @@ fn trying_never_waits() {
         set.join_next().await.unwrap().unwrap();
     });
 }
+
+#[test]
+fn each_result_comes_with_the_id_of_its_task() {
+    run(async {
+        let mut set = JoinSet::new();
+        let value = set.spawn(async { 1 }).id();
+        assert_eq!(set.join_next_with_id().await.unwrap().unwrap(), (value, 1));
+        let panics = set.spawn(async { panic!("for the test") }).id();
+        assert_eq!(set.join_next_with_id().await.unwrap().unwrap_err().id(), panics);
+        let (go, wait) = async_channel::bounded::<()>(1);
+        let later = set
+            .spawn(async move {
+                wait.recv().await.unwrap();
+                2
+            })
+            .id();
+        assert!(set.try_join_next_with_id().is_none());
+        go.send(()).await.unwrap();
+        let ready = poll_fn(|cx| set.poll_join_next_with_id(cx)).await;
+        assert_eq!(ready.unwrap().unwrap(), (later, 2));
+        assert!(set.join_next_with_id().await.is_none());
+    });
+}

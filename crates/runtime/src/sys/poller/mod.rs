@@ -4,7 +4,10 @@
 //! checker: a list of events beside a condition variable. All in edge mode: an event tells that something has changed, once.
 
 #[cfg(all(target_os = "linux", not(quadrille_loom)))]
-#[cfg_attr(all(quadrille_portable, not(test)), expect(dead_code, reason = "the other one is used"))]
+#[cfg_attr(
+    all(quadrille_portable, not(test)),
+    expect(dead_code, reason = "the other one is used")
+)]
 mod epoll;
 #[cfg(quadrille_loom)]
 mod modelled;
