@@ -204,7 +204,10 @@ fn parse(answer: &str, status: ExitStatus, words: &LastWords) -> Result<Outcome,
             Some(panic) => format!("{message}: {panic}"),
             None => message,
         }),
-        (Ok(outcome), _) => Ok(outcome),
+        // A result counts from who came to a good end: who crashed or panicked may have measured anything.
+        (Ok(outcome), _) if status.success() && words.panic().is_none() => Ok(outcome),
+        (Ok(_), None) => Err(format!("the run answered, but ended with {status}")),
+        (Ok(_), Some(reason)) => Err(format!("the run answered, but ended with {status}: {reason}")),
         (Err(_), None) => Err(format!("the run ended with {status} and no answer")),
         (Err(_), Some(reason)) => Err(format!("the run ended with {status}: {reason}")),
     }
@@ -213,6 +216,7 @@ fn parse(answer: &str, status: ExitStatus, words: &LastWords) -> Result<Outcome,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Measured;
     use crate::spec::{Body, ChannelKind, Contender, RuntimeName, Workload};
 
     #[test]
@@ -320,6 +324,39 @@ mod tests {
     fn a_run_that_dies_is_a_failure_with_its_last_words() {
         let script = "echo stack overflow >&2; kill -9 $$";
         check_script(RuntimeName::Tokio, 60 * SECOND, "dies", script, "stack overflow");
+    }
+
+    /// A run that answers with figures, and then does `end`, is a failure with both.
+    fn check_bad_end(name: &str, end: &str, expected: &str) {
+        let answer = serde_json::to_string(&Outcome::Measured(Measured::default())).unwrap();
+        let script = format!("echo '{answer}'; {end}");
+        check_script(RuntimeName::Tokio, 60 * SECOND, name, &script, expected);
+    }
+
+    #[test]
+    fn a_run_that_crashes_after_its_answer_is_a_failure() {
+        check_bad_end("crashes", "kill -9 $$", "the run answered, but ended with signal: 9 (SIGKILL)");
+        check_bad_end(
+            "exits",
+            "echo no memory >&2; exit 3",
+            "the run answered, but ended with exit status: 3: no memory",
+        );
+    }
+
+    #[test]
+    fn a_run_in_which_a_thread_panicked_is_a_failure_whatever_it_answered() {
+        let end = "echo \"thread 'a' panicked at a.rs:1:2:\" >&2; echo 'no memory' >&2";
+        let expected = "but ended with exit status: 0: thread 'a' panicked at a.rs:1:2: no memory";
+        check_bad_end("panics-beside", end, expected);
+    }
+
+    #[test]
+    fn a_run_may_say_what_is_no_panic() {
+        let answer = Outcome::Measured(Measured::default());
+        let mut words = LastWords::default();
+        words.hear("warning: one CPU is slower");
+        let parsed = parse(&serde_json::to_string(&answer).unwrap(), ExitStatus::default(), &words);
+        assert_eq!(parsed, Ok(answer));
     }
 
     /// What a launcher in `directory` does with a run that asks for mimalloc.
