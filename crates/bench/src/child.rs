@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
 use crate::last_words::LastWords;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Stop};
 use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
 use crate::stamp;
@@ -27,8 +27,8 @@ use crate::stamp;
 #[derive(Debug)]
 pub struct Launcher {
     executable: PathBuf,
-    go: OnceCell<Result<PathBuf, String>>,
-    with_mimalloc: OnceCell<Result<PathBuf, String>>,
+    go: OnceCell<Result<PathBuf, Stop>>,
+    with_mimalloc: OnceCell<Result<PathBuf, Stop>>,
     time_limit: Option<Duration>,
 }
 
@@ -57,11 +57,11 @@ impl Launcher {
             Ok(command) => self
                 .wait_for(command, is_group(spec), on_progress)
                 .unwrap_or_else(Outcome::Failed),
-            Err(reason) => Outcome::Unsupported(reason),
+            Err(stop) => stop.into(),
         }
     }
 
-    fn command(&self, spec: &Spec) -> Result<Command, String> {
+    fn command(&self, spec: &Spec) -> Result<Command, Stop> {
         let directory = self.executable.parent().unwrap_or(Path::new("."));
         let mut command = if spec.runtime.name.family() == Family::Go {
             let program = self.go.get_or_init(|| go::program(directory)).clone()?;
@@ -81,7 +81,7 @@ impl Launcher {
             command.arg("run-one");
             command
         };
-        let json = serde_json::to_string(spec).map_err(|error| format!("cannot describe the run: {error}"))?;
+        let json = serde_json::to_string(spec).map_err(|error| Stop::failed(format!("cannot describe the run: {error}")))?;
         command
             .arg(json)
             .stdin(Stdio::null())
@@ -140,13 +140,13 @@ fn is_group(spec: &Spec) -> bool {
 }
 
 /// The program with the other allocator, if it is of the same build as this one: what it measures stands beside what this one does.
-fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
+fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, Stop> {
     let program = directory.join("quadrille-mimalloc");
     let refused = |what: &str| {
         let release = if cfg!(debug_assertions) { "" } else { " --release" };
-        Err(format!(
+        Err(Stop::unsupported(format!(
             "quadrille-mimalloc {what}; build it with `cargo build{release} -p quadrille-bench --features mimalloc`"
-        ))
+        )))
     };
     if !program.is_file() {
         return refused("is not there");

@@ -284,12 +284,30 @@ fn without_go_its_row_says_so() {
     assert!(stdout.contains("not run: go is not installed"), "{stdout}");
 }
 
-#[test]
-fn a_go_that_does_not_build_is_named() {
-    let directory = program("go", "echo 'no compiler here' >&2\nexit 1");
-    let args = ["hackbench", "-g", "1", "-f", "1", "-l", "1", "--runtime", "go"];
+/// `compare` on Go by a program of that name that does no more than `script`: exit status and output.
+fn compare_by_go(script: &str) -> (Option<i32>, String) {
+    let directory = program("go", script);
+    let args = ["compare", "yield", "--runtimes", "quadrille,go", "--reps", "1", "--quick"];
     let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
     std::fs::remove_dir_all(&directory).unwrap();
-    assert_eq!(status, Some(1));
-    assert!(stdout.contains("no compiler here"), "{stdout}");
+    (status, stdout)
+}
+
+#[test]
+fn a_go_that_does_not_build_fails_its_rows() {
+    let version = "if [ \"$1\" = env ]; then echo go0.0-of-a-test; exit; fi\n";
+    for (script, expected) in [
+        (
+            "echo 'no version here' >&2\nexit 1".to_owned(),
+            "FAILED: `go env GOVERSION` failed: no version here",
+        ),
+        (
+            format!("{version}echo '# quadrille/bench' >&2\necho './waits.go:1:1: no such type' >&2\nexit 1"),
+            " failed: ./waits.go:1:1: no such type",
+        ),
+    ] {
+        let (status, stdout) = compare_by_go(&script);
+        assert_eq!(status, Some(1), "{stdout}");
+        assert!(stdout.contains("FAILED: `go ") && stdout.contains(expected), "{stdout}");
+    }
 }
