@@ -17,8 +17,8 @@ const CUT: f64 = 4.0;
 pub(super) fn bars(rows: &[Summary], base: Option<&str>, unit: &str) -> String {
     let base_median = rows
         .iter()
-        .find(|row| Some(row.runtime.as_str()) == base)
-        .and_then(|row| row.figure)
+        .filter(|row| Some(row.runtime.as_str()) == base)
+        .find_map(|row| row.figure)
         .map(|spread| spread.median);
     let longest = rows
         .iter()

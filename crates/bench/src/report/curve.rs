@@ -90,7 +90,7 @@ fn cells(rows: &[&Summary]) -> impl Iterator<Item = String> {
 }
 
 fn table(points: &[&Section]) -> Table {
-    let base = points.first().and_then(|section| section.bases().into_iter().next());
+    let base = points.last().and_then(|section| section.bases().into_iter().next());
     let highest = points.last().and_then(|section| section.load_percent).unwrap_or(0);
     let last = base.as_ref().map(|base| format!("ratio to {base} at {highest} %"));
     let mut table = empty_table(points, &["runtime"], last);

@@ -169,7 +169,7 @@ pub struct Summary {
     /// Voluntary context switches an operation, median.
     pub vcsw_per_op: Option<f64>,
     /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of threads: Go),
-    /// or if that was not run the first runtime, and tokio with mimalloc if that was run.
+    /// or if that has no figure the first runtime that has one, and tokio with mimalloc if that has one.
     pub ratios: BTreeMap<String, f64>,
     /// Counters of the repetition with the median figure.
     pub counters: Counters,
@@ -202,7 +202,10 @@ impl Section {
     /// Reduces the rows of `workload` to one of its figures.
     #[must_use]
     pub fn new(workload: &Workload, body: Body, rows: &[Row], metric: Metric) -> Self {
-        let bases: Vec<Base> = bases_of(rows.iter().map(|row| &row.spec), body)
+        let with_figure = rows
+            .iter()
+            .filter(|row| row.figures(metric).iter().any(Option::is_some));
+        let bases: Vec<Base> = bases_of(with_figure.map(|row| &row.spec), body)
             .into_iter()
             .filter(|_| metric.is_compared())
             .filter_map(|runtime| Base::find(rows, &runtime, metric))
@@ -234,7 +237,8 @@ impl Section {
         if !self.is_compared {
             return Vec::new();
         }
-        let bases = bases_of(self.rows.iter().map(|row| &row.spec), self.body);
+        let with_figure = self.rows.iter().filter(|row| row.figure.is_some());
+        let bases = bases_of(with_figure.map(|row| &row.spec), self.body);
         bases.iter().map(Contender::to_string).collect()
     }
 
@@ -242,7 +246,7 @@ impl Section {
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let base = self.bases().into_iter().next()?;
-        let base = self.rows.iter().find(|row| row.runtime == base)?;
+        let base = self.rows.iter().find(|row| row.runtime == base && row.figure.is_some())?;
         let is_mixed = self.rows.iter().any(|row| row.spec.channel == ChannelKind::Shared)
             && self.rows.iter().any(|row| row.spec.channel == ChannelKind::Own);
         is_mixed.then(|| {
@@ -254,7 +258,7 @@ impl Section {
     }
 }
 
-/// Whom ratios are to: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
+/// Whom ratios are to, among those with a figure: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
 fn bases_of<'a>(specs: impl Iterator<Item = &'a Spec>, body: Body) -> Vec<Contender> {
     let runtimes: Vec<&Contender> = specs.map(|spec| &spec.runtime).collect();
     let named = |name| runtimes.iter().copied().find(|runtime| runtime.name == name);
@@ -270,13 +274,16 @@ struct Base {
 }
 
 impl Base {
-    /// The first row of `runtime`.
+    /// The first row of `runtime` that has a figure.
     fn find(rows: &[Row], runtime: &Contender, metric: Metric) -> Option<Self> {
-        let row = rows.iter().find(|row| row.spec.runtime == *runtime)?;
-        Some(Self {
-            name: runtime.to_string(),
-            figures: row.figures(metric),
-        })
+        rows.iter()
+            .filter(|row| row.spec.runtime == *runtime)
+            .map(|row| row.figures(metric))
+            .find(|figures| figures.iter().any(Option::is_some))
+            .map(|figures| Self {
+                name: runtime.to_string(),
+                figures,
+            })
     }
 }
 
@@ -441,6 +448,21 @@ mod tests {
         let section = section(&[row(RuntimeName::Smol, &[10]), row(RuntimeName::Quadrille, &[5])]);
         assert_eq!(section.bases(), ["smol"]);
         assert_eq!(section.rows[1].ratios, ratios_to(&[("smol", 0.5)]));
+    }
+
+    #[test]
+    fn a_peer_that_was_not_run_is_no_base() {
+        let mut tokio = row(RuntimeName::Tokio, &[]);
+        let absent = Outcome::Unsupported("tokio is not part of this build".to_owned());
+        tokio.outcomes = vec![absent.clone(), absent];
+        let mut broken = row(RuntimeName::TokioMimalloc, &[]);
+        broken.outcomes = vec![Outcome::Failed("sum".to_owned()); 2];
+        let ours = [row(RuntimeName::Quadrille, &[10, 10]), row(RuntimeName::Go, &[5, 5])];
+        let section = section(&[&[tokio.clone(), broken][..], &ours].concat());
+        assert_eq!(section.bases(), ["quadrille"]);
+        let ratios: Vec<_> = section.rows.iter().map(|row| row.ratios.get("quadrille")).collect();
+        assert_eq!(ratios, [None, None, Some(&1.0), Some(&0.5)]);
+        assert!(self::section(&[tokio]).bases().is_empty());
     }
 
     #[test]

@@ -241,6 +241,19 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_that_the_base_of_the_others_cannot_do_names_its_own() {
+        let mut report = report(&[row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1])]);
+        let mut tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[]);
+        tokio.outcomes.push(Outcome::Unsupported("no such thing".to_owned()));
+        let rows = [tokio, row(PING_PONG, RuntimeName::Smol, ChannelKind::Shared, &[7])];
+        let section = Section::new(&PING_PONG, Body::Tasks, &rows, Metric::PerOperation);
+        report.sections.push(section);
+        let page = render(&report);
+        assert!(page.contains("as ratios to tokio</h2>"), "{page}");
+        assert_eq!(page.matches("</a> <small>to smol</small></th>").count(), 1, "{page}");
+    }
+
+    #[test]
     fn text_is_never_markup() {
         let page = page();
         for foreign in ["<script", "<b>", "a & b", "\"a &amp; b\""] {

@@ -60,7 +60,7 @@ pub(super) fn tables(out: &mut String, report: &Report, body: Body) {
             );
         }
         let sections = of_body().filter(|(_, section)| section.rows.iter().any(|row| is_own(row) == own));
-        ratio_table(out, sections, &runtimes, own);
+        ratio_table(out, sections, &runtimes, own, &base);
     }
     out.push_str("</section>\n");
 }
@@ -70,6 +70,7 @@ fn ratio_table<'a>(
     sections: impl Iterator<Item = (usize, &'a Section)>,
     runtimes: &[&str],
     own: bool,
+    usual: &str,
 ) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">workload</th>");
     for runtime in runtimes {
@@ -78,12 +79,17 @@ fn ratio_table<'a>(
     out.push_str("</tr></thead>\n<tbody>\n");
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); runtimes.len()];
     for (index, section) in sections {
+        let base = section.bases().into_iter().next().unwrap_or_default();
+        let other = if base == usual || base.is_empty() {
+            String::new()
+        } else {
+            format!(" <small>to {}</small>", escape(&base))
+        };
         let _ = write!(
             out,
-            "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a></th>",
+            "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a>{other}</th>",
             escape(&section.title)
         );
-        let base = section.bases().into_iter().next().unwrap_or_default();
         for (runtime, found) in runtimes.iter().zip(&mut found) {
             let row = section
                 .rows
