@@ -140,7 +140,9 @@ fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
         let repetitions = sections.iter().map(|section| section.repetitions).max().unwrap_or(0);
         write!(out, "\n{title} ({repetitions} runs each, interleaved)\n{table}")?;
     }
-    if let Some(note) = sections.first().and_then(Section::note) {
+    // Ratios of a curve are those at its highest load.
+    let compared = sections.iter().rfind(|section| section.is_compared);
+    if let Some(note) = compared.and_then(Section::note) {
         writeln!(out, "{note}")?;
     }
     out.flush()

@@ -242,11 +242,23 @@ impl Section {
         bases.iter().map(Contender::to_string).collect()
     }
 
-    /// Whom ratios are to, in a sentence, where a reader may take them to be to the same runtime with the channel of the row.
+    /// What a reader must know of whom ratios are to, in a sentence each.
     #[must_use]
     pub fn note(&self) -> Option<String> {
-        let base = self.bases().into_iter().next()?;
-        let base = self.rows.iter().find(|row| row.runtime == base && row.figure.is_some())?;
+        let notes: Vec<String> = self.note_on_channels().into_iter().chain(self.failed_bases()).collect();
+        (!notes.is_empty()).then(|| notes.join(" "))
+    }
+
+    /// The row that ratios to `base` are to.
+    fn row_of(&self, base: &str) -> Option<&Summary> {
+        self.rows
+            .iter()
+            .find(|row| row.runtime == base && row.figure.is_some())
+    }
+
+    /// Whom ratios are to, where a reader may take them to be to the same runtime with the channel of the row.
+    fn note_on_channels(&self) -> Option<String> {
+        let base = self.row_of(self.bases().first()?)?;
         let is_mixed = self.rows.iter().any(|row| row.spec.channel == ChannelKind::Shared)
             && self.rows.iter().any(|row| row.spec.channel == ChannelKind::Own);
         is_mixed.then(|| {
@@ -255,6 +267,25 @@ impl Section {
                 base.runtime, base.channel
             )
         })
+    }
+
+    /// Bases whose figures are not those of all runs.
+    fn failed_bases(&self) -> Vec<String> {
+        let bases = self.bases();
+        let failed = bases
+            .iter()
+            .filter_map(|base| self.row_of(base))
+            .filter(|row| row.remark.is_some());
+        failed
+            .map(|row| {
+                let runs = row.samples.len();
+                format!(
+                    "{} failed in {} of {runs} runs, ratios to it are those within the others.",
+                    row.runtime,
+                    runs - row.repetitions()
+                )
+            })
+            .collect()
     }
 }
 
@@ -532,6 +563,16 @@ mod tests {
             }],
         });
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_base_that_failed_in_part_is_said_to_have() {
+        let mut tokio = row(RuntimeName::Tokio, &[20, 40]);
+        tokio.outcomes.insert(1, Outcome::Failed("sum".to_owned()));
+        let section = section(&[tokio, row(RuntimeName::Quadrille, &[10, 10, 10])]);
+        assert_eq!(section.rows[1].ratios, ratios_to(&[("tokio", 0.375)]));
+        let expected = "tokio failed in 1 of 3 runs, ratios to it are those within the others.";
+        assert_eq!(section.note().as_deref(), Some(expected));
     }
 
     #[test]

@@ -254,6 +254,15 @@ mod tests {
     }
 
     #[test]
+    fn a_base_that_failed_in_part_is_named_beside_its_ratios() {
+        let mut tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1, 1]);
+        tokio.outcomes.push(Outcome::Failed("sum".to_owned()));
+        let ours = row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Shared, &[1, 1, 1]);
+        let page = render(&report(&[tokio, ours]));
+        assert_eq!(page.matches("tokio failed in 1 of 3 runs").count(), 2, "{page}");
+    }
+
+    #[test]
     fn text_is_never_markup() {
         let page = page();
         for foreign in ["<script", "<b>", "a & b", "\"a &amp; b\""] {

@@ -80,14 +80,16 @@ fn ratio_table<'a>(
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); runtimes.len()];
     for (index, section) in sections {
         let base = section.bases().into_iter().next().unwrap_or_default();
-        let other = if base == usual || base.is_empty() {
-            String::new()
-        } else {
-            format!(" <small>to {}</small>", escape(&base))
-        };
+        let mut small = String::new();
+        if base != usual && !base.is_empty() {
+            let _ = write!(small, " <small>to {}</small>", escape(&base));
+        }
+        for failed in section.failed_bases() {
+            let _ = write!(small, " <small>{}</small>", escape(&failed));
+        }
         let _ = write!(
             out,
-            "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a>{other}</th>",
+            "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a>{small}</th>",
             escape(&section.title)
         );
         for (runtime, found) in runtimes.iter().zip(&mut found) {

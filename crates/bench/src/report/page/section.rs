@@ -17,13 +17,11 @@ pub(super) fn workload(out: &mut String, index: usize, section: &Section) {
     let _ = writeln!(
         out,
         "<section id=\"s{index}\">\n<h2>{}</h2>\n<p class=\"soft\">{} runs each, interleaved. A bar ends at the median; the line spans all \
-         runs, a tick each; dashed: the base.</p>",
+         runs, a tick each; dashed: the median of the base.</p>",
         escape(&section.title),
         section.repetitions
     );
-    if let Some(note) = section.note() {
-        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&note));
-    }
+    note(out, section);
     out.push_str(&chart::bars(
         &section.rows,
         section.bases().first().map(String::as_str),
@@ -33,6 +31,12 @@ pub(super) fn workload(out: &mut String, index: usize, section: &Section) {
     counters(out, section);
     repeat(out, section);
     out.push_str("</section>\n");
+}
+
+fn note(out: &mut String, section: &Section) {
+    if let Some(note) = section.note() {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&note));
+    }
 }
 
 /// The load curves, a plot a figure; then the points one by one, folded away.
@@ -58,6 +62,7 @@ pub(super) fn curves(out: &mut String, first: usize, sections: &[Section]) {
     out.push_str("<section>\n<h2>The points of the load curves</h2>\n");
     for (index, section) in sections.iter().enumerate().filter(|(_, section)| section.is_compared) {
         let _ = writeln!(out, "<h3 id=\"s{}\">{}</h3>", first + index, escape(&section.title));
+        note(out, section);
         figures(out, section);
         counters(out, section);
         repeat(out, section);
