@@ -28,21 +28,18 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
     Some(Spread { median, min, max })
 }
 
-/// The median of the ratios within each repetition, of those repetitions that have both figures.
+/// The median of the ratios within each repetition, of those repetitions that have both figures; `None` if the base is nothing in one of them, for
+/// without that one it would be another median.
 ///
 /// The ratio of medians is not the same: when the machine changes its speed between repetitions, only runs of the same
 /// repetition are comparable.
 #[must_use]
 pub fn median_ratio(values: &[Option<f64>], base: &[Option<f64>]) -> Option<f64> {
-    let ratios: Vec<f64> = values
-        .iter()
-        .zip(base)
-        .filter_map(|(value, base)| match (value, base) {
-            (Some(value), Some(base)) if *base > 0.0 => Some(value / base),
-            _ => None,
-        })
+    let pairs = values.iter().zip(base).filter_map(|(value, base)| value.zip(*base));
+    let ratios: Option<Vec<f64>> = pairs
+        .map(|(value, base)| (base > 0.0).then(|| value / base))
         .collect();
-    spread(&ratios).map(|spread| spread.median)
+    spread(&ratios?).map(|spread| spread.median)
 }
 
 #[cfg(test)]
@@ -77,6 +74,13 @@ mod tests {
             Some(3.0)
         );
         assert_eq!(median_ratio(&[Some(1.0)], &[None]), None);
-        assert_eq!(median_ratio(&[Some(1.0)], &[Some(0.0)]), None);
+    }
+
+    #[test]
+    fn there_is_no_ratio_where_the_base_is_nothing_in_one_repetition() {
+        let ours = [Some(4.0), Some(6.0), Some(8.0)];
+        assert_eq!(median_ratio(&ours, &[Some(0.0), Some(1.0), Some(1.0)]), None);
+        assert_eq!(median_ratio(&[Some(0.0)], &[Some(0.0)]), None);
+        assert_eq!(median_ratio(&[Some(0.0)], &[Some(1.0)]), Some(0.0));
     }
 }
