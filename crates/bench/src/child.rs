@@ -81,7 +81,8 @@ impl Launcher {
             command.arg("run-one");
             command
         };
-        let json = serde_json::to_string(spec).map_err(|error| Stop::failed(format!("cannot describe the run: {error}")))?;
+        let json =
+            serde_json::to_string(spec).map_err(|error| Stop::failed(format!("cannot describe the run: {error}")))?;
         command
             .arg(json)
             .stdin(Stdio::null())
@@ -335,7 +336,11 @@ mod tests {
 
     #[test]
     fn a_run_that_crashes_after_its_answer_is_a_failure() {
-        check_bad_end("crashes", "kill -9 $$", "the run answered, but ended with signal: 9 (SIGKILL)");
+        check_bad_end(
+            "crashes",
+            "kill -9 $$",
+            "the run answered, but ended with signal: 9 (SIGKILL)",
+        );
         check_bad_end(
             "exits",
             "echo no memory >&2; exit 3",

@@ -15,8 +15,8 @@ use quadrille_bench::run_one;
 use quadrille_bench::spec::{
     Body, ChannelKind, Hackbench, RuntimeName, Schbench, SchbenchRequests, Spec, Transport, Workload,
 };
-use quadrille_bench::workloads::{hackbench, mixed};
 use quadrille_bench::workloads::wire::ChannelWire;
+use quadrille_bench::workloads::{hackbench, mixed};
 
 const RUNTIMES: [RuntimeName; 5] = [
     RuntimeName::Quadrille,

@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::moves;
 use crate::outcome::{Counters, Measured, Outcome};
 use crate::spec::{Body, ChannelKind, Contender, Family, Metric, RuntimeName, Spec, Workload};
-use crate::stats::{Spread, median_ratio, spread};
+use crate::stats::{Ratios, Spread, ratios, spread};
 use crate::table::{Table, figure, thousands};
 
 mod chart;
@@ -171,6 +171,8 @@ pub struct Summary {
     /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of threads: Go),
     /// or if that has no figure the first runtime that has one, and tokio with mimalloc if that has one.
     pub ratios: BTreeMap<String, f64>,
+    /// The same with their extremes, and of how many repetitions they are.
+    pub ratio_spreads: BTreeMap<String, Ratios>,
     /// Counters of the repetition with the median figure.
     pub counters: Counters,
     /// How many there were of what the workload is about, if not as many as its name promises.
@@ -251,9 +253,7 @@ impl Section {
 
     /// The row that ratios to `base` are to.
     fn row_of(&self, base: &str) -> Option<&Summary> {
-        self.rows
-            .iter()
-            .find(|row| row.runtime == base && row.figure.is_some())
+        self.rows.iter().find(|row| row.runtime == base && row.figure.is_some())
     }
 
     /// Whom ratios are to, where a reader may take them to be to the same runtime with the channel of the row.
@@ -327,9 +327,9 @@ fn summary(row: &Row, metric: Metric, bases: &[Base]) -> Summary {
     let spec = &row.spec;
     let samples = row.figures(metric);
     let present: Vec<f64> = samples.iter().copied().flatten().collect();
-    let ratios = bases
+    let ratio_spreads: BTreeMap<String, Ratios> = bases
         .iter()
-        .filter_map(|base| Some((base.name.clone(), median_ratio(&samples, &base.figures)?)))
+        .filter_map(|base| Some((base.name.clone(), ratios(&samples, &base.figures)?)))
         .collect();
     Summary {
         spec: spec.clone(),
@@ -340,7 +340,11 @@ fn summary(row: &Row, metric: Metric, bases: &[Base]) -> Summary {
         samples,
         cpu_ns_per_op: row.median(Measured::cpu_ns_per_op),
         vcsw_per_op: row.median(Measured::vcsw_per_op),
-        ratios,
+        ratios: ratio_spreads
+            .iter()
+            .map(|(base, ratios)| (base.clone(), ratios.spread.median))
+            .collect(),
+        ratio_spreads,
         counters: row.counters(metric),
         scale: None,
         remark: row.remark(),
@@ -451,6 +455,8 @@ mod tests {
             panic!("{section:?}")
         };
         assert_eq!(ours.ratios, ratios_to(&[("tokio", 0.5)]));
+        let spread = ours.ratio_spreads["tokio"].spread;
+        assert_eq!((spread.min, spread.median, spread.max), (0.5, 0.5, 1.6));
         assert_eq!(tokio.ratios, ratios_to(&[("tokio", 1.0)]));
         assert_eq!(ours.counters["polls"], 150);
         assert_eq!(ours.vcsw_per_op, Some(0.5));
@@ -559,6 +565,7 @@ mod tests {
                 "cpu_ns_per_op": 2.0,
                 "vcsw_per_op": 0.5,
                 "ratios": {"tokio": 1.0},
+                "ratio_spreads": {"tokio": {"median": 1.0, "min": 1.0, "max": 1.0, "pairs": 3}},
                 "counters": {"polls": 2},
             }],
         });

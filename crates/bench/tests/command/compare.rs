@@ -40,7 +40,7 @@ fn compare_writes_what_it_prints() {
     );
     for expected in [
         "yield: 1000 tasks",
-        "<td>1.00</td>",
+        "<td title=\"1.00 to 1.00 in 2 repetitions\">1.00</td>",
         "class=\"bar quadrille\"",
         "compare yield",
     ] {
@@ -287,7 +287,15 @@ fn without_go_its_row_says_so() {
 /// `compare` on Go by a program of that name that does no more than `script`: exit status and output.
 fn compare_by_go(script: &str) -> (Option<i32>, String) {
     let directory = program("go", script);
-    let args = ["compare", "yield", "--runtimes", "quadrille,go", "--reps", "1", "--quick"];
+    let args = [
+        "compare",
+        "yield",
+        "--runtimes",
+        "quadrille,go",
+        "--reps",
+        "1",
+        "--quick",
+    ];
     let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
     std::fs::remove_dir_all(&directory).unwrap();
     (status, stdout)

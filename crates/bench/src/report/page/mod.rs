@@ -235,9 +235,23 @@ mod tests {
         );
         assert_eq!(page.matches("quadrille run-one").count(), 5);
         assert!(page.contains("1,234,567"), "counters");
-        assert!(page.contains("<td class=\"better\">0.50</td>"), "the shared channel");
-        assert!(page.contains("<td class=\"better\">0.20</td>"), "its own channel");
-        assert!(page.contains("<td class=\"worse\">10.00</td>"));
+        for (cell, whose) in [
+            (
+                "<td class=\"better\" title=\"0.40 to 0.60 in 3 repetitions\">0.50</td>",
+                "the shared channel",
+            ),
+            (
+                "<td class=\"better\" title=\"0.10 to 0.30 in 3 repetitions\">0.20</td>",
+                "its own channel",
+            ),
+            (
+                "<td class=\"worse\" title=\"10.00 to 10.00 in 3 repetitions\">10.00</td>",
+                "threads",
+            ),
+            ("<td>0.50 <small>0.40 to 0.60</small></td>", "the figures"),
+        ] {
+            assert!(page.contains(cell), "{whose}: {cell} is missing in {page}");
+        }
     }
 
     #[test]
@@ -260,6 +274,36 @@ mod tests {
         let ours = row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Shared, &[1, 1, 1]);
         let page = render(&report(&[tokio, ours]));
         assert_eq!(page.matches("tokio failed in 1 of 3 runs").count(), 2, "{page}");
+    }
+
+    #[test]
+    fn a_ratio_that_is_now_below_and_now_above_one_is_not_tinted() {
+        let tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[100, 100, 100]);
+        let ours = row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Shared, &[50, 80, 110]);
+        let page = render(&report(&[tokio, ours]));
+        let cell = "<td title=\"0.50 to 1.10 in 3 repetitions\">0.80</td>";
+        assert!(page.contains(cell), "{page}");
+    }
+
+    #[test]
+    fn the_mean_is_of_times_an_operation_alone_and_says_of_how_many() {
+        let rows = |runtime, figures| [100, figures].map(|ns| row(PING_PONG, runtime, ChannelKind::Shared, &[ns]));
+        let [base, [smol, slower]] =
+            [(RuntimeName::Tokio, 100), (RuntimeName::Smol, 400)].map(|(name, ns)| rows(name, ns));
+        let mut report = report(&[base[0].clone(), smol]);
+        let section = |rows: &[Row], metric| Section::new(&PING_PONG, Body::Tasks, rows, metric);
+        report
+            .sections
+            .push(section(&[base[0].clone(), slower], Metric::PerOperation));
+        report.sections.push(section(&base[..1], Metric::PerOperation));
+        report.sections.push(section(&base[..1], Metric::Cpu));
+        let page = render(&report);
+        let expected = "geometric mean of the times an operation</th><td>1.00 <small>of 3</small></td><td>2.00 <small>of 2</small></td>";
+        assert!(page.contains(expected), "{page}");
+        report
+            .sections
+            .retain(|section| section.metric != Metric::PerOperation.name());
+        assert!(!render(&report).contains("geometric mean"));
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn figures(out: &mut String, section: &Section) {
         match (&row.remark, row.figure) {
             (None, Some(spread)) => {
                 let mut cells = [spread.median, spread.min, spread.max].map(figure).to_vec();
-                cells.extend(bases.iter().map(|base| ratio(row, base)));
+                cells.extend(bases.iter().map(|base| ratio(row, base) + &extremes(row, base)));
                 cells.extend([cell(row.cpu_ns_per_op), switches(row), row.repetitions().to_string()]);
                 for cell in cells {
                     let _ = write!(out, "<td>{cell}</td>");
@@ -148,6 +148,13 @@ fn figures(out: &mut String, section: &Section) {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div></details>\n");
+}
+
+/// Between which ratios that of the repetitions is the median, small behind it.
+fn extremes(row: &Summary, base: &str) -> String {
+    row.ratio_spreads.get(base).map_or_else(String::new, |ratios| {
+        format!(" <small>{:.2} to {:.2}</small>", ratios.spread.min, ratios.spread.max)
+    })
 }
 
 /// What the runtimes counted in the run with the median figure, a column each; nothing if none counts.
