@@ -3,11 +3,10 @@
 //! A process of its own for each run keeps processor time, context switches and allocator state apart, and lets runs of
 //! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the processes
 //! that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal does not reach them. Load
-//! generators need none, for they end when the server's process is gone.
+//! generators need none, for they end when the server's process is gone. Nor does a run outlive the command (`leash`).
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -18,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
 use crate::last_words::LastWords;
+use crate::leash;
 use crate::outcome::{Outcome, Stop};
 use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
@@ -55,7 +55,7 @@ impl Launcher {
     pub fn run(&self, spec: &Spec, on_progress: &mut dyn FnMut(f64)) -> Outcome {
         match self.command(spec) {
             Ok(command) => self
-                .wait_for(command, is_group(spec), on_progress)
+                .wait_for(command, leash::is_group(spec), on_progress)
                 .unwrap_or_else(Outcome::Failed),
             Err(stop) => stop.into(),
         }
@@ -83,14 +83,8 @@ impl Launcher {
         };
         let json =
             serde_json::to_string(spec).map_err(|error| Stop::failed(format!("cannot describe the run: {error}")))?;
-        command
-            .arg(json)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if is_group(spec) {
-            command.process_group(0);
-        }
+        command.arg(json).stdout(Stdio::piped()).stderr(Stdio::piped());
+        leash::put_on(&mut command, spec);
         Ok(command)
     }
 
@@ -103,6 +97,8 @@ impl Launcher {
         let mut child = command
             .spawn()
             .map_err(|error| format!("cannot start the run: {error}"))?;
+        // To wait for a child closes it, which would end a run that is about to end by itself.
+        let _leash = child.stdin.take();
         let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         let events = listen(&mut child);
         let mut words = LastWords::default();
@@ -133,11 +129,6 @@ impl Launcher {
             .map_err(|error| format!("cannot wait for the run: {error}"))?;
         parse(&answer, status, &words)
     }
-}
-
-/// Whether the run starts processes that would outlive it.
-fn is_group(spec: &Spec) -> bool {
-    spec.runtime.name.family() == Family::Hackbench
 }
 
 /// The program with the other allocator, if it is of the same build as this one: what it measures stands beside what this one does.

@@ -14,13 +14,14 @@ use std::process::{Command, Output};
 use crate::outcome::Stop;
 
 /// The files of the Go program.
-const SOURCE: [(&str, &str); 12] = [
+const SOURCE: [(&str, &str); 13] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),
     ("hackbench.go", include_str!("../../go/hackbench.go")),
     ("tasks.go", include_str!("../../go/tasks.go")),
     ("threads.go", include_str!("../../go/threads.go")),
     ("fairness.go", include_str!("../../go/fairness.go")),
+    ("leash.go", include_str!("../../go/leash.go")),
     ("latency.go", include_str!("../../go/latency.go")),
     ("memory.go", include_str!("../../go/memory.go")),
     ("process.go", include_str!("../../go/process.go")),
