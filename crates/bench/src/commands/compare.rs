@@ -97,8 +97,12 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
     let bar = progress_bar(runs as u64);
+    let environment = Environment::of_this_run(workers);
+    if !environment.variables.is_empty() {
+        writeln!(out, "environment: {}", environment.variables.join(", "))?;
+    }
     let mut report = Report {
-        environment: Environment::of_this_run(workers),
+        environment,
         complete: false,
         sections: Vec::new(),
     };

@@ -18,7 +18,9 @@ fn compare_writes_what_it_prints() {
         "--json",
     ];
     let html = file.with_extension("html");
-    let (status, stdout, stderr) = output(quadrille(&args).arg(&file).arg("--html").arg(&html));
+    let mut command = quadrille(&args);
+    command.arg(&file).arg("--html").arg(&html).env("QUADRILLE_PIN", "none");
+    let (status, stdout, stderr) = output(&mut command);
     let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
     let page = std::fs::read_to_string(&html).unwrap();
     for file in [file, html] {
@@ -33,6 +35,12 @@ fn compare_writes_what_it_prints() {
     assert_eq!(rows[0]["samples"].as_array().map(Vec::len), Some(2));
     assert!(rows[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
     assert_eq!(json["complete"], true);
+    let variables = json["environment"]["variables"].as_array().unwrap();
+    assert!(variables.contains(&"QUADRILLE_PIN=none".into()), "{variables:?}");
+    assert!(
+        stdout.contains("\nenvironment: ") && stdout.contains("QUADRILLE_PIN=none"),
+        "{stdout}"
+    );
     let command = json["environment"]["command"].as_str().unwrap();
     assert!(
         command.starts_with("quadrille compare yield --runtimes quadrille,tokio"),

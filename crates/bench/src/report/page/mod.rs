@@ -123,10 +123,15 @@ fn about(out: &mut String, environment: &Environment) {
         .iter()
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
+    let variables = match &environment.variables[..] {
+        [] => "none set of those that change a run".to_owned(),
+        set => set.join(", "),
+    };
     let workers = environment.workers.to_string();
     out.push_str("<section id=\"about\">\n<h2>How these figures were made</h2>\n<dl>\n");
     for (term, text) in [
         ("command", &environment.command),
+        ("environment", &variables),
         ("began", &environment.began),
         ("machine", &environment.machine),
         ("processor", &environment.processor),
@@ -155,6 +160,7 @@ mod tests {
     fn environment() -> Environment {
         Environment {
             command: "quadrille compare '<script>'".to_owned(),
+            variables: Vec::new(),
             began_unix_s: 0,
             began: "1970-01-01 00:00 UTC".to_owned(),
             workers: 2,
@@ -315,6 +321,16 @@ mod tests {
         assert!(page.contains("FAILED: sum &lt;b&gt;3&lt;/b&gt; &amp; not 4"));
         assert!(page.contains("&quot;a &amp; b&quot;"));
         assert!(page.contains("quadrille compare &#39;&lt;script&gt;&#39;"));
+    }
+
+    #[test]
+    fn variables_that_change_a_run_are_named() {
+        let mut report = report(&[row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1])]);
+        let expected = "<dt>environment</dt><dd>none set of those that change a run</dd>";
+        assert!(render(&report).contains(expected));
+        report.environment.variables = ["GOGC=off", "QUADRILLE_PIN=<0>"].map(str::to_owned).to_vec();
+        let expected = "<dt>environment</dt><dd>GOGC=off, QUADRILLE_PIN=&lt;0&gt;</dd>";
+        assert!(render(&report).contains(expected));
     }
 
     #[test]
