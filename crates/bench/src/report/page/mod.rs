@@ -239,6 +239,12 @@ mod tests {
             1,
             "ten times the base is cut off"
         );
+        for title in [
+            "<title>60.0 ns</title>",
+            "<title>cut off: 1,000, 1,000, 1,000 ns</title>",
+        ] {
+            assert_eq!(page.matches(title).count(), 1, "{title} in {page}");
+        }
         assert_eq!(page.matches("quadrille run-one").count(), 5);
         assert!(page.contains("1,234,567"), "counters");
         for (cell, whose) in [

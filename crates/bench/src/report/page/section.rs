@@ -17,7 +17,7 @@ pub(super) fn workload(out: &mut String, index: usize, section: &Section) {
     let _ = writeln!(
         out,
         "<section id=\"s{index}\">\n<h2>{}</h2>\n<p class=\"soft\">{} runs each, interleaved. A bar ends at the median; the line spans all \
-         runs, a tick each; dashed: the median of the base.</p>",
+         runs, a tick each, whose title is its figure; a slanted gap cuts off what is beyond; dashed: the median of the base.</p>",
         escape(&section.title),
         section.repetitions
     );
