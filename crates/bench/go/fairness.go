@@ -28,11 +28,30 @@ func (w *waits) merge(other waits) {
 	w.longest = max(w.longest, other.longest)
 }
 
+// patience is the PATIENCE of workloads/fairness.rs.
+const patience = 60 * time.Second
+
+// allArrived yields until every yielder has come to run.
+func allArrived(arrived []atomic.Bool) error {
+	begin := time.Now()
+	for i := range arrived {
+		for !arrived[i].Load() {
+			if time.Since(begin) >= patience {
+				return fmt.Errorf("yielder %d of %d did not run in %v", i+1, len(arrived), patience)
+			}
+			runtime.Gosched()
+		}
+	}
+	return nil
+}
+
 func spin(p params) (measured, error) {
 	var ready sync.WaitGroup
 	start := make(chan struct{})
 	woken, yielders := make(chan waits, p.Woken), make(chan waits, p.Yielders)
 	wakers := make([]chan time.Time, p.Woken)
+	arrived := make([]atomic.Bool, p.Yielders)
+	spun := make(chan error, 1)
 	var stop atomic.Bool
 	ready.Add(p.Woken + p.Yielders)
 	for i := range wakers {
@@ -51,13 +70,15 @@ func spin(p params) (measured, error) {
 			ready.Done()
 			<-start
 			var w waits
+			since := time.Now()
+			arrived[i].Store(true)
 			for {
-				since := time.Now()
 				runtime.Gosched()
 				w.add(since)
 				if stop.Load() {
 					break
 				}
+				since = time.Now()
 			}
 			yielders <- w
 		}()
@@ -69,11 +90,13 @@ func spin(p params) (measured, error) {
 		for i := 0; i < 100; i++ {
 			runtime.Gosched()
 		}
+		err := allArrived(arrived)
 		for _, waker := range wakers {
 			waker <- time.Now()
 		}
 		work(time.Duration(p.SpinUs) * time.Microsecond)
 		stop.Store(true)
+		spun <- err
 	}()
 	var ofWoken, ofYielders waits
 	for i := 0; i < p.Woken; i++ {
@@ -83,6 +106,9 @@ func spin(p params) (measured, error) {
 		ofYielders.merge(<-yielders)
 	}
 	result := m.stop(int(ofWoken.count + ofYielders.count))
+	if err := <-spun; err != nil {
+		return measured{}, err
+	}
 	result.Counters["longest_wait_woken_ns"] = ofWoken.longest
 	result.Counters["longest_wait_yielders_ns"] = ofYielders.longest
 	longest := max(ofWoken.longest, ofYielders.longest)

@@ -1,3 +1,3 @@
 module quadrille-bench-go
 
-go 1.22
+go 1.23

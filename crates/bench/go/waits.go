@@ -158,6 +158,9 @@ func schbench(p params) (measured, error) {
 	return latencies.wakes.into(result), nil
 }
 
+// turns is the TURNS of workloads/mixed.rs.
+const turns = 100
+
 func mixed(p params) (measured, error) {
 	var ready, computing sync.WaitGroup
 	start := make(chan struct{})
@@ -165,7 +168,7 @@ func mixed(p params) (measured, error) {
 	results := make(chan samples, p.Pairs)
 	failures := make(chan error, p.Pairs+p.Heavy)
 	var stop atomic.Bool
-	var pieces atomic.Int64
+	pieces := make([]int64, p.Heavy)
 	ready.Add(2*p.Pairs + p.Heavy)
 	for i := 0; i < p.Pairs; i++ {
 		there, back := make(chan int, 1), make(chan int, 1)
@@ -201,11 +204,13 @@ func mixed(p params) (measured, error) {
 			defer computing.Done()
 			ready.Done()
 			<-start
-			for done := 0; done == 0 || !stop.Load(); done++ {
+			done := int64(0)
+			for !stop.Load() {
 				work(piece)
-				pieces.Add(1)
+				done++
 				runtime.Gosched()
 			}
+			pieces[i] = done
 		}()
 	}
 	ready.Wait()
@@ -218,7 +223,14 @@ func mixed(p params) (measured, error) {
 	stop.Store(true)
 	result := m.stop(p.Pairs * p.RoundTrips)
 	computing.Wait()
-	result.Counters["heavy_pieces"] = pieces.Load()
+	all := int64(0)
+	for i, done := range pieces {
+		all += done
+		if done == 0 && result.WallNs >= turns*int64(p.Heavy)*piece.Nanoseconds() {
+			return measured{}, fmt.Errorf("heavy task %d of %d computed nothing in %v", i+1, p.Heavy, time.Duration(result.WallNs))
+		}
+	}
+	result.Counters["heavy_pieces"] = all
 	select {
 	case err := <-failures:
 		return measured{}, err

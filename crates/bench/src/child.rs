@@ -3,11 +3,10 @@
 //! A process of its own for each run keeps processor time, context switches and allocator state apart, and lets runs of
 //! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the processes
 //! that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal does not reach them. Load
-//! generators need none, for they end when the server's process is gone.
+//! generators need none, for they end when the server's process is gone. Nor does a run outlive the command (`leash`).
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -18,7 +17,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
 use crate::last_words::LastWords;
-use crate::outcome::Outcome;
+use crate::leash;
+use crate::outcome::{Outcome, Stop};
 use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
 use crate::stamp;
@@ -27,8 +27,8 @@ use crate::stamp;
 #[derive(Debug)]
 pub struct Launcher {
     executable: PathBuf,
-    go: OnceCell<Result<PathBuf, String>>,
-    with_mimalloc: OnceCell<Result<PathBuf, String>>,
+    go: OnceCell<Result<PathBuf, Stop>>,
+    with_mimalloc: OnceCell<Result<PathBuf, Stop>>,
     time_limit: Option<Duration>,
 }
 
@@ -55,13 +55,13 @@ impl Launcher {
     pub fn run(&self, spec: &Spec, on_progress: &mut dyn FnMut(f64)) -> Outcome {
         match self.command(spec) {
             Ok(command) => self
-                .wait_for(command, is_group(spec), on_progress)
+                .wait_for(command, leash::is_group(spec), on_progress)
                 .unwrap_or_else(Outcome::Failed),
-            Err(reason) => Outcome::Unsupported(reason),
+            Err(stop) => stop.into(),
         }
     }
 
-    fn command(&self, spec: &Spec) -> Result<Command, String> {
+    fn command(&self, spec: &Spec) -> Result<Command, Stop> {
         let directory = self.executable.parent().unwrap_or(Path::new("."));
         let mut command = if spec.runtime.name.family() == Family::Go {
             let program = self.go.get_or_init(|| go::program(directory)).clone()?;
@@ -81,15 +81,10 @@ impl Launcher {
             command.arg("run-one");
             command
         };
-        let json = serde_json::to_string(spec).map_err(|error| format!("cannot describe the run: {error}"))?;
-        command
-            .arg(json)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if is_group(spec) {
-            command.process_group(0);
-        }
+        let json =
+            serde_json::to_string(spec).map_err(|error| Stop::failed(format!("cannot describe the run: {error}")))?;
+        command.arg(json).stdout(Stdio::piped()).stderr(Stdio::piped());
+        leash::put_on(&mut command, spec);
         Ok(command)
     }
 
@@ -102,6 +97,8 @@ impl Launcher {
         let mut child = command
             .spawn()
             .map_err(|error| format!("cannot start the run: {error}"))?;
+        // To wait for a child closes it, which would end a run that is about to end by itself.
+        let _leash = child.stdin.take();
         let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         let events = listen(&mut child);
         let mut words = LastWords::default();
@@ -134,19 +131,14 @@ impl Launcher {
     }
 }
 
-/// Whether the run starts processes that would outlive it.
-fn is_group(spec: &Spec) -> bool {
-    spec.runtime.name.family() == Family::Hackbench
-}
-
 /// The program with the other allocator, if it is of the same build as this one: what it measures stands beside what this one does.
-fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, String> {
+fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, Stop> {
     let program = directory.join("quadrille-mimalloc");
     let refused = |what: &str| {
         let release = if cfg!(debug_assertions) { "" } else { " --release" };
-        Err(format!(
+        Err(Stop::unsupported(format!(
             "quadrille-mimalloc {what}; build it with `cargo build{release} -p quadrille-bench --features mimalloc`"
-        ))
+        )))
     };
     if !program.is_file() {
         return refused("is not there");
@@ -204,7 +196,10 @@ fn parse(answer: &str, status: ExitStatus, words: &LastWords) -> Result<Outcome,
             Some(panic) => format!("{message}: {panic}"),
             None => message,
         }),
-        (Ok(outcome), _) => Ok(outcome),
+        // A result counts from who came to a good end: who crashed or panicked may have measured anything.
+        (Ok(outcome), _) if status.success() && words.panic().is_none() => Ok(outcome),
+        (Ok(_), None) => Err(format!("the run answered, but ended with {status}")),
+        (Ok(_), Some(reason)) => Err(format!("the run answered, but ended with {status}: {reason}")),
         (Err(_), None) => Err(format!("the run ended with {status} and no answer")),
         (Err(_), Some(reason)) => Err(format!("the run ended with {status}: {reason}")),
     }
@@ -213,6 +208,7 @@ fn parse(answer: &str, status: ExitStatus, words: &LastWords) -> Result<Outcome,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Measured;
     use crate::spec::{Body, ChannelKind, Contender, RuntimeName, Workload};
 
     #[test]
@@ -320,6 +316,43 @@ mod tests {
     fn a_run_that_dies_is_a_failure_with_its_last_words() {
         let script = "echo stack overflow >&2; kill -9 $$";
         check_script(RuntimeName::Tokio, 60 * SECOND, "dies", script, "stack overflow");
+    }
+
+    /// A run that answers with figures, and then does `end`, is a failure with both.
+    fn check_bad_end(name: &str, end: &str, expected: &str) {
+        let answer = serde_json::to_string(&Outcome::Measured(Measured::default())).unwrap();
+        let script = format!("echo '{answer}'; {end}");
+        check_script(RuntimeName::Tokio, 60 * SECOND, name, &script, expected);
+    }
+
+    #[test]
+    fn a_run_that_crashes_after_its_answer_is_a_failure() {
+        check_bad_end(
+            "crashes",
+            "kill -9 $$",
+            "the run answered, but ended with signal: 9 (SIGKILL)",
+        );
+        check_bad_end(
+            "exits",
+            "echo no memory >&2; exit 3",
+            "the run answered, but ended with exit status: 3: no memory",
+        );
+    }
+
+    #[test]
+    fn a_run_in_which_a_thread_panicked_is_a_failure_whatever_it_answered() {
+        let end = "echo \"thread 'a' panicked at a.rs:1:2:\" >&2; echo 'no memory' >&2";
+        let expected = "but ended with exit status: 0: thread 'a' panicked at a.rs:1:2: no memory";
+        check_bad_end("panics-beside", end, expected);
+    }
+
+    #[test]
+    fn a_run_may_say_what_is_no_panic() {
+        let answer = Outcome::Measured(Measured::default());
+        let mut words = LastWords::default();
+        words.hear("warning: one CPU is slower");
+        let parsed = parse(&serde_json::to_string(&answer).unwrap(), ExitStatus::default(), &words);
+        assert_eq!(parsed, Ok(answer));
     }
 
     /// What a launcher in `directory` does with a run that asks for mimalloc.

@@ -1,5 +1,6 @@
 //! What a reader must know beside every figure: machine, kernel, versions, commit, command.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -25,11 +26,30 @@ const PEERS: [&str; 8] = [
     "async-task",
 ];
 
+/// Variables of the environment that change a run: what runtimes, allocators and the loader read. At a `*` any name goes on.
+const VARIABLES: [&str; 10] = [
+    "GLIBC_TUNABLES",
+    "GODEBUG",
+    "GOGC",
+    "GOMAXPROCS",
+    "GOMEMLIMIT",
+    "LD_PRELOAD",
+    "MALLOC_*",
+    "MIMALLOC_*",
+    "QUADRILLE_*",
+    "TOKIO_WORKER_THREADS",
+];
+
+/// What `cargo run` and `cargo test` set because the build does (`stamp`): nobody reads it.
+const OF_THE_BUILD: [&str; 3] = ["QUADRILLE_BUILD", "QUADRILLE_COMMIT", "QUADRILLE_RUSTC"];
+
 /// Where, when and by which command figures were made.
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
     /// The command line.
     pub command: String,
+    /// The variables that change a run and were set, `NAME=value` each, by name.
+    pub variables: Vec<String>,
     /// When it began, in seconds since 1970 (UTC).
     pub began_unix_s: u64,
     /// The same, for people: `2026-11-22 09:30 UTC`.
@@ -61,6 +81,7 @@ impl Environment {
             .unwrap_or_default();
         Self {
             command: command_line(std::env::args()),
+            variables: variables(std::env::vars_os()),
             began_unix_s: now.as_secs(),
             began: utc(now),
             workers,
@@ -142,6 +163,25 @@ fn command_line(arguments: impl IntoIterator<Item = String>) -> String {
         }
     });
     name.into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Those of `all` that change a run.
+fn variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let changes_a_run = |name: &str| {
+        let is_read = VARIABLES.iter().any(|known| match known.strip_suffix('*') {
+            Some(begin) => name.starts_with(begin),
+            None => name == *known,
+        });
+        is_read && !OF_THE_BUILD.contains(&name)
+    };
+    let mut found: Vec<String> = all
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| changes_a_run(name))
+        .map(|(name, value)| format!("{name}={}", value.to_string_lossy()))
+        .collect();
+    found.sort();
+    found
 }
 
 /// A time since 1970 as `2026-11-22 09:30 UTC`, by Howard Hinnant's algorithm for the Gregorian calendar.
@@ -228,6 +268,29 @@ mod tests {
         let words = ["/opt/quadrille", "compare", "yield", "--html", "it's here.html", ""];
         let line = command_line(words.map(str::to_owned));
         assert_eq!(line, r"quadrille compare yield --html 'it'\''s here.html' ''");
+    }
+
+    #[test]
+    fn variables_that_change_a_run_are_found() {
+        let all = [
+            ("QUADRILLE_PIN", "strict"),
+            ("QUADRILLE_BUILD", "0"),
+            ("PATH", "/bin"),
+            ("GOGC", "off"),
+            ("GOGC_OTHER", "1"),
+            ("MALLOC_ARENA_MAX", ""),
+            ("LD_PRELOAD", "liba.so"),
+        ];
+        let all = all.map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(
+            variables(all),
+            [
+                "GOGC=off",
+                "LD_PRELOAD=liba.so",
+                "MALLOC_ARENA_MAX=",
+                "QUADRILLE_PIN=strict"
+            ]
+        );
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod environment;
 pub mod faults;
 pub mod generate;
 mod last_words;
+mod leash;
 pub mod meter;
 pub mod moves;
 pub mod outcome;

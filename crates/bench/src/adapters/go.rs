@@ -11,14 +11,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::outcome::Stop;
+
 /// The files of the Go program.
-const SOURCE: [(&str, &str); 12] = [
+const SOURCE: [(&str, &str); 13] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),
     ("hackbench.go", include_str!("../../go/hackbench.go")),
     ("tasks.go", include_str!("../../go/tasks.go")),
     ("threads.go", include_str!("../../go/threads.go")),
     ("fairness.go", include_str!("../../go/fairness.go")),
+    ("leash.go", include_str!("../../go/leash.go")),
     ("latency.go", include_str!("../../go/latency.go")),
     ("memory.go", include_str!("../../go/memory.go")),
     ("process.go", include_str!("../../go/process.go")),
@@ -30,8 +33,9 @@ const SOURCE: [(&str, &str); 12] = [
 /// Returns the path of the Go program, built below `directory` if it is not there.
 ///
 /// # Errors
-/// The reason, in one line, why there is no such program.
-pub fn program(directory: &Path) -> Result<PathBuf, String> {
+/// The reason, in one line, why there is no such program: [`Stop::Unsupported`] if Go is not installed; [`Stop::Failed`] if it is and the program can't be
+/// written or built, which is a fault of the program or of the machine.
+pub fn program(directory: &Path) -> Result<PathBuf, Stop> {
     let version = version()?;
     let mut hasher = DefaultHasher::new();
     (SOURCE, &version).hash(&mut hasher);
@@ -40,23 +44,27 @@ pub fn program(directory: &Path) -> Result<PathBuf, String> {
     if program.is_file() {
         return Ok(program);
     }
-    write_source(&home).map_err(|error| format!("cannot write the Go program to {}: {error}", home.display()))?;
+    write_source(&home)
+        .map_err(|error| Stop::failed(format!("cannot write the Go program to {}: {error}", home.display())))?;
     build(&home, &program)?;
     Ok(program)
 }
 
-fn version() -> Result<String, String> {
+fn version() -> Result<String, Stop> {
     let output = go()
         .args(["env", "GOVERSION"])
         .output()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "go is not installed: there is no `go` in PATH".to_owned(),
-            _ => format!("go cannot be started: {error}"),
+            io::ErrorKind::NotFound => Stop::unsupported("go is not installed: there is no `go` in PATH"),
+            _ => Stop::failed(format!("go cannot be started: {error}")),
         })?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
-        Err(format!("`go env GOVERSION` failed: {}", first_line(&output)))
+        Err(Stop::failed(format!(
+            "`go env GOVERSION` failed: {}",
+            first_line(&output)
+        )))
     }
 }
 
@@ -79,7 +87,7 @@ fn write_source(home: &Path) -> io::Result<()> {
 }
 
 /// Builds beside the final name and renames, so that two commands at once never run half a program.
-fn build(home: &Path, program: &Path) -> Result<(), String> {
+fn build(home: &Path, program: &Path) -> Result<(), Stop> {
     let unfinished = home.join(format!("build-{}", std::process::id()));
     let output = go()
         .current_dir(home)
@@ -87,15 +95,15 @@ fn build(home: &Path, program: &Path) -> Result<(), String> {
         .arg(&unfinished)
         .arg(".")
         .output()
-        .map_err(|error| format!("go cannot be started: {error}"))?;
+        .map_err(|error| Stop::failed(format!("go cannot be started: {error}")))?;
     if !output.status.success() {
-        return Err(format!(
+        return Err(Stop::failed(format!(
             "`go build` in {} failed: {}",
             home.display(),
             first_line(&output)
-        ));
+        )));
     }
-    fs::rename(&unfinished, program).map_err(|error| format!("cannot rename the Go program: {error}"))
+    fs::rename(&unfinished, program).map_err(|error| Stop::failed(format!("cannot rename the Go program: {error}")))
 }
 
 fn first_line(output: &Output) -> String {

@@ -97,8 +97,12 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
     let bar = progress_bar(runs as u64);
+    let environment = Environment::of_this_run(workers);
+    if !environment.variables.is_empty() {
+        writeln!(out, "environment: {}", environment.variables.join(", "))?;
+    }
     let mut report = Report {
-        environment: Environment::of_this_run(workers),
+        environment,
         complete: false,
         sections: Vec::new(),
     };
@@ -140,7 +144,9 @@ fn print(out: &mut dyn Write, sections: &[Section]) -> io::Result<()> {
         let repetitions = sections.iter().map(|section| section.repetitions).max().unwrap_or(0);
         write!(out, "\n{title} ({repetitions} runs each, interleaved)\n{table}")?;
     }
-    if let Some(note) = sections.first().and_then(Section::note) {
+    // Ratios of a curve are those at its highest load.
+    let compared = sections.iter().rfind(|section| section.is_compared);
+    if let Some(note) = compared.and_then(Section::note) {
         writeln!(out, "{note}")?;
     }
     out.flush()

@@ -17,8 +17,8 @@ const CUT: f64 = 4.0;
 pub(super) fn bars(rows: &[Summary], base: Option<&str>, unit: &str) -> String {
     let base_median = rows
         .iter()
-        .find(|row| Some(row.runtime.as_str()) == base)
-        .and_then(|row| row.figure)
+        .filter(|row| Some(row.runtime.as_str()) == base)
+        .find_map(|row| row.figure)
         .map(|spread| spread.median);
     let longest = rows
         .iter()
@@ -80,7 +80,7 @@ fn bar(out: &mut String, row: &Summary, base: Option<&str>, unit: &str, scale: &
                 out,
                 "<svg viewBox=\"0 0 {WIDTH} 24\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{told}\"><title>{told}</title>"
             );
-            marks(out, row, scale);
+            marks(out, row, unit, scale);
             let _ = write!(
                 out,
                 "</svg><div class=\"value\">{} {unit}{ratio}</div>",
@@ -96,8 +96,8 @@ fn bar(out: &mut String, row: &Summary, base: Option<&str>, unit: &str, scale: &
     out.push_str("</div>\n");
 }
 
-/// The bar up to the median, the span of all repetitions, a tick for each, the base's median, and the cut.
-fn marks(out: &mut String, row: &Summary, scale: &Scale) {
+/// The bar up to the median, the span of all repetitions, a tick for each, the base's median, and the cut with what lies beyond.
+fn marks(out: &mut String, row: &Summary, unit: &str, scale: &Scale) {
     let Some(spread) = row.figure else { return };
     let (median, min, max) = (scale.x(spread.median), scale.x(spread.min), scale.x(spread.max));
     let _ = write!(out, "<rect x=\"0\" y=\"3\" width=\"{median:.1}\" height=\"18\"/>");
@@ -112,19 +112,27 @@ fn marks(out: &mut String, row: &Summary, scale: &Scale) {
         out,
         "<line class=\"whisker\" x1=\"{min:.1}\" x2=\"{max:.1}\" y1=\"12\" y2=\"12\"/>"
     );
-    for sample in row.samples.iter().flatten().filter(|sample| **sample <= scale.limit) {
-        let x = scale.x(*sample);
+    let (within, beyond): (Vec<f64>, Vec<f64>) =
+        row.samples.iter().flatten().partition(|sample| **sample <= scale.limit);
+    for sample in within {
+        let x = scale.x(sample);
+        // What a pointer has to hit is wider than what is seen.
         let _ = write!(
             out,
-            "<line class=\"sample\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"7\" y2=\"17\"/>"
+            "<g><title>{} {unit}</title><rect class=\"near\" x=\"{:.1}\" y=\"5\" width=\"8\" height=\"14\"/>\
+             <line class=\"sample\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"7\" y2=\"17\"/></g>",
+            figure(sample),
+            x - 4.0
         );
     }
-    if spread.median > scale.limit {
+    if !beyond.is_empty() {
+        let beyond: Vec<String> = beyond.into_iter().map(figure).collect();
         let (left, right) = (WIDTH - 40.0, WIDTH - 30.0);
         let _ = write!(
             out,
-            "<path class=\"cut\" d=\"M{left} 24 L{} 0 h10 L{right} 24 z\"/>",
-            left + 12.0
+            "<path class=\"cut\" d=\"M{left} 24 L{} 0 h10 L{right} 24 z\"><title>cut off: {} {unit}</title></path>",
+            left + 12.0,
+            beyond.join(", ")
         );
     }
 }

@@ -90,7 +90,7 @@ fn cells(rows: &[&Summary]) -> impl Iterator<Item = String> {
 }
 
 fn table(points: &[&Section]) -> Table {
-    let base = points.first().and_then(|section| section.bases().into_iter().next());
+    let base = points.last().and_then(|section| section.bases().into_iter().next());
     let highest = points.last().and_then(|section| section.load_percent).unwrap_or(0);
     let last = base.as_ref().map(|base| format!("ratio to {base} at {highest} %"));
     let mut table = empty_table(points, &["runtime"], last);
@@ -104,7 +104,7 @@ fn table(points: &[&Section]) -> Table {
             continue;
         }
         let ratio = base.as_ref().map(|base| {
-            let ratio = last.ratios.get(base);
+            let ratio = last.ratios.get(base).filter(|_| last.remark.is_none());
             ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
         });
         table.push([last.label()].into_iter().chain(cells(&rows)).chain(ratio).collect());
@@ -139,8 +139,12 @@ fn table_of_moves(moves: &[(&str, Vec<&Section>)]) -> Option<(String, Table)> {
     counts.then(|| (format!("{title}; moves of tasks a second, by how far"), table))
 }
 
+/// The median of a row, all of whose runs were right: as in the other tables a failure stands in place of the figure.
 fn median(row: &Summary) -> Option<f64> {
-    row.figure.map(|spread| spread.median)
+    match (&row.remark, row.figure) {
+        (None, Some(spread)) => Some(spread.median),
+        _ => None,
+    }
 }
 
 /// The plot of one figure: load to the right, the figure upwards, each step ten times the one below.
@@ -390,6 +394,26 @@ mod tests {
         }
         let text = curve_tables(&sections)[0].1.to_string();
         assert!(text.ends_with("  tokio      not run: absent\n"), "{text}");
+    }
+
+    #[test]
+    fn a_load_that_failed_in_a_single_run_has_no_figure_either() {
+        let mut sections = sections();
+        for section in &mut sections[7..] {
+            let row = &mut section.rows[0];
+            row.samples.push(None);
+            row.remark = Some("FAILED: lost".to_owned());
+        }
+        let (_, table) = &curve_tables(&sections)[1];
+        let expected = "  runtime       10 %     100 %  ratio to tokio at 100 %
+  quadrille  200,000         -                        -
+             FAILED: lost
+  tokio      400,000 1,800,000                     1.00
+";
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&table.to_string()), words(expected));
+        let plot = plot(&figures(&sections)[1].1);
+        assert_eq!(plot.matches("<circle").count(), 3, "{plot}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::moves;
 use crate::outcome::{Counters, Measured, Outcome};
 use crate::spec::{Body, ChannelKind, Contender, Family, Metric, RuntimeName, Spec, Workload};
-use crate::stats::{Spread, median_ratio, spread};
+use crate::stats::{Ratios, Spread, ratios, spread};
 use crate::table::{Table, figure, thousands};
 
 mod chart;
@@ -169,8 +169,10 @@ pub struct Summary {
     /// Voluntary context switches an operation, median.
     pub vcsw_per_op: Option<f64>,
     /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of threads: Go),
-    /// or if that was not run the first runtime, and tokio with mimalloc if that was run.
+    /// or if that has no figure the first runtime that has one, and tokio with mimalloc if that has one.
     pub ratios: BTreeMap<String, f64>,
+    /// The same with their extremes, and of how many repetitions they are.
+    pub ratio_spreads: BTreeMap<String, Ratios>,
     /// Counters of the repetition with the median figure.
     pub counters: Counters,
     /// How many there were of what the workload is about, if not as many as its name promises.
@@ -202,7 +204,10 @@ impl Section {
     /// Reduces the rows of `workload` to one of its figures.
     #[must_use]
     pub fn new(workload: &Workload, body: Body, rows: &[Row], metric: Metric) -> Self {
-        let bases: Vec<Base> = bases_of(rows.iter().map(|row| &row.spec), body)
+        let with_figure = rows
+            .iter()
+            .filter(|row| row.figures(metric).iter().any(Option::is_some));
+        let bases: Vec<Base> = bases_of(with_figure.map(|row| &row.spec), body)
             .into_iter()
             .filter(|_| metric.is_compared())
             .filter_map(|runtime| Base::find(rows, &runtime, metric))
@@ -234,15 +239,26 @@ impl Section {
         if !self.is_compared {
             return Vec::new();
         }
-        let bases = bases_of(self.rows.iter().map(|row| &row.spec), self.body);
+        let with_figure = self.rows.iter().filter(|row| row.figure.is_some());
+        let bases = bases_of(with_figure.map(|row| &row.spec), self.body);
         bases.iter().map(Contender::to_string).collect()
     }
 
-    /// Whom ratios are to, in a sentence, where a reader may take them to be to the same runtime with the channel of the row.
+    /// What a reader must know of whom ratios are to, in a sentence each.
     #[must_use]
     pub fn note(&self) -> Option<String> {
-        let base = self.bases().into_iter().next()?;
-        let base = self.rows.iter().find(|row| row.runtime == base)?;
+        let notes: Vec<String> = self.note_on_channels().into_iter().chain(self.failed_bases()).collect();
+        (!notes.is_empty()).then(|| notes.join(" "))
+    }
+
+    /// The row that ratios to `base` are to.
+    fn row_of(&self, base: &str) -> Option<&Summary> {
+        self.rows.iter().find(|row| row.runtime == base && row.figure.is_some())
+    }
+
+    /// Whom ratios are to, where a reader may take them to be to the same runtime with the channel of the row.
+    fn note_on_channels(&self) -> Option<String> {
+        let base = self.row_of(self.bases().first()?)?;
         let is_mixed = self.rows.iter().any(|row| row.spec.channel == ChannelKind::Shared)
             && self.rows.iter().any(|row| row.spec.channel == ChannelKind::Own);
         is_mixed.then(|| {
@@ -252,9 +268,28 @@ impl Section {
             )
         })
     }
+
+    /// Bases whose figures are not those of all runs.
+    fn failed_bases(&self) -> Vec<String> {
+        let bases = self.bases();
+        let failed = bases
+            .iter()
+            .filter_map(|base| self.row_of(base))
+            .filter(|row| row.remark.is_some());
+        failed
+            .map(|row| {
+                let runs = row.samples.len();
+                format!(
+                    "{} failed in {} of {runs} runs, ratios to it are those within the others.",
+                    row.runtime,
+                    runs - row.repetitions()
+                )
+            })
+            .collect()
+    }
 }
 
-/// Whom ratios are to: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
+/// Whom ratios are to, among those with a figure: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
 fn bases_of<'a>(specs: impl Iterator<Item = &'a Spec>, body: Body) -> Vec<Contender> {
     let runtimes: Vec<&Contender> = specs.map(|spec| &spec.runtime).collect();
     let named = |name| runtimes.iter().copied().find(|runtime| runtime.name == name);
@@ -270,13 +305,16 @@ struct Base {
 }
 
 impl Base {
-    /// The first row of `runtime`.
+    /// The first row of `runtime` that has a figure.
     fn find(rows: &[Row], runtime: &Contender, metric: Metric) -> Option<Self> {
-        let row = rows.iter().find(|row| row.spec.runtime == *runtime)?;
-        Some(Self {
-            name: runtime.to_string(),
-            figures: row.figures(metric),
-        })
+        rows.iter()
+            .filter(|row| row.spec.runtime == *runtime)
+            .map(|row| row.figures(metric))
+            .find(|figures| figures.iter().any(Option::is_some))
+            .map(|figures| Self {
+                name: runtime.to_string(),
+                figures,
+            })
     }
 }
 
@@ -289,9 +327,9 @@ fn summary(row: &Row, metric: Metric, bases: &[Base]) -> Summary {
     let spec = &row.spec;
     let samples = row.figures(metric);
     let present: Vec<f64> = samples.iter().copied().flatten().collect();
-    let ratios = bases
+    let ratio_spreads: BTreeMap<String, Ratios> = bases
         .iter()
-        .filter_map(|base| Some((base.name.clone(), median_ratio(&samples, &base.figures)?)))
+        .filter_map(|base| Some((base.name.clone(), ratios(&samples, &base.figures)?)))
         .collect();
     Summary {
         spec: spec.clone(),
@@ -302,7 +340,11 @@ fn summary(row: &Row, metric: Metric, bases: &[Base]) -> Summary {
         samples,
         cpu_ns_per_op: row.median(Measured::cpu_ns_per_op),
         vcsw_per_op: row.median(Measured::vcsw_per_op),
-        ratios,
+        ratios: ratio_spreads
+            .iter()
+            .map(|(base, ratios)| (base.clone(), ratios.spread.median))
+            .collect(),
+        ratio_spreads,
         counters: row.counters(metric),
         scale: None,
         remark: row.remark(),
@@ -413,6 +455,8 @@ mod tests {
             panic!("{section:?}")
         };
         assert_eq!(ours.ratios, ratios_to(&[("tokio", 0.5)]));
+        let spread = ours.ratio_spreads["tokio"].spread;
+        assert_eq!((spread.min, spread.median, spread.max), (0.5, 0.5, 1.6));
         assert_eq!(tokio.ratios, ratios_to(&[("tokio", 1.0)]));
         assert_eq!(ours.counters["polls"], 150);
         assert_eq!(ours.vcsw_per_op, Some(0.5));
@@ -441,6 +485,21 @@ mod tests {
         let section = section(&[row(RuntimeName::Smol, &[10]), row(RuntimeName::Quadrille, &[5])]);
         assert_eq!(section.bases(), ["smol"]);
         assert_eq!(section.rows[1].ratios, ratios_to(&[("smol", 0.5)]));
+    }
+
+    #[test]
+    fn a_peer_that_was_not_run_is_no_base() {
+        let mut tokio = row(RuntimeName::Tokio, &[]);
+        let absent = Outcome::Unsupported("tokio is not part of this build".to_owned());
+        tokio.outcomes = vec![absent.clone(), absent];
+        let mut broken = row(RuntimeName::TokioMimalloc, &[]);
+        broken.outcomes = vec![Outcome::Failed("sum".to_owned()); 2];
+        let ours = [row(RuntimeName::Quadrille, &[10, 10]), row(RuntimeName::Go, &[5, 5])];
+        let section = section(&[&[tokio.clone(), broken][..], &ours].concat());
+        assert_eq!(section.bases(), ["quadrille"]);
+        let ratios: Vec<_> = section.rows.iter().map(|row| row.ratios.get("quadrille")).collect();
+        assert_eq!(ratios, [None, None, Some(&1.0), Some(&0.5)]);
+        assert!(self::section(&[tokio]).bases().is_empty());
     }
 
     #[test]
@@ -506,10 +565,21 @@ mod tests {
                 "cpu_ns_per_op": 2.0,
                 "vcsw_per_op": 0.5,
                 "ratios": {"tokio": 1.0},
+                "ratio_spreads": {"tokio": {"median": 1.0, "min": 1.0, "max": 1.0, "pairs": 3}},
                 "counters": {"polls": 2},
             }],
         });
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_base_that_failed_in_part_is_said_to_have() {
+        let mut tokio = row(RuntimeName::Tokio, &[20, 40]);
+        tokio.outcomes.insert(1, Outcome::Failed("sum".to_owned()));
+        let section = section(&[tokio, row(RuntimeName::Quadrille, &[10, 10, 10])]);
+        assert_eq!(section.rows[1].ratios, ratios_to(&[("tokio", 0.375)]));
+        let expected = "tokio failed in 1 of 3 runs, ratios to it are those within the others.";
+        assert_eq!(section.note().as_deref(), Some(expected));
     }
 
     #[test]

@@ -40,6 +40,45 @@ impl Waits {
     }
 }
 
+/// A yielder that has not come to run after so long is not waited for: it never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which yielders have come to run.
+#[derive(Debug)]
+struct Arrivals(Vec<AtomicBool>);
+
+impl Arrivals {
+    fn of(count: usize) -> Self {
+        Self((0..count).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Number `index` runs. Ordering: Relaxed; nothing is published.
+    fn arrive(&self, index: usize) {
+        self.0[index].store(true, Ordering::Relaxed);
+    }
+
+    /// The first one that is not there.
+    fn missing(&self) -> Option<usize> {
+        self.0.iter().position(|arrived| !arrived.load(Ordering::Relaxed))
+    }
+
+    /// Yields until all are there.
+    async fn all<R: Runtime>(&self, patience: Duration) -> Result<(), Stop> {
+        let begin = Instant::now();
+        while let Some(missing) = self.missing() {
+            if begin.elapsed() >= patience {
+                return Err(Stop::failed(format!(
+                    "yielder {} of {} did not run in {patience:?}",
+                    missing + 1,
+                    self.0.len()
+                )));
+            }
+            R::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
 /// Spins for so long.
 pub(super) fn work(duration: Duration) {
     let start = Instant::now();
@@ -59,6 +98,7 @@ pub async fn spin<R: Runtime, C: Channel>(
     yielders: usize,
 ) -> Result<Measured, Stop> {
     let stop = Arc::new(AtomicBool::new(false));
+    let arrivals = Arc::new(Arrivals::of(yielders));
     let (opener, gate) = gate();
     let mut wakers = Vec::new();
     let mut sleepers = Vec::new();
@@ -68,31 +108,29 @@ pub async fn spin<R: Runtime, C: Channel>(
         sleepers.push(runtime.spawn(sleeper::<C>(receiver, gate.clone())));
     }
     let joins: Vec<_> = (0..yielders)
-        .map(|_| runtime.spawn(yielder::<R>(Arc::clone(&stop), gate.clone())))
+        .map(|index| {
+            let yielder = yielder::<R>(index, Arc::clone(&arrivals), Arc::clone(&stop), gate.clone());
+            runtime.spawn(yielder)
+        })
         .collect();
     opener.all_ready(woken + yielders).await?;
     drop(gate);
 
     let meter = Meter::start(&runtime);
     opener.open();
-    let spinner = runtime.spawn(spinner::<R, C>(wakers, duration, stop));
-    let all_sent = spinner.await;
+    let spinner = runtime.spawn(spinner::<R, C>(wakers, arrivals, duration, stop));
+    let spun = spinner.await;
     let (mut of_woken, mut of_yielders) = (Waits::default(), Waits::default());
     for sleeper in sleepers {
         of_woken.merge(sleeper.await);
     }
-    let mut idle_yielders = 0;
     for join in joins {
-        let waits = join.await;
-        idle_yielders += usize::from(waits.count == 0);
-        of_yielders.merge(waits);
+        of_yielders.merge(join.await);
     }
     let mut measured = meter.stop(&runtime, of_woken.count + of_yielders.count);
-    if !all_sent || of_woken.count != woken as u64 || idle_yielders != 0 {
-        return Err(Stop::failed(format!(
-            "{} of {woken} tasks were woken, {idle_yielders} of {yielders} yielders never ran",
-            of_woken.count
-        )));
+    spun?;
+    if of_woken.count != woken as u64 {
+        return Err(Stop::failed(format!("{} of {woken} tasks were woken", of_woken.count)));
     }
     measured
         .counters
@@ -106,21 +144,23 @@ pub async fn spin<R: Runtime, C: Channel>(
 
 async fn spinner<R: Runtime, C: Channel>(
     wakers: Vec<C::Sender<Instant>>,
+    arrivals: Arc<Arrivals>,
     duration: Duration,
     stop: Arc<AtomicBool>,
-) -> bool {
-    // Everybody is past the gate and asleep, or yielding, before the spin.
+) -> Result<(), Stop> {
+    // Everybody who is to be woken is asleep before the spin.
     for _ in 0..100 {
         R::yield_now().await;
     }
-    let mut all_sent = true;
+    // And every yielder has begun to yield: one that first ran after the spin would have seen nothing of it.
+    let mut result = arrivals.all::<R>(PATIENCE).await;
     for waker in &wakers {
-        all_sent &= C::send(waker, Instant::now()).await.sent().is_ok();
+        result = result.and(C::send(waker, Instant::now()).await.sent());
     }
     work(duration);
     // Ordering: Relaxed; the yielders stop soon, nothing is published.
     stop.store(true, Ordering::Relaxed);
-    all_sent
+    result
 }
 
 async fn sleeper<C: Channel>(mut receiver: C::Receiver<Instant>, gate: Gate) -> Waits {
@@ -132,17 +172,19 @@ async fn sleeper<C: Channel>(mut receiver: C::Receiver<Instant>, gate: Gate) -> 
     waits
 }
 
-async fn yielder<R: Runtime>(stop: Arc<AtomicBool>, gate: Gate) -> Waits {
+async fn yielder<R: Runtime>(index: usize, arrivals: Arc<Arrivals>, stop: Arc<AtomicBool>, gate: Gate) -> Waits {
     gate.pass().await;
     let mut waits = Waits::default();
+    let mut since = Instant::now();
+    arrivals.arrive(index);
     loop {
-        let since = Instant::now();
         R::yield_now().await;
         waits.add(since);
         // Ordering: Relaxed; see `spinner`.
         if stop.load(Ordering::Relaxed) {
             return waits;
         }
+        since = Instant::now();
     }
 }
 
@@ -260,5 +302,22 @@ fn finish(mut measured: Measured, all: Waits, expected: usize) -> Result<Measure
             "{} waits were seen, {expected} expected",
             all.count
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::threads::Threads;
+
+    #[test]
+    fn a_yielder_that_does_not_come_to_run_is_named() {
+        let arrivals = Arrivals::of(3);
+        let all = || futures_lite::future::block_on(arrivals.all::<Threads>(Duration::ZERO));
+        arrivals.arrive(0);
+        arrivals.arrive(2);
+        assert_eq!(all(), Err(Stop::failed("yielder 2 of 3 did not run in 0ns")));
+        arrivals.arrive(1);
+        assert_eq!(all(), Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A service that answers small requests while it also does something heavy. The heavy tasks yield after each piece, as well
 //! behaved ones do; the figure is how long a round trip of a pair takes in between. Verified: the number that goes there and back
-//! counts the round trips, and no heavy task was idle.
+//! counts the round trips, and no heavy task was passed over while the pairs talked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,14 @@ use crate::workloads::gate::{Gate, gate};
 use crate::workloads::ping_pong::{check, pong};
 use crate::workloads::samples::Samples;
 
+/// A heavy task that did nothing while the pairs talked for so many times as long as a piece of each heavy task takes has been passed over. With
+/// less the pairs may be done before it was its turn.
+const TURNS: u32 = 100;
+
 /// Runs it once: `pairs` pairs of `round_trips` each, beside `heavy` tasks with pieces of `piece`.
 ///
 /// # Errors
-/// [`Stop::Failed`] if a number came back wrong, or a heavy task never ran.
+/// [`Stop::Failed`] if a number came back wrong, or a heavy task was passed over.
 pub async fn run<R: Runtime, C: Channel>(
     runtime: R,
     (pairs, round_trips): (usize, usize),
@@ -56,16 +60,27 @@ pub async fn run<R: Runtime, C: Channel>(
     for pong in pongs {
         result = result.and(pong.await);
     }
-    let mut pieces = 0;
+    let mut pieces = Vec::with_capacity(heavy);
     for task in computing {
-        let done = task.await;
-        if done == 0 {
-            result = result.and(Err(Stop::failed("a heavy task never ran")));
-        }
-        pieces += done;
+        pieces.push(task.await);
     }
-    measured.counters.insert("heavy_pieces".to_owned(), pieces);
+    let result = result.and(none_passed_over(&pieces, piece, Duration::from_nanos(measured.wall_ns)));
+    let all = pieces.iter().sum();
+    measured.counters.insert("heavy_pieces".to_owned(), all);
     result.map(|()| latencies.into(measured))
+}
+
+/// That each heavy task did something in `time`, if that was long enough for all of them.
+fn none_passed_over(pieces: &[u64], piece: Duration, time: Duration) -> Result<(), Stop> {
+    let heavy = pieces.len();
+    let a_turn = piece.saturating_mul(u32::try_from(heavy).unwrap_or(u32::MAX));
+    match pieces.iter().position(|&done| done == 0) {
+        Some(idle) if time >= a_turn.saturating_mul(TURNS) => Err(Stop::failed(format!(
+            "heavy task {} of {heavy} computed nothing in {time:?}",
+            idle + 1
+        ))),
+        _ => Ok(()),
+    }
 }
 
 async fn ping<C: Channel>(
@@ -86,15 +101,32 @@ async fn ping<C: Channel>(
     Ok(latencies)
 }
 
-/// How many pieces it has computed.
+/// How many pieces it has computed until it was to stop.
 async fn compute<R: Runtime>(piece: Duration, stop: Arc<AtomicBool>, gate: Gate) -> u64 {
     gate.pass().await;
     let mut pieces = 0;
-    // At least one, also where the pairs are done before this task first runs. Ordering: Relaxed; see `run`.
-    while pieces == 0 || !stop.load(Ordering::Relaxed) {
+    // Ordering: Relaxed; see `run`.
+    while !stop.load(Ordering::Relaxed) {
         work(piece);
         pieces += 1;
         R::yield_now().await;
     }
     pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_passed_over_if_it_did_nothing_while_there_was_time_for_a_hundred_turns() {
+        let check = |pieces: &[u64], millis: u64| {
+            none_passed_over(pieces, Duration::from_millis(1), Duration::from_millis(millis)).err()
+        };
+        assert_eq!(check(&[7, 1, 3], 1_000_000), None);
+        assert_eq!(check(&[7, 0, 0], 299), None);
+        let expected = Stop::failed("heavy task 2 of 3 computed nothing in 300ms");
+        assert_eq!(check(&[7, 0, 0], 300), Some(expected));
+        assert_eq!(check(&[], 300), None);
+    }
 }

@@ -18,7 +18,9 @@ fn compare_writes_what_it_prints() {
         "--json",
     ];
     let html = file.with_extension("html");
-    let (status, stdout, stderr) = output(quadrille(&args).arg(&file).arg("--html").arg(&html));
+    let mut command = quadrille(&args);
+    command.arg(&file).arg("--html").arg(&html).env("QUADRILLE_PIN", "none");
+    let (status, stdout, stderr) = output(&mut command);
     let json: Value = serde_json::from_reader(std::fs::File::open(&file).unwrap()).unwrap();
     let page = std::fs::read_to_string(&html).unwrap();
     for file in [file, html] {
@@ -33,6 +35,12 @@ fn compare_writes_what_it_prints() {
     assert_eq!(rows[0]["samples"].as_array().map(Vec::len), Some(2));
     assert!(rows[0]["counters"]["polls"].as_u64() > Some(0), "{json}");
     assert_eq!(json["complete"], true);
+    let variables = json["environment"]["variables"].as_array().unwrap();
+    assert!(variables.contains(&"QUADRILLE_PIN=none".into()), "{variables:?}");
+    assert!(
+        stdout.contains("\nenvironment: ") && stdout.contains("QUADRILLE_PIN=none"),
+        "{stdout}"
+    );
     let command = json["environment"]["command"].as_str().unwrap();
     assert!(
         command.starts_with("quadrille compare yield --runtimes quadrille,tokio"),
@@ -40,7 +48,7 @@ fn compare_writes_what_it_prints() {
     );
     for expected in [
         "yield: 1000 tasks",
-        "<td>1.00</td>",
+        "<td title=\"1.00 to 1.00 in 2 repetitions\">1.00</td>",
         "class=\"bar quadrille\"",
         "compare yield",
     ] {
@@ -284,12 +292,38 @@ fn without_go_its_row_says_so() {
     assert!(stdout.contains("not run: go is not installed"), "{stdout}");
 }
 
-#[test]
-fn a_go_that_does_not_build_is_named() {
-    let directory = program("go", "echo 'no compiler here' >&2\nexit 1");
-    let args = ["hackbench", "-g", "1", "-f", "1", "-l", "1", "--runtime", "go"];
+/// `compare` on Go by a program of that name that does no more than `script`: exit status and output.
+fn compare_by_go(script: &str) -> (Option<i32>, String) {
+    let directory = program("go", script);
+    let args = [
+        "compare",
+        "yield",
+        "--runtimes",
+        "quadrille,go",
+        "--reps",
+        "1",
+        "--quick",
+    ];
     let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
     std::fs::remove_dir_all(&directory).unwrap();
-    assert_eq!(status, Some(1));
-    assert!(stdout.contains("no compiler here"), "{stdout}");
+    (status, stdout)
+}
+
+#[test]
+fn a_go_that_does_not_build_fails_its_rows() {
+    let version = "if [ \"$1\" = env ]; then echo go0.0-of-a-test; exit; fi\n";
+    for (script, expected) in [
+        (
+            "echo 'no version here' >&2\nexit 1".to_owned(),
+            "FAILED: `go env GOVERSION` failed: no version here",
+        ),
+        (
+            format!("{version}echo '# quadrille/bench' >&2\necho './waits.go:1:1: no such type' >&2\nexit 1"),
+            " failed: ./waits.go:1:1: no such type",
+        ),
+    ] {
+        let (status, stdout) = compare_by_go(&script);
+        assert_eq!(status, Some(1), "{stdout}");
+        assert!(stdout.contains("FAILED: `go ") && stdout.contains(expected), "{stdout}");
+    }
 }

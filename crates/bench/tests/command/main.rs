@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod compare;
 mod hackbench;
+mod interrupt;
 mod machines;
 mod servers;
 

@@ -42,7 +42,7 @@ fn servers_answer_a_generator_in_another_process() {
                 let outcome = serve("tasks", runtime, service, rate, spinner);
                 if let Some(reason) = outcome["unsupported"].as_str() {
                     assert!(
-                        matches!((service, runtime), ("http", "smol" | "threads") | ("udp_echo", "none")),
+                        matches!((service, runtime), ("http", "threads") | ("udp_echo", "none")),
                         "{service} on {runtime}: {reason}"
                     );
                     continue;

@@ -123,10 +123,15 @@ fn about(out: &mut String, environment: &Environment) {
         .iter()
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
+    let variables = match &environment.variables[..] {
+        [] => "none set of those that change a run".to_owned(),
+        set => set.join(", "),
+    };
     let workers = environment.workers.to_string();
     out.push_str("<section id=\"about\">\n<h2>How these figures were made</h2>\n<dl>\n");
     for (term, text) in [
         ("command", &environment.command),
+        ("environment", &variables),
         ("began", &environment.began),
         ("machine", &environment.machine),
         ("processor", &environment.processor),
@@ -155,6 +160,7 @@ mod tests {
     fn environment() -> Environment {
         Environment {
             command: "quadrille compare '<script>'".to_owned(),
+            variables: Vec::new(),
             began_unix_s: 0,
             began: "1970-01-01 00:00 UTC".to_owned(),
             workers: 2,
@@ -233,11 +239,83 @@ mod tests {
             1,
             "ten times the base is cut off"
         );
+        for title in [
+            "<title>60.0 ns</title>",
+            "<title>cut off: 1,000, 1,000, 1,000 ns</title>",
+        ] {
+            assert_eq!(page.matches(title).count(), 1, "{title} in {page}");
+        }
         assert_eq!(page.matches("quadrille run-one").count(), 5);
         assert!(page.contains("1,234,567"), "counters");
-        assert!(page.contains("<td class=\"better\">0.50</td>"), "the shared channel");
-        assert!(page.contains("<td class=\"better\">0.20</td>"), "its own channel");
-        assert!(page.contains("<td class=\"worse\">10.00</td>"));
+        for (cell, whose) in [
+            (
+                "<td class=\"better\" title=\"0.40 to 0.60 in 3 repetitions\">0.50</td>",
+                "the shared channel",
+            ),
+            (
+                "<td class=\"better\" title=\"0.10 to 0.30 in 3 repetitions\">0.20</td>",
+                "its own channel",
+            ),
+            (
+                "<td class=\"worse\" title=\"10.00 to 10.00 in 3 repetitions\">10.00</td>",
+                "threads",
+            ),
+            ("<td>0.50 <small>0.40 to 0.60</small></td>", "the figures"),
+        ] {
+            assert!(page.contains(cell), "{whose}: {cell} is missing in {page}");
+        }
+    }
+
+    #[test]
+    fn a_workload_that_the_base_of_the_others_cannot_do_names_its_own() {
+        let mut report = report(&[row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1])]);
+        let mut tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[]);
+        tokio.outcomes.push(Outcome::Unsupported("no such thing".to_owned()));
+        let rows = [tokio, row(PING_PONG, RuntimeName::Smol, ChannelKind::Shared, &[7])];
+        let section = Section::new(&PING_PONG, Body::Tasks, &rows, Metric::PerOperation);
+        report.sections.push(section);
+        let page = render(&report);
+        assert!(page.contains("as ratios to tokio</h2>"), "{page}");
+        assert_eq!(page.matches("</a> <small>to smol</small></th>").count(), 1, "{page}");
+    }
+
+    #[test]
+    fn a_base_that_failed_in_part_is_named_beside_its_ratios() {
+        let mut tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1, 1]);
+        tokio.outcomes.push(Outcome::Failed("sum".to_owned()));
+        let ours = row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Shared, &[1, 1, 1]);
+        let page = render(&report(&[tokio, ours]));
+        assert_eq!(page.matches("tokio failed in 1 of 3 runs").count(), 2, "{page}");
+    }
+
+    #[test]
+    fn a_ratio_that_is_now_below_and_now_above_one_is_not_tinted() {
+        let tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[100, 100, 100]);
+        let ours = row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Shared, &[50, 80, 110]);
+        let page = render(&report(&[tokio, ours]));
+        let cell = "<td title=\"0.50 to 1.10 in 3 repetitions\">0.80</td>";
+        assert!(page.contains(cell), "{page}");
+    }
+
+    #[test]
+    fn the_mean_is_of_times_an_operation_alone_and_says_of_how_many() {
+        let rows = |runtime, figures| [100, figures].map(|ns| row(PING_PONG, runtime, ChannelKind::Shared, &[ns]));
+        let [base, [smol, slower]] =
+            [(RuntimeName::Tokio, 100), (RuntimeName::Smol, 400)].map(|(name, ns)| rows(name, ns));
+        let mut report = report(&[base[0].clone(), smol]);
+        let section = |rows: &[Row], metric| Section::new(&PING_PONG, Body::Tasks, rows, metric);
+        report
+            .sections
+            .push(section(&[base[0].clone(), slower], Metric::PerOperation));
+        report.sections.push(section(&base[..1], Metric::PerOperation));
+        report.sections.push(section(&base[..1], Metric::Cpu));
+        let page = render(&report);
+        let expected = "geometric mean of the times an operation</th><td>1.00 <small>of 3</small></td><td>2.00 <small>of 2</small></td>";
+        assert!(page.contains(expected), "{page}");
+        report
+            .sections
+            .retain(|section| section.metric != Metric::PerOperation.name());
+        assert!(!render(&report).contains("geometric mean"));
     }
 
     #[test]
@@ -249,6 +327,16 @@ mod tests {
         assert!(page.contains("FAILED: sum &lt;b&gt;3&lt;/b&gt; &amp; not 4"));
         assert!(page.contains("&quot;a &amp; b&quot;"));
         assert!(page.contains("quadrille compare &#39;&lt;script&gt;&#39;"));
+    }
+
+    #[test]
+    fn variables_that_change_a_run_are_named() {
+        let mut report = report(&[row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1])]);
+        let expected = "<dt>environment</dt><dd>none set of those that change a run</dd>";
+        assert!(render(&report).contains(expected));
+        report.environment.variables = ["GOGC=off", "QUADRILLE_PIN=<0>"].map(str::to_owned).to_vec();
+        let expected = "<dt>environment</dt><dd>GOGC=off, QUADRILLE_PIN=&lt;0&gt;</dd>";
+        assert!(render(&report).contains(expected));
     }
 
     #[test]

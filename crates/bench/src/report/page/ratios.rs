@@ -4,10 +4,17 @@ use std::fmt::Write as _;
 
 use super::{escape, name};
 use crate::report::{Report, Section, Summary};
-use crate::spec::{Body, ChannelKind};
+use crate::spec::{Body, ChannelKind, Metric};
+use crate::stats::Ratios;
 
 /// A ratio this far from 1 is shown as a difference; less is noise.
 const NOISE: f64 = 0.05;
+
+/// Whether a section's figure is the time an operation and the first one of its workload: those alone are of one kind, and have a mean.
+fn is_time(section: &Section) -> bool {
+    let first = section.rows.first().and_then(|row| row.spec.workload.metrics().first());
+    first == Some(&Metric::PerOperation) && section.metric == Metric::PerOperation.name()
+}
 
 /// Whether a row stands in the table of own channels rather than in that of the channel that all share.
 fn is_own(row: &Summary) -> bool {
@@ -29,7 +36,8 @@ pub(super) fn tables(out: &mut String, report: &Report, body: Body) {
     let _ = writeln!(
         out,
         "<section class=\"ratios\" id=\"ratios-{bodies}\">\n<h2>{} of {bodies}, as ratios to {}</h2>\n<p class=\"soft\">Medians of the ratios \
-         within each repetition. Tinted where they differ by more than {:.0} %.</p>",
+         within each repetition; their extremes stand below each workload's bars. Tinted where the median differs by more than {:.0} % and, of three \
+         repetitions or more, all ratios lie on its side of 1.</p>",
         if of_body().count() == 1 {
             "The workload"
         } else {
@@ -60,7 +68,7 @@ pub(super) fn tables(out: &mut String, report: &Report, body: Body) {
             );
         }
         let sections = of_body().filter(|(_, section)| section.rows.iter().any(|row| is_own(row) == own));
-        ratio_table(out, sections, &runtimes, own);
+        ratio_table(out, sections, &runtimes, own, &base);
     }
     out.push_str("</section>\n");
 }
@@ -70,6 +78,7 @@ fn ratio_table<'a>(
     sections: impl Iterator<Item = (usize, &'a Section)>,
     runtimes: &[&str],
     own: bool,
+    usual: &str,
 ) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">workload</th>");
     for runtime in runtimes {
@@ -78,51 +87,80 @@ fn ratio_table<'a>(
     out.push_str("</tr></thead>\n<tbody>\n");
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); runtimes.len()];
     for (index, section) in sections {
+        let base = section.bases().into_iter().next().unwrap_or_default();
+        let mut small = String::new();
+        if base != usual && !base.is_empty() {
+            let _ = write!(small, " <small>to {}</small>", escape(&base));
+        }
+        for failed in section.failed_bases() {
+            let _ = write!(small, " <small>{}</small>", escape(&failed));
+        }
         let _ = write!(
             out,
-            "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a></th>",
+            "<tr><th scope=\"row\"><a href=\"#s{index}\">{}</a>{small}</th>",
             escape(&section.title)
         );
-        let base = section.bases().into_iter().next().unwrap_or_default();
         for (runtime, found) in runtimes.iter().zip(&mut found) {
             let row = section
                 .rows
                 .iter()
                 .find(|row| row.runtime == *runtime && is_own(row) == own);
-            let ratio = row
+            let ratios = row
                 .filter(|row| row.remark.is_none())
-                .and_then(|row| row.ratios.get(&base));
-            found.extend(ratio);
-            out.push_str(&ratio_cell(ratio.copied()));
+                .and_then(|row| row.ratio_spreads.get(&base));
+            // A mean of ratios to different bases would be none.
+            if is_time(section) && base == usual {
+                found.extend(ratios.map(|ratios| ratios.spread.median));
+            }
+            out.push_str(&ratio_cell(ratios));
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody>\n<tfoot><tr><th>geometric mean of these</th>");
-    for ratios in &found {
-        out.push_str(&ratio_cell(geometric_mean(ratios)));
+    out.push_str("</tbody>\n");
+    if found.iter().any(|ratios| !ratios.is_empty()) {
+        means(out, &found);
     }
-    out.push_str("</tr></tfoot>\n</table></div>\n");
+    out.push_str("</table></div>\n");
 }
 
-fn ratio_cell(ratio: Option<f64>) -> String {
-    match ratio {
-        Some(ratio) if ratio < 1.0 - NOISE => format!("<td class=\"better\">{ratio:.2}</td>"),
-        Some(ratio) if ratio > 1.0 + NOISE => format!("<td class=\"worse\">{ratio:.2}</td>"),
-        Some(ratio) => format!("<td>{ratio:.2}</td>"),
-        None => "<td>-</td>".to_owned(),
+fn ratio_cell(ratios: Option<&Ratios>) -> String {
+    let Some(ratios) = ratios else {
+        return "<td>-</td>".to_owned();
+    };
+    let class = match ratios {
+        ratios if ratios.is_less(NOISE) => " class=\"better\"",
+        ratios if ratios.is_more(NOISE) => " class=\"worse\"",
+        _ => "",
+    };
+    let spread = ratios.spread;
+    format!(
+        "<td{class} title=\"{:.2} to {:.2} in {}\">{:.2}</td>",
+        spread.min,
+        spread.max,
+        match ratios.pairs {
+            1 => "1 repetition".to_owned(),
+            pairs => format!("{pairs} repetitions"),
+        },
+        spread.median
+    )
+}
+
+/// The geometric means of the ratios of times an operation, each with the number of workloads: not everybody does all.
+fn means(out: &mut String, found: &[Vec<f64>]) {
+    out.push_str("<tfoot><tr><th>geometric mean of the times an operation</th>");
+    for ratios in found {
+        let _ = match geometric_mean(ratios) {
+            Some(mean) => write!(out, "<td>{mean:.2} <small>of {}</small></td>", ratios.len()),
+            None => write!(out, "<td>-</td>"),
+        };
     }
+    out.push_str("</tr></tfoot>\n");
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
 fn geometric_mean(ratios: &[f64]) -> Option<f64> {
-    // A count of none is no part of it: beside it all others would be.
-    let logarithms: Vec<f64> = ratios
-        .iter()
-        .filter(|ratio| **ratio > 0.0)
-        .map(|ratio| ratio.ln())
-        .collect();
-    let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
-    (!logarithms.is_empty()).then(|| mean.exp())
+    let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
+    (!ratios.is_empty()).then(|| mean.exp())
 }
 
 #[cfg(test)]
@@ -133,6 +171,5 @@ mod tests {
     fn the_mean_of_a_half_and_a_double_is_one() {
         assert!(geometric_mean(&[0.5, 2.0]).is_some_and(|mean| (mean - 1.0).abs() < 1e-12));
         assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(geometric_mean(&[0.0, 0.5]), geometric_mean(&[0.5]));
     }
 }

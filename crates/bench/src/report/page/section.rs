@@ -17,13 +17,11 @@ pub(super) fn workload(out: &mut String, index: usize, section: &Section) {
     let _ = writeln!(
         out,
         "<section id=\"s{index}\">\n<h2>{}</h2>\n<p class=\"soft\">{} runs each, interleaved. A bar ends at the median; the line spans all \
-         runs, a tick each; dashed: the base.</p>",
+         runs, a tick each, whose title is its figure; a slanted gap cuts off what is beyond; dashed: the median of the base.</p>",
         escape(&section.title),
         section.repetitions
     );
-    if let Some(note) = section.note() {
-        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&note));
-    }
+    note(out, section);
     out.push_str(&chart::bars(
         &section.rows,
         section.bases().first().map(String::as_str),
@@ -33,6 +31,12 @@ pub(super) fn workload(out: &mut String, index: usize, section: &Section) {
     counters(out, section);
     repeat(out, section);
     out.push_str("</section>\n");
+}
+
+fn note(out: &mut String, section: &Section) {
+    if let Some(note) = section.note() {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&note));
+    }
 }
 
 /// The load curves, a plot a figure; then the points one by one, folded away.
@@ -58,6 +62,7 @@ pub(super) fn curves(out: &mut String, first: usize, sections: &[Section]) {
     out.push_str("<section>\n<h2>The points of the load curves</h2>\n");
     for (index, section) in sections.iter().enumerate().filter(|(_, section)| section.is_compared) {
         let _ = writeln!(out, "<h3 id=\"s{}\">{}</h3>", first + index, escape(&section.title));
+        note(out, section);
         figures(out, section);
         counters(out, section);
         repeat(out, section);
@@ -124,7 +129,7 @@ fn figures(out: &mut String, section: &Section) {
         match (&row.remark, row.figure) {
             (None, Some(spread)) => {
                 let mut cells = [spread.median, spread.min, spread.max].map(figure).to_vec();
-                cells.extend(bases.iter().map(|base| ratio(row, base)));
+                cells.extend(bases.iter().map(|base| ratio(row, base) + &extremes(row, base)));
                 cells.extend([cell(row.cpu_ns_per_op), switches(row), row.repetitions().to_string()]);
                 for cell in cells {
                     let _ = write!(out, "<td>{cell}</td>");
@@ -143,6 +148,13 @@ fn figures(out: &mut String, section: &Section) {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div></details>\n");
+}
+
+/// Between which ratios that of the repetitions is the median, small behind it.
+fn extremes(row: &Summary, base: &str) -> String {
+    row.ratio_spreads.get(base).map_or_else(String::new, |ratios| {
+        format!(" <small>{:.2} to {:.2}</small>", ratios.spread.min, ratios.spread.max)
+    })
 }
 
 /// What the runtimes counted in the run with the median figure, a column each; nothing if none counts.
