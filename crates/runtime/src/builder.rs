@@ -289,6 +289,10 @@ impl Builder {
         for warning in machine.found.iter().flat_map(|found| &found.warnings) {
             let _ = write!(report, "; {warning}");
         }
+        let idle = policy.without_groups();
+        if !idle.is_empty() {
+            let _ = write!(report, "; without groups nothing asks for {}", idle.join(", "));
+        }
         let parts = Parts {
             rings: self.rings(workers)?,
             policy,

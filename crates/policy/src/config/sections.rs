@@ -108,7 +108,7 @@ pub enum OnContention {
 /// (20220909055304.25171-6-wuyun.abel@bytedance.com). Off: a waker always probes two workers at random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleFilter {
-    /// Default auto.
+    /// Default auto. It needs policy 1: without it only `publish_delay` is left of this.
     pub mode: Mode,
     /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 from `light_load` on, so there is none
     /// from utilisation u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
@@ -171,7 +171,7 @@ impl Default for IdleFilter {
 /// idle workers, because the kernel's first versions bounced tasks between caches there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregation {
-    /// Default auto.
+    /// Default auto. It needs policy 1, and more than one last-level cache.
     pub mode: Mode,
     /// How often occupancy is halved and the preference looked at. Default 10 ms (the kernel's), 1 ms to 10 s.
     pub epoch: Nanos,
@@ -245,7 +245,7 @@ impl Default for Aggregation {
 /// group does not get on with its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationCap {
-    /// Default auto.
+    /// Default auto. It needs policy 1.
     pub mode: CapMode,
     /// The window. Default 1 ms (the kernel series: 2 ms), 10 us to 1 s.
     pub window: Nanos,

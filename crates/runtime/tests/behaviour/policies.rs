@@ -410,6 +410,26 @@ fn every_constant_has_its_place_in_the_documentation() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+#[test]
+fn the_report_names_policies_that_need_groups_and_have_none() {
+    let report = |config: &str| {
+        let runtime = Runtime::builder()
+            .worker_threads(2)
+            .topology("core:2".parse().unwrap())
+            .config(config.parse().unwrap())
+            .build()
+            .unwrap();
+        runtime.handle().report().to_owned()
+    };
+    let without = report("filter=on,cap=fixed");
+    assert!(
+        without.ends_with("; without groups nothing asks for filter, cap"),
+        "{without}"
+    );
+    let with = report("groups=on,filter=on,cap=fixed");
+    assert!(!with.contains("groups"), "{with}");
+}
+
 /// Wrong constants are one clear error when the runtime is built.
 #[test]
 fn wrong_constants_are_refused() {
