@@ -35,7 +35,7 @@ impl Policy {
     #[must_use]
     pub fn timer_slack(&self, worker: WorkerId, slack: Nanos) -> Nanos {
         if self.config.timers.looks > 0 && self.behind_cache_of(worker).len() > 1 {
-            Nanos(slack.0 / u64::from(self.config.timers.slack_div))
+            Nanos(slack.0 / u64::from(self.config.timers.slack_div.max(1)))
         } else {
             slack
         }
@@ -147,6 +147,15 @@ mod tests {
                 assert_eq!(slack, Nanos::from_micros(expected), "{machine}, {worker:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_slack_divided_by_nothing_is_whole() {
+        let mut config = Config::default();
+        config.timers.slack_div = 0;
+        let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
+        let slack = Policy::new(config, plan).timer_slack(WorkerId(0), Nanos::from_micros(90));
+        assert_eq!(slack, Nanos::from_micros(90));
     }
 
     #[test]
