@@ -164,7 +164,10 @@ fn check<T: PartialOrd + Display>(fields: &[&str], value: T, range: RangeInclusi
     let names: Vec<String> = names.collect();
     let field = fields[0];
     Err(ConfigError {
-        message: format!("{field} is {value}, expected {min} to {max} ({})", names.join(", limited by ")),
+        message: format!(
+            "{field} is {value}, expected {min} to {max} ({})",
+            names.join(", limited by ")
+        ),
         kind: ErrorKind::Range,
     })
 }
