@@ -175,7 +175,8 @@ pub struct Aggregation {
     pub mode: Mode,
     /// How often occupancy is halved and the preference looked at. Default 10 ms (the kernel's), 1 ms to 10 s.
     pub epoch: Nanos,
-    /// A preference ends when the set has not run for this long. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
+    /// A preference ends when the set has not run for this long: once somebody who ran it again tells of that, an epoch later at most. What is woken or spawned
+    /// until then still follows it, since to ask for the time would cost every wake a line that is written all the while. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
     pub ttl: Nanos,
     /// Another cache becomes the preferred one if the set's occupancy there is more than this many times that of the
     /// preferred one. Default 2 (the kernel's), 1 to 16.
