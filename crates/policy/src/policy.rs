@@ -259,11 +259,11 @@ impl Policy {
     }
 
     /// Whether a worker that has found nothing remains a searcher for [`IdleFilter::publish_delay`](crate::IdleFilter::publish_delay) before it
-    /// announces itself idle: nobody has to be woken for what comes meanwhile.
+    /// announces itself idle: nobody has to be woken for what comes meanwhile. Never where workers do not spin: it waits busily.
     #[inline]
     #[must_use]
     pub fn lingers(&self) -> bool {
-        self.active.idle_filter || self.active.wake_cost && self.config.spin_max > Nanos(0)
+        (self.active.idle_filter || self.active.wake_cost) && self.config.spin_max > Nanos(0)
     }
 
     /// How many tasks a worker without work may take from another node, or from another last-level cache on a machine of

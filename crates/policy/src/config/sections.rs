@@ -116,8 +116,8 @@ pub struct IdleFilter {
     /// How often utilisation is sampled; a sample counts a quarter. Default 1 ms, 100 us to 1 s. Ours, assumed (the
     /// kernel: at each newly idle balance).
     pub sample: Nanos,
-    /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy is on, or cost-aware wake
-    /// with spins. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong writes the group's idle word twice a round trip, and a task
+    /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy is on, or cost-aware
+    /// wake, and workers spin. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong writes the group's idle word twice a round trip, and a task
     /// at a time from outside takes 5 to 8 times as long on two CPUs. A worker does not if its first timer expires within 20
     /// times as long, or 20 of the longest spins; nor if it would poll for readiness; nor while its clock is paused.
     pub publish_delay: Nanos,
