@@ -17,6 +17,12 @@ use crate::{LazyRule, Nanos};
 
 /// Bits of [`BusySum`] that count busy workers. What is left for times are 48 bits, 78 hours, modulo which they are added.
 const RUNNING_BITS: u32 = 16;
+/// What the word of times goes round at, ns.
+const ROUND: u64 = 1 << (u64::BITS - RUNNING_BITS);
+/// By less than this what is believed exceeds what was, ns: an interval of [`LazyCounters`](crate::LazyCounters), a second at most, for each of the workers.
+const BELIEVED_MAX: u64 = 1 << 43;
+/// By less than this, all workers together, a reader's clock is behind those of the workers that told something last, ns.
+const BEHIND_MAX: u64 = 1 << 33;
 
 /// What all workers of a cache have told, as one word: each adds to it what its [`BusyCounter`] answers, wrapping around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,14 +44,42 @@ impl BusySum {
     }
 
     /// How much longer than `counted` all workers together were busy until `now`; zero if less is known to have been than was
-    /// believed. Right as long as it is asked again within 39 hours of busy time.
+    /// believed. Right as long as it is asked again within 39 hours of busy time; after that, [`recount`](Self::recount).
     #[inline]
     #[must_use]
     pub const fn beyond(self, counted: Nanos, now: Nanos) -> Nanos {
-        let until_now = (self.0 >> RUNNING_BITS).wrapping_add(self.running().wrapping_mul(now.0));
-        let more = until_now.wrapping_sub(counted.0) << RUNNING_BITS;
+        let more = self.until(now).wrapping_sub(counted.0) << RUNNING_BITS;
         let more = more.cast_signed() >> RUNNING_BITS;
         Nanos(if more < 0 { 0 } else { more.cast_unsigned() })
+    }
+
+    /// What is counted from now on in place of `counted`, if all workers together may have been busy for 19 hours since: the program was stopped,
+    /// or slept. It agrees with the word, so that [`beyond`](Self::beyond) is right again; of 78 hours in between nothing is seen.
+    ///
+    /// ```
+    /// use quadrille_policy::{BusyCounter, BusySum, Nanos};
+    ///
+    /// let word = BusyCounter::default().begins(Nanos(0));
+    /// let (sum, hours) = (BusySum::from_bits(word), |hours: u64| Nanos::from_millis(hours * 3_600_000));
+    /// assert_eq!(sum.beyond(Nanos(0), hours(40)), Nanos(0), "as if less were known");
+    /// assert_eq!(sum.recount(Nanos(0), hours(40)), hours(40));
+    /// assert_eq!(sum.beyond(hours(40), hours(41)), hours(1));
+    /// ```
+    #[must_use]
+    pub const fn recount(self, counted: Nanos, now: Nanos) -> Nanos {
+        let more = self.until(now).wrapping_sub(counted.0) & (ROUND - 1);
+        let less = ROUND - more;
+        // They were busy for no less than no time: what takes away more than was counted has gone round.
+        Nanos(if less < BELIEVED_MAX && less <= counted.0.saturating_add(BEHIND_MAX) {
+            counted.0.saturating_sub(less)
+        } else {
+            counted.0.saturating_add(more)
+        })
+    }
+
+    /// Busy time of all workers until `now`, but for its upper bits.
+    const fn until(self, now: Nanos) -> u64 {
+        (self.0 >> RUNNING_BITS).wrapping_add(self.running().wrapping_mul(now.0))
     }
 
     /// What one worker, busy for so long until then, adds to the word.
@@ -232,6 +266,23 @@ mod tests {
         let later = Nanos(5_000 * MS);
         assert_eq!(cache.believed(later), cache.is_truly(later));
         assert_eq!((cache.told, BusySum::from_bits(cache.word).running()), (6, 0));
+    }
+
+    #[test]
+    fn who_counts_anew_agrees_with_the_word() {
+        let (rule, mut cache) = (lazy(), Cache::new(2));
+        cache.turns(0, true, Nanos(1_000 * MS), &rule);
+        let sum = BusySum::from_bits(cache.word);
+        // The reader read its clock before the worker did.
+        assert_eq!(sum.recount(Nanos(0), Nanos(999 * MS)), Nanos(0));
+        assert_eq!(sum.recount(Nanos(5 * MS), Nanos(1_002 * MS)), Nanos(2 * MS));
+        // As much as the word holds, and more.
+        for hours in [1, 39, 40, 77, 79, 200] {
+            let now = Nanos((1_000 + hours * 3_600_000) * MS);
+            let anew = sum.recount(Nanos(0), now);
+            assert_eq!(anew.0, hours * 3_600_000 * MS % ROUND, "{hours} h");
+            assert_eq!(sum.beyond(anew, Nanos(now.0 + MS)), Nanos(MS), "{hours} h");
+        }
     }
 
     #[test]

@@ -146,8 +146,8 @@ macro_rules! counters {
                 io_events,
                 /// Shards of descriptors that nobody polled and this worker took over, as sentinel.
                 io_takeovers,
-                /// Whether it was pinned one to one and may run anywhere in its LLC now, because others wanted its CPU (0
-                /// or 1).
+                /// Whether it was bound and may run in more places now, because others wanted its CPUs (0 or 1): one that was pinned
+                /// to its own anywhere in its LLC, one of fewer workers than CPUs anywhere.
                 pin_fallbacks,
                 /// Lost wake-ups: times that work was found beside which every worker slept. Must stay 0; it is looked for
                 /// by builds with `--cfg quadrille_stress` only.

@@ -6,7 +6,7 @@
 //!
 //! | window | used u | becomes |
 //! |---|---|---|
-//! | the same | any | u + 1 |
+//! | the same, or an earlier one by up to a second | any | u + 1 |
 //! | the next | u >= q: used up | 1, and q = max(1, q/2) |
 //! | the next | u < q | 1, and q = min(configured, q + 1) |
 //! | a later one | any | 1, and q = min(configured, q + 1) |
@@ -14,6 +14,9 @@
 //! So a pause recovers one step at the next change, like the kernel's, and not one for each window that passes: whoever
 //! does not move needs no quota, and nobody has to count windows. Without the last row a quota of 1 would be for ever,
 //! since the change that opens a window uses it up.
+//!
+//! A worker reads the clock between tasks, so that who wakes a task may be some windows behind who woke it before. What such a waker counts
+//! belongs to the task's window: if it opened one of its own, two workers that wake a task in turn would never use up anything.
 
 use crate::{
     GroupId, Nanos, SetId, Tick, WorkerId,
@@ -48,6 +51,8 @@ pub(crate) struct Cap {
     quota: u8,
     /// 2^64 divided by the window, rounded up.
     windows_per_ns: u64,
+    /// Windows by which a waker's clock may be behind: a second.
+    behind_max: u32,
 }
 
 impl Cap {
@@ -56,6 +61,7 @@ impl Cap {
             mode: config.mode,
             quota: config.quota.max(1),
             windows_per_ns: u64::MAX / config.window.0.max(2) + 1,
+            behind_max: u32::try_from(1_000_000_000 / config.window.0.max(2)).unwrap_or(u32::MAX),
         }
     }
 
@@ -69,7 +75,7 @@ impl Cap {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "windows wrap by design; only equality is asked"
+        reason = "windows wrap by design; only small distances are asked"
     )]
     pub(crate) fn window(&self, now: Nanos) -> Tick {
         Tick(((u128::from(now.0) * u128::from(self.windows_per_ns)) >> 64) as u32)
@@ -78,14 +84,20 @@ impl Cap {
     /// Whether the task has used up its quota in the window of `now`.
     #[inline]
     pub(crate) fn is_used_up(&self, task: &TaskPolicy, now: Nanos) -> bool {
-        task.quota != 0 && task.used >= task.quota && task.window == self.window(now)
+        task.quota != 0 && task.used >= task.quota && self.is_in(task.window, self.window(now))
+    }
+
+    /// Whether what happens in `window`, by a clock that may be behind, belongs to the task's window.
+    #[inline]
+    fn is_in(&self, of_task: Tick, window: Tick) -> bool {
+        of_task.0.wrapping_sub(window.0) <= self.behind_max
     }
 
     /// Counts a group change.
     #[inline]
     pub(crate) fn count(&self, task: &mut TaskPolicy, now: Nanos) {
         let window = self.window(now);
-        if task.window == window {
+        if self.is_in(task.window, window) {
             task.used = task.used.saturating_add(1);
             return;
         }
@@ -195,6 +207,25 @@ mod tests {
             cap.count(&mut task, Nanos(2 * window * MS));
         }
         assert_eq!(task.quota, 10);
+    }
+
+    #[test]
+    fn a_waker_with_an_older_clock_counts_in_the_window_of_the_task() {
+        let cap = cap(CapMode::Adaptive, 10);
+        let mut task = task(0, 10);
+        for i in 0..40 {
+            cap.count(&mut task, Nanos((12 - 2 * (i % 2)) * MS));
+        }
+        assert_eq!((task.window, task.used, task.quota), (Tick(12), 40, 10));
+        for now in [10, 12] {
+            assert!(cap.is_used_up(&task, Nanos(now * MS)), "{now}");
+        }
+        cap.count(&mut task, Nanos(13 * MS));
+        assert_eq!((task.window, task.used, task.quota), (Tick(13), 1, 5));
+        // Nobody's clock is that old: the numbers have wrapped around.
+        task.window = Tick(2_000);
+        assert!(cap.is_in(task.window, Tick(1_000)));
+        assert!(!cap.is_in(task.window, Tick(999)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Configuration and plan together, and what a task's policy fields are told.
 
+use alloc::vec::Vec;
+
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Nanos, Plan, ProbeRate, RemoteStealView, Search,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, Plan, ProbeRate, RemoteStealView, Search,
     SetId, TaskPolicy, Tick, UnparkView, Wakees, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
 };
 
@@ -37,7 +39,7 @@ pub struct Policy {
 }
 
 /// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they are off, also if asked
-/// for.
+/// for. Nor is 3 without wake-ups that are queued in groups; 2 and 4 then have nothing to decide ([`Policy::without_groups`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Policy 1.
@@ -63,10 +65,11 @@ impl Active {
         let many = plan.workers.len() > 4;
         let several_llcs = plan.llcs.len() > 1;
         let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1);
+        let groups_on = wake_groups || config.adversary != Adversary::None;
         Self {
             wake_groups,
             idle_filter: config.idle_filter.mode.resolve(wake_groups),
-            aggregation: several_llcs && config.aggregation.mode.resolve(true),
+            aggregation: groups_on && several_llcs && config.aggregation.mode.resolve(true),
             migration_cap: match config.migration_cap.mode {
                 CapMode::Off => false,
                 CapMode::Fixed | CapMode::Adaptive => true,
@@ -92,7 +95,7 @@ impl Policy {
         }
         let active = Active::new(&config, &plan);
         let groups_on = active.wake_groups || config.adversary != Adversary::None;
-        let aggregates = groups_on && active.aggregation;
+        let aggregates = active.aggregation;
         let homes_stay = config.adversary == Adversary::None && !aggregates;
         Self {
             active,
@@ -126,6 +129,30 @@ impl Policy {
     #[must_use]
     pub fn groups_on(&self) -> bool {
         self.groups_on
+    }
+
+    /// The names of policies that were asked for and do nothing, since wake-ups are not queued in groups: what they
+    /// would decide is not asked then.
+    ///
+    /// ```
+    /// use quadrille_policy::{Config, Plan, Policy};
+    ///
+    /// let config: Config = "filter=on,cap=fixed".parse()?;
+    /// let plan = Plan::compile(&"core:2".parse()?, &config.plan_options(None))?;
+    /// assert_eq!(Policy::new(config, plan).without_groups(), ["filter", "cap"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn without_groups(&self) -> Vec<&'static str> {
+        let config = &self.config;
+        let cap = matches!(config.migration_cap.mode, CapMode::Fixed | CapMode::Adaptive);
+        let asked = [
+            ("filter", config.idle_filter.mode == Mode::On),
+            ("aggregation", config.aggregation.mode == Mode::On),
+            ("cap", cap),
+        ];
+        let idle = asked.into_iter().filter(|(_, on)| *on && !self.groups_on);
+        idle.map(|(name, _)| name).collect()
     }
 
     /// The policy fields of a task that was just made. Its home is the spawner's group, until the first run.
@@ -232,11 +259,11 @@ impl Policy {
     }
 
     /// Whether a worker that has found nothing remains a searcher for [`IdleFilter::publish_delay`](crate::IdleFilter::publish_delay) before it
-    /// announces itself idle: nobody has to be woken for what comes meanwhile.
+    /// announces itself idle: nobody has to be woken for what comes meanwhile. Never where workers do not spin: it waits busily.
     #[inline]
     #[must_use]
     pub fn lingers(&self) -> bool {
-        self.active.idle_filter || self.active.wake_cost && self.config.spin_max > Nanos(0)
+        (self.active.idle_filter || self.active.wake_cost) && self.config.spin_max > Nanos(0)
     }
 
     /// How many tasks a worker without work may take from another node, or from another last-level cache on a machine of

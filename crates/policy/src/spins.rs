@@ -38,7 +38,7 @@ impl Spins {
         if self.vain < config.spin_vain {
             return true;
         }
-        self.left_out = (self.left_out + 1) % config.spin_probe;
+        self.left_out = (self.left_out + 1) % config.spin_probe.max(1);
         self.left_out == 0
     }
 
@@ -95,5 +95,18 @@ mod tests {
             2 + 10
         );
         assert_eq!(by("spin-probe=1", &mut Spins::default(), 1000, false), 1000);
+    }
+
+    #[test]
+    fn a_probe_of_every_zeroth_sleep_is_one_of_each() {
+        let config = Config {
+            spin_probe: 0,
+            ..Config::default()
+        };
+        let mut spins = Spins::default();
+        for _ in 0..20 {
+            assert!(spins.are_worth_it(&config));
+            spins.ended(false);
+        }
     }
 }

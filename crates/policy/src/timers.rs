@@ -5,10 +5,10 @@ use crate::{Nanos, Policy, WorkerId};
 impl Policy {
     /// Those for whom `worker` may fire, if they sleep: of its cache those with a higher number. With both directions nobody would come to have fewer timers.
     ///
-    /// Empty if policy has none looked at (`timer-looks`); else it looks at so many of them in turn.
+    /// Empty if policy has none looked at (`timer-looks`), or says that no task is short (`short-runs`); else it looks at so many of them in turn.
     #[must_use]
     pub fn may_fire_for(&self, worker: WorkerId) -> &[WorkerId] {
-        if self.config.timers.looks == 0 {
+        if !self.fires_along() {
             return &[];
         }
         let workers = self.behind_cache_of(worker);
@@ -18,11 +18,17 @@ impl Policy {
     /// Who comes to have the timers of `worker`'s cache, if that is another: the first of those that [may fire for](Self::may_fire_for) it.
     #[must_use]
     pub fn first_to_fire_for(&self, worker: WorkerId) -> Option<WorkerId> {
-        if self.config.timers.looks == 0 {
+        if !self.fires_along() {
             return None;
         }
         let workers = self.behind_cache_of(worker);
         workers.first().copied().filter(|first| *first < worker)
+    }
+
+    /// Whether [`fires_for_sleeper`](Self::fires_for_sleeper) is ever so. Without short tasks, or looks, there is nobody whose timers one could fire, and nothing
+    /// of it that timers could be later or earlier for.
+    fn fires_along(&self) -> bool {
+        self.config.timers.looks > 0 && self.config.wake_groups.short_runs > 0
     }
 
     /// The workers of `worker`'s cache.
@@ -34,8 +40,8 @@ impl Policy {
     /// since that one gets up once where each of them did.
     #[must_use]
     pub fn timer_slack(&self, worker: WorkerId, slack: Nanos) -> Nanos {
-        if self.config.timers.looks > 0 && self.behind_cache_of(worker).len() > 1 {
-            Nanos(slack.0 / u64::from(self.config.timers.slack_div))
+        if self.fires_along() && self.behind_cache_of(worker).len() > 1 {
+            Nanos(slack.0 / u64::from(self.config.timers.slack_div.max(1)))
         } else {
             slack
         }
@@ -92,7 +98,7 @@ mod tests {
             let plan = Plan::compile(&"llc:2 core:3".parse().unwrap(), &config.plan_options(None)).unwrap();
             Policy::new(config, plan)
         };
-        let (default, off) = (policy("default"), policy("baseline"));
+        let (default, off, none_short) = (policy("default"), policy("baseline"), policy("short-runs=0"));
         let all: [(&[u16], Option<u16>); 6] = [
             (&[1, 2], None),
             (&[2], Some(0)),
@@ -105,8 +111,10 @@ mod tests {
             let fired_for = default.may_fire_for(worker).iter().map(|worker| worker.0);
             assert!(fired_for.eq(above.iter().copied()), "{worker:?}");
             assert_eq!(default.first_to_fire_for(worker), first.map(WorkerId), "{worker:?}");
-            assert!(off.may_fire_for(worker).is_empty());
-            assert_eq!(off.first_to_fire_for(worker), None);
+            for off in [&off, &none_short] {
+                assert!(off.may_fire_for(worker).is_empty());
+                assert_eq!(off.first_to_fire_for(worker), None);
+            }
         }
     }
 
@@ -137,6 +145,9 @@ mod tests {
             ("llc:2 core:2", "default", 45),
             ("llc:2 core:2", "timer-slack-div=3", 30),
             ("llc:2 core:2", "timer-looks=0", 90),
+            // Nobody's timers are fired along, so nobody pays for it.
+            ("llc:2 core:2", "short-runs=0", 90),
+            ("core:2", "short-runs=0", 90),
             ("llc:2 core:1", "default", 90),
         ] {
             let config: Config = config.parse().unwrap();
@@ -147,6 +158,15 @@ mod tests {
                 assert_eq!(slack, Nanos::from_micros(expected), "{machine}, {worker:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_slack_divided_by_nothing_is_whole() {
+        let mut config = Config::default();
+        config.timers.slack_div = 0;
+        let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
+        let slack = Policy::new(config, plan).timer_slack(WorkerId(0), Nanos::from_micros(90));
+        assert_eq!(slack, Nanos::from_micros(90));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quadrille_policy::{Config, Nanos, Plan, Policy, WorkerId};
+use quadrille_policy::{Config, Nanos, Plan, PlanOptions, Policy, WorkerId};
 use quadrille_topology::{Discovery, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
@@ -16,7 +16,7 @@ use crate::runtime::Runtime;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
-use crate::sys::thread::{Spawner, Threads, TimerSlack};
+use crate::sys::thread::{Spawner, Threads, TimerSlack, current_cpu};
 use crate::trace;
 
 /// Most workers of a runtime.
@@ -289,6 +289,10 @@ impl Builder {
         for warning in machine.found.iter().flat_map(|found| &found.warnings) {
             let _ = write!(report, "; {warning}");
         }
+        let idle = policy.without_groups();
+        if !idle.is_empty() {
+            let _ = write!(report, "; without groups nothing asks for {}", idle.join(", "));
+        }
         let parts = Parts {
             rings: self.rings(workers)?,
             policy,
@@ -368,7 +372,12 @@ impl Builder {
             .validate()
             .map_err(|error| BuildError::with_source("the policies can't be used".to_owned(), error))?;
         let count = u16::try_from(workers).expect("at most WORKERS_MAX");
-        let plan = Plan::compile(&machine.topology, &config.plan_options(Some(count)))
+        let options = PlanOptions {
+            // A machine that the caller made up has nothing to do with where it runs.
+            near: machine.found.as_ref().and_then(|_| current_cpu()),
+            ..config.plan_options(Some(count))
+        };
+        let plan = Plan::compile(&machine.topology, &options)
             .map_err(|error| BuildError::with_source("the workers can't be planned".to_owned(), error))?;
         Ok(Policy::new(config, plan))
     }

@@ -15,8 +15,12 @@ pub enum Pinning {
     /// groups nothing depends on where behind it a worker runs, and the kernel can make room for other programs; of few
     /// workers those that mostly sleep pay more for a CPU of their own than they gain. The default.
     ///
-    /// A worker that is pinned to its own hardware thread, and in about a second was ready for more than a tenth of the
-    /// time without running, may use its LLC from then on (`WorkerMetrics::pin_fallbacks`).
+    /// Fewer workers than hardware threads share as few LLCs as hold them, from that of the thread that builds the runtime on: where nobody
+    /// else tells them apart, such as containers with a quota and without a cpuset, programs would all use the first.
+    ///
+    /// A worker that in about a second was ready for more than a tenth of the time without running
+    /// (`WorkerMetrics::pin_fallbacks`) may use its LLC from then on if it was pinned to its own hardware thread, and every allowed hardware
+    /// thread if there are fewer workers than those. Waiting for a quota's next period counts.
     #[default]
     Auto,
     /// Each worker is pinned to its hardware thread, whatever the quota; an error if there are more workers than
@@ -96,6 +100,7 @@ pub(crate) fn resolve(
     let plan = &policy.plan;
     let (workers, pus) = (plan.workers.len(), topology.pus().len());
     let few = policy.config.pin.few as usize;
+    let all = topology.os_set();
     let quota = quota_millicpus.filter(|millis| *millis < pus as u64 * 1000);
     let (own, reason) = match pinning {
         Pinning::None => {
@@ -132,17 +137,15 @@ pub(crate) fn resolve(
     };
     let bindings = plan.workers.iter().map(|worker| {
         let llc = topology.pus()[worker.pu.index()].llc;
-        let pus = topology.pus().iter().filter(|pu| pu.llc == llc);
-        let shared: PuSet = pus.map(|pu| pu.os_index).collect();
-        if !own {
-            return Binding {
-                mask: Some(shared),
-                fallback: None,
-            };
-        }
-        let mask = [worker.os_cpu].into_iter().collect();
+        let shared = topology.os_set_of(topology.llcs()[llc.index()].pus);
+        let (mask, wider) = if own {
+            ([worker.os_cpu].into_iter().collect(), Some(shared))
+        } else {
+            // Where other LLCs have no worker of ours, other programs may have left them idle.
+            (shared, (workers < pus).then(|| all.clone()))
+        };
         Binding {
-            fallback: Some(shared).filter(|shared| pinning == Pinning::Auto && *shared != mask),
+            fallback: wider.filter(|wider| pinning == Pinning::Auto && *wider != mask),
             mask: Some(mask),
         }
     });
@@ -210,6 +213,31 @@ mod tests {
         check(Pinning::Auto, 6, Some(9000), &OWN, "one to one");
         check(Pinning::Auto, 6, Some(2500), &LLCS, "quota of 2500");
         check(Pinning::Auto, 2, None, &LLCS[..2], "2 workers, 6 hardware threads");
+    }
+
+    #[test]
+    fn few_workers_that_wait_for_cpus_may_go_to_all_of_them() {
+        let topology: Topology = "llc:4 core:4".parse().unwrap();
+        let all = Some("0-15".to_owned());
+        let check = |pinning, workers, quota, expected: &Option<String>| {
+            let policy = policy(&topology, workers, Mode::Auto);
+            let resolved = resolve(pinning, &topology, &policy, quota).unwrap();
+            for binding in resolved.bindings {
+                let fallback = binding.fallback.map(|fallback| fallback.to_string());
+                assert_eq!(fallback, *expected, "{pinning} {workers} {quota:?}");
+            }
+        };
+        check(Pinning::Auto, 2, Some(2000), &all);
+        check(Pinning::Auto, 2, None, &all);
+        check(Pinning::Auto, 15, None, &all);
+        check(Pinning::Llc, 2, Some(2000), &None);
+        check(Pinning::Strict, 2, Some(2000), &None);
+        check(Pinning::None, 2, Some(2000), &None);
+        // Its workers are everywhere already.
+        check(Pinning::Auto, 16, Some(2000), &None);
+        let one = Topology::flat(4);
+        let alone = resolve(Pinning::Auto, &one, &policy(&one, 2, Mode::Auto), Some(2000)).unwrap();
+        assert!(alone.bindings.iter().all(|binding| binding.fallback.is_none()));
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl Handle {
         &self.shared.policy.config
     }
 
-    /// One line: the workers, the machine they were planned for, how they are pinned and why.
+    /// One line: the workers, the machine they were planned for, how they are pinned and why; what discovery did not find, and policies that were asked for and do nothing.
     #[must_use]
     pub fn report(&self) -> &str {
         &self.shared.report

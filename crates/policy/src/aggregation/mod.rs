@@ -71,8 +71,8 @@ pub struct SetPolicy {
 impl SetPolicy {
     /// Looks at the preference once an epoch; says whether anything changed, which is when others are told.
     ///
-    /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`], or whose tasks
-    /// run for long and are seldom woken.
+    /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`] before this epoch, or whose tasks
+    /// run for long and are seldom woken. A set that does not run has no epochs, and keeps what it had until it runs again.
     pub fn update(&mut self, config: &Aggregation, view: &SetView<'_>) -> bool {
         let old = *self;
         self.spread = is_private(config, view);

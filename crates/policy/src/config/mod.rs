@@ -197,6 +197,7 @@ impl Config {
                 merge_small_l2: self.wake_groups.merge_small_l2,
             },
             map: self.wake_groups.map.clone(),
+            near: None,
         }
     }
 }

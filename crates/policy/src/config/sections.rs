@@ -108,7 +108,7 @@ pub enum OnContention {
 /// (20220909055304.25171-6-wuyun.abel@bytedance.com). Off: a waker always probes two workers at random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleFilter {
-    /// Default auto.
+    /// Default auto. It needs policy 1: without it only `publish_delay` is left of this.
     pub mode: Mode,
     /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 from `light_load` on, so there is none
     /// from utilisation u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
@@ -116,8 +116,8 @@ pub struct IdleFilter {
     /// How often utilisation is sampled; a sample counts a quarter. Default 1 ms, 100 us to 1 s. Ours, assumed (the
     /// kernel: at each newly idle balance).
     pub sample: Nanos,
-    /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy is on, or cost-aware wake
-    /// with spins. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong writes the group's idle word twice a round trip, and a task
+    /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy is on, or cost-aware
+    /// wake, and workers spin. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong writes the group's idle word twice a round trip, and a task
     /// at a time from outside takes 5 to 8 times as long on two CPUs. A worker does not if its first timer expires within 20
     /// times as long, or 20 of the longest spins; nor if it would poll for readiness; nor while its clock is paused.
     pub publish_delay: Nanos,
@@ -171,11 +171,12 @@ impl Default for IdleFilter {
 /// idle workers, because the kernel's first versions bounced tasks between caches there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregation {
-    /// Default auto.
+    /// Default auto. It needs policy 1, and more than one last-level cache.
     pub mode: Mode,
     /// How often occupancy is halved and the preference looked at. Default 10 ms (the kernel's), 1 ms to 10 s.
     pub epoch: Nanos,
-    /// A preference ends when the set has not run for this long. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
+    /// A preference ends when the set has not run for this long: once somebody who ran it again tells of that, an epoch later at most. What is woken or spawned
+    /// until then still follows it, since to ask for the time would cost every wake a line that is written all the while. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
     pub ttl: Nanos,
     /// Another cache becomes the preferred one if the set's occupancy there is more than this many times that of the
     /// preferred one. Default 2 (the kernel's), 1 to 16.
@@ -245,7 +246,7 @@ impl Default for Aggregation {
 /// group does not get on with its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationCap {
-    /// Default auto.
+    /// Default auto. It needs policy 1.
     pub mode: CapMode,
     /// The window. Default 1 ms (the kernel series: 2 ms), 10 us to 1 s.
     pub window: Nanos,

@@ -21,6 +21,17 @@ macro_rules! names {
             Ok(())
         }
 
+        impl Config {
+            /// What a field is called in the text form.
+            pub(super) fn name_of(field: &str) -> Option<&'static str> {
+                // The compiler may write blanks into a path.
+                let is_path = |path: &str| path.split_whitespace().flat_map(str::chars).eq(field.chars());
+                [$((stringify!($($field).+), $name)),+]
+                    .into_iter()
+                    .find_map(|(path, name)| is_path(path).then_some(name))
+            }
+        }
+
         impl fmt::Display for Config {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let default = Config::default();

@@ -40,14 +40,14 @@ impl Default for Bind {
     }
 }
 
-/// Where workers are pinned one to one by themselves, and when one whose hardware thread is wanted by others may run anywhere in its
-/// last-level cache.
+/// Where workers are pinned one to one by themselves, and when one whose hardware threads are wanted by others may run anywhere in its
+/// last-level cache, or, if there are fewer workers than hardware threads, anywhere at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     /// Up to so many workers may run anywhere in their last-level cache from the start. Default 4, as wake-ups are not queued in groups by
     /// themselves then; 0 or more. Ours, measured on two CPUs, where workers that mostly sleep take up to 1.65 times the CPU if pinned.
     pub few: u32,
-    /// How often a pinned worker looks how long it was ready and did not run. Default 1 s, 1 ms to 1000 s. Ours, assumed.
+    /// How often a bound worker that may run elsewhere then looks how long it was ready and did not run. Default 1 s, 1 ms to 1000 s. Ours, assumed.
     pub look: Nanos,
     /// Too much is more than the time since the last look divided by this. Default 10, 1 or more. Ours, assumed.
     pub delay_div: u32,

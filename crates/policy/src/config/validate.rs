@@ -1,6 +1,6 @@
 //! The range of every constant.
 
-use alloc::format;
+use alloc::{format, string::String, vec::Vec};
 use core::{fmt::Display, ops::RangeInclusive};
 
 use quadrille_topology::GroupSize;
@@ -38,7 +38,8 @@ impl Config {
         within("wake_cost.most", self.wake_cost.most, span(0, SECOND))?;
         within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;
         within("wake_cost.look", self.wake_cost.look, span(0, SECOND))?;
-        within("wake_cost.least", self.wake_cost.least, span(0, self.wake_cost.most.0))
+        let most = ("wake_cost.most", self.wake_cost.most);
+        at_most("wake_cost.least", self.wake_cost.least, Nanos(0), most)
     }
 
     fn validate_threads(&self) -> Result<(), ConfigError> {
@@ -60,11 +61,8 @@ impl Config {
             within("wake_groups.group_size", len, 1..=GROUP_LEN_MAX)?;
         }
         within("wake_groups.rescue_any", groups.rescue_any, span(0, SECOND))?;
-        within(
-            "wake_groups.rescue_llc",
-            groups.rescue_llc,
-            span(0, groups.rescue_any.0),
-        )?;
+        let any = ("wake_groups.rescue_any", groups.rescue_any);
+        at_most("wake_groups.rescue_llc", groups.rescue_llc, Nanos(0), any)?;
         within("wake_groups.overflow_factor", groups.overflow_factor, 1..=1_000_000)?;
         within("wake_groups.short_runs", groups.short_runs, 0..=1000)?;
         within("wake_groups.waker_runs", groups.waker_runs, 1..=1000)?;
@@ -75,7 +73,8 @@ impl Config {
         within("idle_filter.publish_delay", filter.publish_delay, span(0, 1_000_000))?;
 
         within("idle_filter.probe_above", filter.probe_above, 0..=1024)?;
-        within("idle_filter.mask_below", filter.mask_below, 0..=filter.probe_above)?;
+        let above = ("idle_filter.probe_above", filter.probe_above);
+        at_most("idle_filter.mask_below", filter.mask_below, 0, above)?;
         within("idle_filter.regime", filter.regime, span(100_000, 10 * SECOND))?;
         within("idle_filter.probe_every", filter.probe_every, 1..=u8::MAX)?;
         within("idle_filter.looks", filter.looks, 1..=64)?;
@@ -92,7 +91,8 @@ impl Config {
     fn validate_far(&self) -> Result<(), ConfigError> {
         let sets = &self.aggregation;
         within("aggregation.epoch", sets.epoch, span(1_000_000, 10 * SECOND))?;
-        within("aggregation.ttl", sets.ttl, span(sets.epoch.0, 1000 * SECOND))?;
+        let epoch = ("aggregation.epoch", sets.epoch);
+        at_least("aggregation.ttl", sets.ttl, epoch, Nanos(1000 * SECOND))?;
         within("aggregation.hysteresis", sets.hysteresis, 1..=16)?;
         within("aggregation.max_set", sets.max_set, 0..=1024)?;
         within("aggregation.fit", sets.fit, 0..=1024)?;
@@ -137,12 +137,37 @@ fn span(min_ns: u64, max_ns: u64) -> RangeInclusive<Nanos> {
 }
 
 fn within<T: PartialOrd + Display>(field: &str, value: T, range: RangeInclusive<T>) -> Result<(), ConfigError> {
+    check(&[field], value, range)
+}
+
+/// A constant that is no more than another one, which is in its range.
+fn at_most<T: PartialOrd + Display>(field: &str, value: T, min: T, (of, max): (&str, T)) -> Result<(), ConfigError> {
+    check(&[field, of], value, min..=max)
+}
+
+/// The same for no less.
+fn at_least<T: PartialOrd + Display>(field: &str, value: T, (of, min): (&str, T), max: T) -> Result<(), ConfigError> {
+    check(&[field, of], value, min..=max)
+}
+
+/// `fields`: that of the value, and any other that its range depends on. An error has their names as text too: who has set one there knows no other,
+/// and perhaps only the second.
+fn check<T: PartialOrd + Display>(fields: &[&str], value: T, range: RangeInclusive<T>) -> Result<(), ConfigError> {
     if range.contains(&value) {
         return Ok(());
     }
     let (min, max) = range.into_inner();
+    let names = fields.iter().map(|field| {
+        let name = Config::name_of(field).unwrap_or(field);
+        format!("`{name}`")
+    });
+    let names: Vec<String> = names.collect();
+    let field = fields[0];
     Err(ConfigError {
-        message: format!("{field} is {value}, expected {min} to {max}"),
+        message: format!(
+            "{field} is {value}, expected {min} to {max} ({})",
+            names.join(", limited by ")
+        ),
         kind: ErrorKind::Range,
     })
 }
@@ -167,70 +192,110 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_named() {
-        check(|c| c.budget = 0, "budget is 0, expected 1 to 255");
+    fn what_is_out_of_range_nearby_is_named() {
+        check(|c| c.budget = 0, "budget is 0, expected 1 to 255 (`budget`)");
         check(
             |c| c.sentinel_interval = Nanos(0),
-            "sentinel_interval is 0ns, expected 20us to 1s",
+            "sentinel_interval is 0ns, expected 20us to 1s (`sentinel`)",
         );
         check(
             |c| c.wake_groups.group_size = GroupSize::Fixed(65),
-            "wake_groups.group_size is 65, expected 1 to 64",
+            "wake_groups.group_size is 65, expected 1 to 64 (`group`)",
         );
         check(
             |c| c.wake_groups.rescue_llc = Nanos::from_millis(1),
-            "wake_groups.rescue_llc is 1ms, expected 0ns to 200us",
+            "wake_groups.rescue_llc is 1ms, expected 0ns to 200us (`rescue-llc`, limited by `rescue-any`)",
         );
         check(
             |c| c.migration_cap.window = Nanos(0),
-            "migration_cap.window is 0ns, expected 10us to 1s",
+            "migration_cap.window is 0ns, expected 10us to 1s (`cap-window`)",
         );
         check(
             |c| c.migration_cap.quota = 0,
-            "migration_cap.quota is 0, expected 1 to 255",
+            "migration_cap.quota is 0, expected 1 to 255 (`cap-quota`)",
         );
         check(
             |c| c.idle_filter.mask_below = 513,
-            "idle_filter.mask_below is 513, expected 0 to 512",
+            "idle_filter.mask_below is 513, expected 0 to 512 (`mask-below`, limited by `probe-above`)",
         );
         check(
             |c| c.idle_filter.reserve = Nanos(1_000_001),
-            "idle_filter.reserve is 1000001ns, expected 0ns to 1ms",
+            "idle_filter.reserve is 1000001ns, expected 0ns to 1ms (`filter-reserve`)",
         );
-        check(|c| c.steal.batch = 0, "steal.batch is 0, expected 1 to 4096");
+    }
+
+    #[test]
+    fn what_is_out_of_range_far_away_is_named() {
+        check(
+            |c| c.steal.batch = 0,
+            "steal.batch is 0, expected 1 to 4096 (`steal-batch`)",
+        );
         check(
             |c| c.aggregation.ttl = Nanos::from_millis(9),
-            "aggregation.ttl is 9ms, expected 10ms to 1000s",
+            "aggregation.ttl is 9ms, expected 10ms to 1000s (`ttl`, limited by `epoch`)",
         );
         check(
             |c| c.steal.gate_start = 1024,
-            "steal.gate_start is 1024, expected 0 to 1023",
+            "steal.gate_start is 1024, expected 0 to 1023 (`gate-start`)",
         );
         check(
             |c| c.steal.move_cost = Nanos(1_000_001),
-            "steal.move_cost is 1000001ns, expected 0ns to 1ms",
+            "steal.move_cost is 1000001ns, expected 0ns to 1ms (`move-cost`)",
         );
         check(
             |c| c.wake_cost.least = Nanos::from_millis(20),
-            "wake_cost.least is 20ms, expected 0ns to 10ms",
+            "wake_cost.least is 20ms, expected 0ns to 10ms (`wake-cost-least`, limited by `wake-cost-most`)",
         );
         check(
             |c| c.wake_cost.kept = Nanos::from_millis(1_001),
-            "wake_cost.kept is 1001ms, expected 0ns to 1s",
+            "wake_cost.kept is 1001ms, expected 0ns to 1s (`wake-cost-kept`)",
         );
         check(
             |c| c.wake_cost.look = Nanos(1_000_000_001),
-            "wake_cost.look is 1000000001ns, expected 0ns to 1s",
+            "wake_cost.look is 1000000001ns, expected 0ns to 1s (`wake-cost-look`)",
         );
-        check(|c| c.timers.slack_div = 0, "timers.slack_div is 0, expected 1 to 1000");
-        check(|c| c.bind.rescue = 0, "bind.rescue is 0, expected 1 to 4096");
+        check(
+            |c| c.timers.slack_div = 0,
+            "timers.slack_div is 0, expected 1 to 1000 (`timer-slack-div`)",
+        );
+        check(
+            |c| c.bind.rescue = 0,
+            "bind.rescue is 0, expected 1 to 4096 (`bind-rescue`)",
+        );
         check(
             |c| c.look_up = Nanos::from_millis(1001),
-            "look_up is 1001ms, expected 1us to 1s",
+            "look_up is 1001ms, expected 1us to 1s (`look-up`)",
         );
         check(
             |c| c.steal.pause = Nanos::from_millis(1001),
-            "steal.pause is 1001ms, expected 0ns to 1s",
+            "steal.pause is 1001ms, expected 0ns to 1s (`steal-pause`)",
         );
+    }
+
+    #[test]
+    fn texts_are_answered_with_the_names_that_they_have() {
+        for (text, message) in [
+            (
+                "epoch=100ms",
+                "aggregation.ttl is 50ms, expected 100ms to 1000s (`ttl`, limited by `epoch`)",
+            ),
+            ("spin=2s", "spin_max is 2s, expected 0ns to 1s (`spin`)"),
+            ("group=65", "wake_groups.group_size is 65, expected 1 to 64 (`group`)"),
+        ] {
+            let error = text.parse::<Config>().expect_err(text);
+            assert_eq!(error.to_string(), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_field_that_has_a_range_has_a_name() {
+        let source = include_str!("validate.rs");
+        let (product, _) = source.split_once("#[cfg(test)]").unwrap();
+        let quoted: Vec<&str> = product.split('"').skip(1).step_by(2).collect();
+        let fields = quoted.iter().filter(|text| !text.contains(['{', ' ']));
+        assert!(fields.clone().count() > 60);
+        for field in fields {
+            assert!(Config::name_of(field).is_some(), "{field}");
+        }
     }
 }

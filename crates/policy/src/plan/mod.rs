@@ -3,8 +3,8 @@
 //! A plan knows workers and no longer hardware threads. Three cases, for `w` workers on `p` hardware threads:
 //!
 //! - `w = p`: worker `i` sits on hardware thread `i`; groups are those of the topology.
-//! - `w < p`: the fewest last-level caches that hold `w` are used, near ones where there is a choice. All but the last are
-//!   filled; in the last, every core gets one worker before any gets a second. Spreading over more caches would give
+//! - `w < p`: the fewest last-level caches that hold `w` are used, near ones where there is a choice, from that of
+//!   [`PlanOptions::near`] on. All but the last are filled; in the last, every core gets one worker before any gets a second. Spreading over more caches would give
 //!   each worker more cache and power, but every wake would then cross caches.
 //! - `w > p`: they wrap around, so that each hardware thread carries ⌊w/p⌋ or one more; groups that grow beyond their
 //!   size by this are split evenly again. For tests of large machines on small ones.
@@ -34,6 +34,10 @@ pub struct PlanOptions {
     pub grouping: Grouping,
     /// The groups in place of what `grouping` makes.
     pub map: Option<GroupMap>,
+    /// The operating system's number of a hardware thread. Fewer workers than hardware threads begin in its last-level cache if no other
+    /// holds them better; `None`, or one that the machine does not have: in the first one. Programs that share a
+    /// machine and do not know of each other would all use the first caches, and leave the others idle.
+    pub near: Option<u32>,
 }
 
 /// Where one worker sits.
@@ -163,7 +167,7 @@ impl Plan {
                 )));
             }
         };
-        let used = choose::choose(topology, count);
+        let used = choose::choose(topology, count, options.near);
         let mut plan = Self::without_groups(topology, &used, count);
         if let Some(map) = &options.map {
             map.check(count)?;

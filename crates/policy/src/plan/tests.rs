@@ -15,6 +15,7 @@ fn compile(text: &str, workers: Option<u16>, size: GroupSize) -> Plan {
             merge_small_l2: false,
         },
         map: None,
+        near: None,
     };
     let plan = Plan::compile(&machine(text), &options).unwrap();
     check_tables(&plan);
@@ -112,6 +113,33 @@ fn fewer_workers_use_the_fewest_caches() {
 }
 
 #[test]
+fn fewer_workers_begin_in_the_cache_that_is_asked_for() {
+    let check = |text: &str, workers, near, expected: &str| {
+        let options = PlanOptions {
+            workers: Some(workers),
+            near: Some(near),
+            ..PlanOptions::default()
+        };
+        let plan = Plan::compile(&machine(text), &options).unwrap();
+        check_tables(&plan);
+        assert_eq!(drawn(&plan), expected, "{workers} workers of {text} near {near}");
+    };
+    check("llc:4 core:4", 2, 0, "0 1");
+    check("llc:4 core:4", 2, 9, "8 9");
+    check("llc:4 core:4", 4, 15, "12 13 14 15");
+    // Those that follow are near, the foremost last.
+    check("llc:4 core:4", 6, 15, "0 1 ; 12 13 14 15");
+    check("node:2 llc:2 core:2", 3, 7, "4 ; 6 7");
+    // The size goes first: eight do not fit the small ones.
+    check("node:[llc:2 core:2, llc:1 core:4 pu:2]", 8, 1, "4 5 6 7 | 8 9 10 11");
+    check("node:[llc:2 core:2, llc:1 core:4 pu:2]", 2, 3, "2 3");
+    // A hardware thread that the machine does not have.
+    check("llc:4 core:4", 2, 99, "0 1");
+    // All of them are the same from everywhere.
+    check("llc:2 core:2", 4, 3, "0 1 ; 2 3");
+}
+
+#[test]
 fn fewer_workers_take_cores_before_siblings() {
     let smt = "l2:4 pu:2";
     check(smt, Some(2), GroupSize::L2, "0 2");
@@ -196,6 +224,7 @@ fn check_error(workers: u16, size: GroupSize, expected: &str) {
         workers: Some(workers),
         grouping,
         map: None,
+        near: None,
     };
     let error = Plan::compile(&machine("core:2"), &options).unwrap_err();
     assert_eq!(error.to_string(), expected);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::policy;
-use alloc::vec::Vec;
+use alloc::{format, vec::Vec};
 
 /// `expected` has one character a policy in the order of [`Active`]'s fields: `+` on, `-` off.
 fn check_active(machine: &str, text: &str, expected: &str) {
@@ -28,7 +28,7 @@ fn auto_is_on_where_it_pays() {
     check_active("l2:4", "default", "-------+");
     check_active("core:5", "group=8", "----+-++");
     check_active("core:5", "default", "++-++-++");
-    check_active("node:2 llc:1 core:1", "default", "--+--+-+");
+    check_active("node:2 llc:1 core:1", "default", "-----+-+");
     check_active("node:2 llc:2 core:8", "default", "++++++++");
 }
 
@@ -39,9 +39,39 @@ fn modes_override_auto() {
     check_active("node:2 llc:2 core:8", all, "++++++++");
     // Never a policy about caches, or nodes, where there is one.
     check_active("pu:1", all, "++-++-++");
-    check_active("node:2 llc:2 core:8", "groups=off", "--+-++++");
+    check_active("node:2 llc:2 core:8", "groups=off", "----++++");
     assert!(policy("pu:1", "adversary=zero").groups_on());
     assert!(!policy("pu:1", "default").groups_on());
+}
+
+#[test]
+fn what_needs_groups_is_off_without_them() {
+    for machine in ["node:2 core:2", "node:2 core:4", "core:8"] {
+        for text in ["default", "groups=on", "groups=off", "adversary=zero"] {
+            for aggregation in ["on", "off", "auto"] {
+                let policy = policy(machine, &format!("{text},aggregation={aggregation}"));
+                assert_eq!(
+                    policy.active().aggregation,
+                    policy.aggregates(),
+                    "{machine} {text} {aggregation}"
+                );
+                assert!(
+                    policy.groups_on() || !policy.aggregates(),
+                    "{machine} {text} {aggregation}"
+                );
+            }
+        }
+    }
+    let check = |text: &str, expected: &[&str]| {
+        assert_eq!(policy("node:2 core:2", text).without_groups(), expected, "{text}");
+    };
+    check("default", &[]);
+    check(
+        "cap=adaptive,aggregation=on,filter=on",
+        &["filter", "aggregation", "cap"],
+    );
+    check("groups=on,cap=adaptive,aggregation=on,filter=on", &[]);
+    check("filter=off,cap=off", &[]);
 }
 
 /// Two groups a cache, two caches a node, two nodes: groups of 4, workers 4g to 4g + 3.

@@ -38,6 +38,9 @@ use crate::sys::clock;
 /// In place of the time of the last sample: somebody takes one.
 const TURN: u64 = u64::MAX;
 
+/// Time of all workers of a cache without a sample, ns, after which the next one is not sure how long they were busy: half of what [`BusySum::beyond`] can tell.
+const UNSURE: u64 = 1 << 46;
+
 /// One last-level cache.
 #[derive(Debug)]
 struct LlcLoad {
@@ -199,9 +202,15 @@ impl Loads {
         let taken_at = if was_held_up { last } else { now.0 };
         if !was_held_up {
             // Ordering: Relaxed; the turn is ours.
-            let counted = sums.counted.load(Ordering::Relaxed);
-            let fresh = busy.beyond(Nanos(counted), now);
-            sums.counted.store(counted.wrapping_add(fresh.0), Ordering::Relaxed);
+            let counted = Nanos(sums.counted.load(Ordering::Relaxed));
+            let is_unsure = last != 0 && self.llcs[llc].workers.saturating_mul(elapsed) >= UNSURE;
+            let until = if is_unsure {
+                busy.recount(counted, now)
+            } else {
+                Nanos(counted.0.wrapping_add(busy.beyond(counted, now).0))
+            };
+            let fresh = until.since(counted);
+            sums.counted.store(until.0, Ordering::Relaxed);
             // Else the first interval begins.
             if last != 0 {
                 self.take_in(llc, fresh, Nanos(elapsed));
@@ -458,6 +467,38 @@ mod tests {
             most = most.max(last);
         }
         (most, last)
+    }
+
+    /// Eight workers go to work, and after a first sample the program is stopped until `stopped_ms`. Utilisation 100 ms after that, and what is then
+    /// said of busy time in ms.
+    fn busy_after_a_stop(stopped_ms: u64) -> (u16, u64) {
+        let still = Still::new("core:8", "groups=on");
+        let (shared, counters) = (&*still.shared, WorkerCounters::default());
+        let start = clock::nanos();
+        let at = |ms| Nanos(start + Nanos::from_millis(ms).0);
+        for _ in 0..8 {
+            OwnLoad::default().begins(shared, 0, &counters, at(0));
+        }
+        for ms in (1..2).chain(stopped_ms..=stopped_ms + 100) {
+            shared.loads.sample(0, at(ms), || at(ms));
+        }
+        // Ordering: Relaxed; nobody else is here.
+        let counted = shared.loads.llcs[0].sums.counted.load(Ordering::Relaxed);
+        (shared.loads.utilisation(0), Nanos(counted).0 / 1_000_000)
+    }
+
+    #[test]
+    fn a_program_that_was_stopped_for_hours_is_seen_as_busy() {
+        for stopped_ms in [1_000, 8_000_000, 9_000_000, 20_000_000, 34_000_000] {
+            let (utilisation, busy_ms) = busy_after_a_stop(stopped_ms);
+            assert_eq!(utilisation, 1024, "stopped for {stopped_ms} ms");
+            assert_eq!(busy_ms, 8 * (stopped_ms + 100), "stopped for {stopped_ms} ms");
+        }
+        // Three days: the word went round, and how often nobody knows.
+        for hours in 72..=96 {
+            let (utilisation, _) = busy_after_a_stop(hours * 3_600_000);
+            assert_eq!(utilisation, 1024, "stopped for {hours} h");
+        }
     }
 
     /// A worker is dry, and nobody is told of it within the interval: until it parks it seems to be busy.

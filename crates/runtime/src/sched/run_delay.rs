@@ -1,4 +1,4 @@
-//! A pinned worker whose CPU is wanted by others: it notices, and may run anywhere in its LLC from then on.
+//! A worker whose CPUs are wanted by others: it notices, and from then on may run anywhere in its LLC, or, if it already might, on all CPUs.
 //!
 //! Several programs that all pin to the first CPUs is what made other runtimes take back pinning by default. The kernel
 //! counts how long a thread was ready and did not run; a worker reads that about once a second, between two tasks.
@@ -11,7 +11,7 @@ use crate::sys::thread::run_delay;
 /// What a worker remembers from one look to the next.
 #[derive(Debug)]
 pub(super) struct RunDelay {
-    /// Where the worker may run once its CPU is crowded; `None`: it may there already.
+    /// Where the worker may run once its CPUs are crowded; `None`: it may there already.
     fallback: Option<PuSet>,
     looked: Nanos,
     /// [`Pin::look`].
@@ -23,7 +23,7 @@ pub(super) struct RunDelay {
 }
 
 impl RunDelay {
-    /// For the calling thread, which is pinned and may fall back to `fallback`.
+    /// For the calling thread, which is bound and may fall back to `fallback`.
     pub(super) fn new(fallback: Option<PuSet>, now: Nanos, config: &Pin) -> Self {
         Self {
             period: config.look,
@@ -34,7 +34,7 @@ impl RunDelay {
         }
     }
 
-    /// Once a period: widens the calling thread's mask if it had to wait for its CPU. True if it did that now.
+    /// Once a period: widens the calling thread's mask if it had to wait for its CPUs. True if it did that now.
     pub(super) fn look(&mut self, now: Nanos) -> bool {
         if self.fallback.is_none() || now.since(self.looked) < self.period {
             return false;

@@ -63,7 +63,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The calling thread's worker. If its CPU turns out to be wanted by others, it widens its mask to `fallback`.
+    /// The calling thread's worker. If its CPUs turn out to be wanted by others, it widens its mask to `fallback`.
     pub(crate) fn new(shared: Arc<Shared>, id: WorkerId, local: Local, fallback: Option<PuSet>) -> Self {
         let config = &shared.policy.config;
         let now = Nanos(clock::nanos());

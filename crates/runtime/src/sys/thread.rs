@@ -242,6 +242,16 @@ pub(crate) fn run_delay() -> Option<u64> {
     DelayCount::open()?.read()
 }
 
+/// The CPU that the calling thread is on, until the kernel moves it. `None`: this system does not say.
+pub(crate) fn current_cpu() -> Option<u32> {
+    // Not rustix's: that reads the kernel's vDSO for it, which ends the program under valgrind.
+    // SAFETY: takes nothing and touches no memory of ours.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return u32::try_from(unsafe { libc::sched_getcpu() }).ok();
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return None;
+}
+
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner")
@@ -256,6 +266,14 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn a_thread_is_on_a_cpu_that_it_may_run_on() {
+        let allowed = quadrille_topology::current_affinity().unwrap();
+        let cpu = current_cpu().expect("Linux says");
+        assert!(allowed.contains(cpu), "{cpu} of {allowed}");
+    }
 
     #[test]
     fn a_kernel_that_does_not_count_is_found_out() {

@@ -97,7 +97,7 @@ impl TaskGroup {
         Self { locality, ..self }
     }
 
-    /// Says that the tasks use about so many bytes of data together. A group whose data exceed a last-level cache is not
+    /// Says that the tasks use about so many bytes of data together. A group whose data exceed the smallest last-level cache is not
     /// gathered behind one. Default: unknown, taken as little.
     #[must_use]
     pub fn footprint(self, bytes: u64) -> Self {

@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use quadrille::metrics::WorkerMetrics;
-use quadrille::policy::{Cause, Config, Level};
+use quadrille::policy::{Cause, Config, Level, Plan, Policy};
 use quadrille::topology::Topology;
 use quadrille::{Runtime, spawn};
 
@@ -408,6 +408,79 @@ fn every_constant_has_its_place_in_the_documentation() {
     let missing = |name: &&str| !table.iter().any(|line| line.contains(&format!("`{name}`")));
     let missing: Vec<&str> = names.split(", ").filter(missing).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Whether a policy is on by itself, by what its row in docs/policies.md says.
+fn says_on(condition: &str, plan: &Plan, groups: bool) -> bool {
+    let (several_workers, several_llcs) = (plan.workers.len() > 4, plan.llcs.len() > 1);
+    match condition {
+        "more than 4 workers in more than one group" => several_workers && plan.groups.len() > 1,
+        "policy 1" => groups,
+        "policy 1, with more than one LLC" => groups && several_llcs,
+        "more than 4 workers" => several_workers,
+        "more than one LLC" => several_llcs,
+        "always" => true,
+        _ => panic!("{condition:?} in docs/policies.md, expected a condition that this test knows"),
+    }
+}
+
+#[test]
+fn the_documentation_says_which_policies_are_on_by_themselves() {
+    let table = include_str!("../../../../docs/policies.md");
+    for (machine, config) in [
+        ("pu:1", "default"),
+        ("core:4", "default"),
+        ("node:2 core:2", "default"),
+        ("llc:2 core:2", "default"),
+        ("core:5", "default"),
+        ("core:5", "group=8"),
+        ("l2:2 core:4", "default"),
+        ("llc:2 core:4", "default"),
+        ("node:2 llc:2 core:4", "default"),
+    ] {
+        let config: Config = config.parse().unwrap();
+        let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
+        let active = Policy::new(config, plan.clone()).active();
+        for (row, on) in [
+            ("1 grouped wake queues", active.wake_groups),
+            ("2 idle filter", active.idle_filter),
+            ("3 aggregation", active.aggregation),
+            ("4 migration cap", active.migration_cap),
+            ("5 lazy counters", active.lazy_counters),
+            ("6 NUMA tolerance", active.numa),
+            ("search gates", active.gates),
+            ("cost-aware wake", active.wake_cost),
+        ] {
+            let mut rows = table.lines().filter(|line| line.starts_with(&format!("| {row} |")));
+            let line = rows.next().expect(row);
+            let condition = line.trim_end_matches([' ', '|']).rsplit('|').next().expect(row).trim();
+            assert_eq!(
+                says_on(condition, &plan, active.wake_groups),
+                on,
+                "{row} on {machine}: {condition}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_report_names_policies_that_need_groups_and_have_none() {
+    let report = |config: &str| {
+        let runtime = Runtime::builder()
+            .worker_threads(2)
+            .topology("core:2".parse().unwrap())
+            .config(config.parse().unwrap())
+            .build()
+            .unwrap();
+        runtime.handle().report().to_owned()
+    };
+    let without = report("filter=on,cap=fixed");
+    assert!(
+        without.ends_with("; without groups nothing asks for filter, cap"),
+        "{without}"
+    );
+    let with = report("groups=on,filter=on,cap=fixed");
+    assert!(!with.contains("groups"), "{with}");
 }
 
 /// Wrong constants are one clear error when the runtime is built.

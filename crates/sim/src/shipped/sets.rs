@@ -60,7 +60,8 @@ impl Sets {
         }
     }
 
-    /// What is known of a set; nothing, if it may not prefer anything or has not been told of.
+    /// What is known of a set; nothing, if it may not prefer anything or has not been told of. As in
+    /// the runtime, no time is compared: after a pause that is what was known before, until it is told of again.
     #[inline]
     pub(super) fn look(&self, set: SetId) -> Known {
         let found = if set.may_prefer() {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_nothing_is_known() {
+    fn after_a_pause_nothing_is_known_once_it_runs_again() {
         let (policy, mut sets) = (policy(), Sets::new(4));
         let set = SetId::declared(1);
         for ms in [0, 10] {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{ChannelId, ChannelSpec, Context, Kin, NewTask, Setup, Step, TaskId, Transport, Workload};
+use super::{ChannelId, ChannelSpec, Context, Kin, NewTask, Setup, Step, TaskId, Transport, Workload, text};
 
 /// Groups of `fds` senders and `fds` receivers. Each receiver has one channel, and a sender writes one message to each
 /// of its group in turn, `loops` times.
@@ -186,12 +186,12 @@ impl FromStr for Hackbench {
                 _ => return Err(format!("hackbench `{name}`: expected g, f, l, s, c, sets or via")),
             }
         }
-        if hackbench.tasks() > 1 << 20 {
+        if hackbench.tasks() > u64::from(text::TASKS_MAX) {
             return Err(format!(
                 "hackbench: {} groups of {} senders and receivers are more than {} tasks",
                 hackbench.groups,
                 hackbench.fds,
-                1 << 20
+                text::TASKS_MAX
             ));
         }
         Ok(hackbench)

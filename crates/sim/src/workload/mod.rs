@@ -371,4 +371,55 @@ mod tests {
         );
         assert!(parse_workload("hackbench:g=x").unwrap_err().contains("g=x"));
     }
+
+    #[test]
+    fn numbers_that_no_run_can_hold_are_refused_by_name_and_value() {
+        for text in [
+            "hackbench g=4294967295",
+            "stream reads=4294967295",
+            "stream t=65536",
+            "stream pass=268435456",
+            "stream array=1048577",
+            "schbench t=1048576",
+            "schbench footprint=1048577",
+            "old-schbench m=4294967295",
+            "old-schbench t=4294967295",
+            "rpc pairs=4294967295",
+            "sharing t=1048577",
+        ] {
+            let message = parse_workload(&text.replace(' ', ":")).unwrap_err();
+            let (_, value) = text.split_once('=').unwrap();
+            assert!(message.contains(value) && !message.contains('\n'), "{text}: {message}");
+            assert!(
+                text.starts_with("hackbench") || message.starts_with(text),
+                "{text}: {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_largest_numbers_run() {
+        for text in [
+            "hackbench:g=1,f=2,s=4294967295,c=4294967295",
+            "stream:t=2,reads=15,array=1048576,pass=1048576",
+            "schbench:t=2,sleep=4294967295,compute=4294967295,footprint=1048576",
+            "schbench:t=2,sleep=0,compute=4294967295,footprint=1048576",
+            "old-schbench:m=2,t=2,spin=4294967295,sleep=4294967295",
+            "old-schbench:m=2,t=2,spin=0,sleep=0",
+            "rpc:pairs=2,think=4294967295,work=4294967295",
+            "sharing:t=2,rounds=4294967295,gap=4294967295",
+        ] {
+            let machine: crate::Machine = "llc:2 core:2".parse().unwrap();
+            let simulation = crate::Simulation::new(
+                machine,
+                crate::Cost::default(),
+                crate::Config::default(),
+                crate::Model::Shipped,
+                parse_workload(text).unwrap(),
+                1,
+            );
+            let report = simulation.unwrap().run(Nanos::from_millis(1));
+            assert_eq!(report.stalled, 0, "{text}");
+        }
+    }
 }

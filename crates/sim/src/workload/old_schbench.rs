@@ -78,7 +78,7 @@ impl OldSchbench {
         if !state.has_slept {
             state.has_slept = true;
             let more = context.random(self.sleep / 4);
-            return Step::Sleep(Nanos(u64::from(self.sleep + more)));
+            return Step::Sleep(Nanos(u64::from(self.sleep) + u64::from(more)));
         }
         state.has_slept = false;
         state.stamp = context.now();
@@ -165,8 +165,8 @@ impl FromStr for OldSchbench {
             }
             true
         })?;
-        text::at_least("old-schbench", "m", made.messengers, 1)?;
-        text::at_least("old-schbench", "t", made.workers, 1)?;
+        text::within("old-schbench", "m", made.messengers, 1..=text::TASKS_MAX / 2)?;
+        text::within("old-schbench", "t", made.workers, 1..=text::TASKS_MAX / 2)?;
         Ok(made)
     }
 }
@@ -213,6 +213,16 @@ mod tests {
         let crowded = run("m=1,t=64").samples.quantile(0.99);
         assert!(spare < Nanos::from_micros(50), "{spare:?}");
         assert!(crowded > Nanos::from_micros(200), "{crowded:?}");
+    }
+
+    #[test]
+    fn a_messenger_may_sleep_for_as_long_as_can_be_written() {
+        let report = run("m=1,t=1,spin=1,sleep=4294967295");
+        assert_eq!(
+            (report.stalled, report.done),
+            (0, 0),
+            "it sleeps for longer than the run takes"
+        );
     }
 
     #[test]

@@ -221,7 +221,8 @@ impl FromStr for Rpc {
                 true
             },
         )?;
-        text::at_least("rpc", "pairs", rpc.pairs, 1)?;
+        // Each has up to 16 channels.
+        text::within("rpc", "pairs", rpc.pairs, 1..=text::TASKS_MAX / 16)?;
         Ok(rpc)
     }
 }
@@ -282,7 +283,11 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rpc>().unwrap().to_string(), text);
         }
-        for (text, expected) in [("pairs=0", "from 1 on"), ("x=1", "pairs, think"), ("table=3", "1 or 2")] {
+        for (text, expected) in [
+            ("pairs=0", "from 1 to 65536"),
+            ("x=1", "pairs, think"),
+            ("table=3", "1 or 2"),
+        ] {
             let message = text.parse::<Rpc>().unwrap_err();
             assert!(message.contains(expected) && !message.contains('\n'), "{message}");
         }

@@ -157,6 +157,9 @@ impl FromStr for Schbench {
             }
             true
         })?;
+        text::within("schbench", "t", made.workers, 0..=text::TASKS_MAX - 1)?;
+        // A GiB: what is cached of it is multiplied by what is touched.
+        text::within("schbench", "footprint", made.footprint, 0..=1 << 20)?;
         Ok(made)
     }
 }

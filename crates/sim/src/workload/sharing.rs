@@ -131,8 +131,8 @@ impl FromStr for Sharing {
             }
             true
         })?;
-        text::at_least("sharing", "t", made.tasks, 1)?;
-        text::at_least("sharing", "rounds", made.rounds, 1)?;
+        text::within("sharing", "t", made.tasks, 1..=text::TASKS_MAX)?;
+        text::within("sharing", "rounds", made.rounds, 1..=u32::MAX)?;
         Ok(made)
     }
 }

@@ -42,6 +42,11 @@ struct Streamer {
 /// Bytes of an access. Long enough for few events, short enough for tasks to share a node's channels fairly.
 const CHUNK_KIB: u32 = 64;
 
+/// As many tasks as a machine has hardware threads, each with so many arrays, of a TiB: a memory is made for each.
+const TASKS_MAX: u32 = u16::MAX as u32;
+const READS_MAX: u32 = 15;
+const MIB_MAX: u32 = 1 << 20;
+
 impl Default for Stream {
     fn default() -> Self {
         Self {
@@ -145,8 +150,10 @@ impl FromStr for Stream {
                 true
             },
         )?;
-        text::at_least("stream", "reads", made.reads, 1)?;
-        text::at_least("stream", "array", made.array, 1)?;
+        text::within("stream", "t", made.tasks, 0..=TASKS_MAX)?;
+        text::within("stream", "reads", made.reads, 1..=READS_MAX)?;
+        text::within("stream", "array", made.array, 1..=MIB_MAX)?;
+        text::within("stream", "pass", made.pass, 0..=MIB_MAX)?;
         Ok(made)
     }
 }

@@ -1,5 +1,7 @@
 //! The text form that all workloads share: `name=number,…`.
 
+use std::ops::RangeInclusive;
+
 /// Reads `text` item by item. `set` is told name and number and answers whether it knows the name; `names` says what there
 /// is.
 ///
@@ -25,15 +27,20 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Complains if `value` is below `least`.
+/// Tasks that the text of a workload may ask for, at most.
+pub(super) const TASKS_MAX: u32 = 1 << 20;
+
+/// Complains if `value` is not in `range`.
 ///
 /// # Errors
 /// One line about it.
-pub(super) fn at_least(workload: &str, name: &str, value: u32, least: u32) -> Result<(), String> {
-    if value < least {
-        return Err(format!(
-            "{workload} {name}={value}: expected a whole number from {least} on"
-        ));
+pub(super) fn within(workload: &str, name: &str, value: u32, range: RangeInclusive<u32>) -> Result<(), String> {
+    if range.contains(&value) {
+        return Ok(());
     }
-    Ok(())
+    let (least, most) = range.into_inner();
+    Err(match most {
+        u32::MAX => format!("{workload} {name}={value}: expected a whole number from {least} on"),
+        _ => format!("{workload} {name}={value}: expected a whole number from {least} to {most}"),
+    })
 }

@@ -168,19 +168,22 @@ impl FromStr for Topology {
     ///
     /// # Errors
     /// [`TopologyError::is_syntax`] names the token and what was expected; [`TopologyError::is_too_large`] above
-    /// 65,535 hardware threads; [`TopologyError::is_invalid`] for attributes that do not fit the shape.
+    /// 65,535 hardware threads, 1,024 nodes or 4,096 LLCs; [`TopologyError::is_invalid`] for attributes that do not fit the shape.
     fn from_str(text: &str) -> Result<Self, TopologyError> {
         let (shape, attributes) = parse::machine(text)?;
-        let pu_count = shape.pu_count();
-        if pu_count > Self::PU_COUNT_MAX as u64 {
-            return Err(TopologyError::too_large(format!(
-                "machine `{}` has {pu_count} hardware threads: expected at most {}",
-                excerpt(text),
-                Self::PU_COUNT_MAX
-            )));
-        }
-        let mut places = Vec::new();
-        shape.expand(Level::Node, &mut [0; 5], &mut places);
+        let at_most = |count: u64, max: usize, parts: &str| match count {
+            _ if count <= max as u64 => Ok(()),
+            _ => Err(TopologyError::too_large(format!(
+                "machine `{}` has {count} {parts}: expected at most {max}",
+                excerpt(text)
+            ))),
+        };
+        at_most(shape.pu_count(), Self::PU_COUNT_MAX, "hardware threads")?;
+        let (mut places, mut opened) = (Vec::new(), [0; 5]);
+        shape.expand(Level::Node, &mut opened, &mut places);
+        // Before there are tables of all pairs.
+        at_most(opened[Level::Node as usize].into(), Self::NODE_COUNT_MAX, "nodes")?;
+        at_most(opened[Level::Llc as usize].into(), Self::LLC_COUNT_MAX, "LLCs")?;
         for (attribute, values) in &attributes {
             if *attribute == Attribute::Os {
                 number_pus(&mut places, values)?;

@@ -151,6 +151,12 @@ impl Topology {
     /// A machine has at most this many hardware threads: 65,535.
     pub const PU_COUNT_MAX: usize = u16::MAX as usize;
 
+    /// A machine that a string describes has at most this many nodes, as many as Linux knows: the matrix of their distances then takes 2 MiB.
+    pub const NODE_COUNT_MAX: usize = 1024;
+
+    /// A machine that a string describes has at most this many LLCs. A scheduler may well keep tables of all pairs of them.
+    pub const LLC_COUNT_MAX: usize = 4096;
+
     /// What a node's own memory costs in the unit of [`Topology::node_distance`]: 10, by ACPI's convention.
     pub const LOCAL_DISTANCE: u16 = 10;
 

@@ -174,6 +174,30 @@ fn too_many_hardware_threads_are_refused_before_they_are_made() {
 }
 
 #[test]
+fn too_many_nodes_and_caches_are_refused_before_there_are_tables_of_their_pairs() {
+    for (text, message) in [
+        (
+            "node:65535",
+            "machine `node:65535` has 65535 nodes: expected at most 1024",
+        ),
+        (
+            "node:[1024*core:1, core:2]",
+            "machine `node:[1024*core:1, core:2]` has 1025 nodes: expected at most 1024",
+        ),
+        ("llc:65535", "machine `llc:65535` has 65535 LLCs: expected at most 4096"),
+        (
+            "node:2 llc:2049",
+            "machine `node:2 llc:2049` has 4098 LLCs: expected at most 4096",
+        ),
+    ] {
+        let e = text.parse::<Topology>().unwrap_err();
+        assert!(e.is_too_large() && e.to_string() == message, "{e}");
+    }
+    let largest: Topology = "node:1024 llc:4".parse().unwrap();
+    assert_eq!((largest.nodes().len(), largest.llcs().len()), (1024, 4096));
+}
+
+#[test]
 fn attributes_must_fit() {
     for (text, message) in [
         ("pu:2 os:0", "os has 1 values: expected 2"),

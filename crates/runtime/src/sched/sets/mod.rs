@@ -3,7 +3,8 @@
 //! A set is a number that tasks carry; nothing is allocated for it and nothing refers to it, so nothing of it can be used
 //! after its end. This table remembers the sets that have run of late, as a cache does: a set that runs claims a slot, one
 //! that has not run for the time-out (default 50 ms) may lose it, and a set that finds no slot has no preference. Whoever
-//! looks a set up by its number compares the number.
+//! looks a set up by its number compares the number, and no time, which is on another line: a set that comes back after a pause, and has lost
+//! nothing, is known as it was until somebody tells that it runs.
 //!
 //! | words | written | read |
 //! |---|---|---|
