@@ -355,7 +355,7 @@ macro_rules! ready_methods {
 
         /// Calls `operation`, which reads or writes this by its descriptor, until it answers something other than
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in between for
-        /// the sides that `interest` names.
+        /// those of the sides that `interest` names which aren't ready.
         ///
         /// # Errors
         ///
