@@ -16,11 +16,15 @@
 //! A job is started by one call and usually ends in that call. If its future is dropped, the result waits in the stream for the next call of any
 //! kind, which first of all waits for the job:
 //!
-//! - bytes that were read stay in the buffer, for the next read: nothing is lost. The same goes for the end of the file, for an
-//!   error only if the next call is a read;
+//! - bytes that were read stay in the buffer, for the next read: nothing is lost. An error is told only if the next call is a read. That the
+//!   file ended there is nobody's: it may have grown since;
 //! - a write's call ends when its job has begun. So its error is told by a later call: the next write or flush, after a wait for the job by
 //!   whichever call came first;
-//! - a seek's position is the answer to the next call if that asks for the same seek, else nobody's.
+//! - a seek's position is nobody's, for the file may have another end since. But a seek relative to the position is the answer to the next call if
+//!   that asks for the same: it would go twice otherwise.
+//!
+//! A method that polls can't tell a dropped call of its like from its own last one. So by the traits of futures-io the end of the file and the position
+//! of any seek are the answer to the next call that asks for the same.
 
 use std::fs::File;
 use std::future::Future;
@@ -137,6 +141,16 @@ impl Stream {
     pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(Done::Write(Err(error))) = ready!(self.poll_done(cx))? {
             self.write_error = Some(error);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for what another call has left: of a read an error, for the read that is to follow. Its bytes are in the buffer.
+    pub(super) fn poll_left_for_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match ready!(self.poll_done(cx))? {
+            Some(Done::Read(Err(error))) => return Poll::Ready(Err(error)),
+            Some(Done::Write(Err(error))) => self.write_error = Some(error),
+            Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
         }
         Poll::Ready(Ok(()))
     }

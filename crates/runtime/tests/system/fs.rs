@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, SeekFrom};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::{Pin, pin};
 use std::sync::mpsc;
@@ -421,6 +422,51 @@ fn an_operation_that_was_dropped_before_its_turn_is_not_begun() {
     });
     assert!(scratch.join("kept").exists());
     assert!(!scratch.join("dropped").exists());
+}
+
+/// The jobs of the futures that are dropped are done: the one that comes after them, on the only thread, is.
+#[test]
+fn what_a_dropped_call_has_found_out_is_not_the_next_ones_answer() {
+    let scratch = Scratch::new("stale");
+    let path = scratch.join("file");
+    std::fs::write(&path, "0123456789").unwrap();
+    let std = || std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    for round in 0..5 {
+        let (runtime, release) = held();
+        let mut file = File::from_std(std());
+        let length = 10 + 4 * round;
+        runtime.block_on(async {
+            let mut other = file.as_fd().try_clone_to_owned().map(std::fs::File::from).unwrap();
+            io::Seek::seek(&mut other, SeekFrom::Start(length)).unwrap();
+            let to_end = SeekFrom::End(0);
+            match round {
+                0 => assert!(poll_once(pin!(file.seek(to_end))).await.is_none()),
+                1 => assert!(poll_once(pin!(file.rewind())).await.is_none()),
+                2 => assert!(poll_once(pin!(file.stream_position())).await.is_none()),
+                3 => assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none()),
+                _ => assert!(poll_once(pin!(file.seek(SeekFrom::Current(1)))).await.is_none()),
+            }
+            drop(release);
+            file.write_all_at(b"more", length).await.unwrap();
+            match round {
+                0 => assert_eq!(file.seek(to_end).await.unwrap(), length + 4),
+                1 => {
+                    io::Seek::seek(&mut other, SeekFrom::Start(3)).unwrap();
+                    file.rewind().await.unwrap();
+                    assert_eq!(io::Seek::stream_position(&mut other).unwrap(), 0);
+                }
+                2 => {
+                    io::Seek::seek(&mut other, SeekFrom::Start(3)).unwrap();
+                    assert_eq!(file.stream_position().await.unwrap(), 3);
+                }
+                3 => assert_eq!(file.read(&mut [0; 16]).await.unwrap(), 4),
+                _ => {
+                    let position = file.seek(SeekFrom::Current(1)).await.unwrap();
+                    assert_eq!(position, length + 1, "it goes once");
+                }
+            }
+        });
+    }
 }
 
 #[test]
