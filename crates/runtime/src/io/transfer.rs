@@ -107,6 +107,25 @@ impl<T: AsFd> AsyncFd<T> {
         self.settle(side, tick, operation(self.get_ref()))
     }
 
+    /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of `WouldBlock` the
+    /// second is whether this side has room all the same: then it stays ready, and no event tells when to try again.
+    pub(crate) fn try_write_elsewhere<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> (io::Result<R>, bool) {
+        // Before the attempt: an event during it must not be cleared.
+        let tick = self.registration().tick(Side::Write);
+        let outcome = operation(self.get_ref());
+        let has_room = match &outcome {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let now = poll_now(self.as_fd()).unwrap_or_default();
+                if !now.writable {
+                    self.registration().clear_readiness(Side::Write, tick);
+                }
+                now.writable
+            }
+            _ => true,
+        };
+        (outcome, has_room)
+    }
+
     /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between for those of
     /// several sides that are not ready.
     pub(crate) async fn async_io<R>(

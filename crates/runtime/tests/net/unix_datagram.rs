@@ -4,11 +4,14 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::os::unix::net;
+use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use quadrille::JoinSet;
 use quadrille::io::Interest;
 use quadrille::net::UnixDatagram;
+use quadrille::time::timeout;
 
 use crate::temporary::Folder;
 use crate::watched::on_runtimes;
@@ -65,11 +68,7 @@ fn sending_waits_for_a_receiver_that_others_have_filled() {
         let folder = Folder::new();
         let path = folder.join("server");
         let server = net::UnixDatagram::bind(&path).unwrap();
-        let filler = UnixDatagram::unbound().unwrap();
-        let mut filled = 0;
-        while filler.try_send_to(b"full", &path).is_ok() {
-            filled += 1;
-        }
+        let filled = fill(&path);
         let mut senders = JoinSet::new();
         for _ in 0..4 {
             let path = path.clone();
@@ -85,6 +84,49 @@ fn sending_waits_for_a_receiver_that_others_have_filled() {
         });
         assert_eq!(senders.join_all().await.len(), 4);
         assert_eq!(receiver.join().unwrap(), 4);
+    });
+}
+
+/// Fills the receiver at `path`; how many datagrams that took.
+fn fill(path: &Path) -> usize {
+    let filler = UnixDatagram::unbound().unwrap();
+    (0..).take_while(|_| filler.try_send_to(b"full", path).is_ok()).count()
+}
+
+/// An attempt that fails makes an event of the sender's own.
+#[test]
+fn sending_to_a_full_receiver_backs_off() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("server");
+        let _server = net::UnixDatagram::bind(&path).unwrap();
+        assert!(fill(&path) > 0);
+        let sender = UnixDatagram::unbound().unwrap();
+        let polls = || quadrille::Handle::current().metrics().total().polls;
+        let before = polls();
+        let outcome = timeout(Duration::from_millis(100), sender.send_to(b"one more", &path)).await;
+        assert!(outcome.is_err(), "there is no room");
+        let polls = polls() - before;
+        assert!(polls < 50, "{polls} polls");
+    });
+}
+
+#[test]
+fn a_full_receiver_does_not_hold_up_what_is_sent_to_another() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let (peer, full) = (folder.join("peer"), folder.join("full"));
+        let receiver = net::UnixDatagram::bind(&peer).unwrap();
+        let _full = net::UnixDatagram::bind(&full).unwrap();
+        assert!(fill(&full) > 0);
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.connect(&peer).unwrap();
+        sender.writable().await.unwrap();
+        let error = sender.try_send_to(b"no room", &full).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        let sent = timeout(Duration::from_secs(10), sender.send(b"hello")).await;
+        assert_eq!(sent.unwrap().unwrap(), 5);
+        assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 5);
     });
 }
 

@@ -12,7 +12,7 @@ use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
 use crate::net::stream::ready_methods;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::socket;
-use crate::time::timeout;
+use crate::time::{sleep, timeout};
 
 /// After this time a datagram that found its receiver full is offered again, twice as late each time, up to 64 times that.
 const RETRY_MIN: Duration = Duration::from_millis(1);
@@ -150,11 +150,14 @@ impl UnixDatagram {
         // Before anything is sent, so that a call that is dropped here has sent nothing.
         coop::consume_budget().await;
         for doublings in 0_u32.. {
-            match self.try_send_to(buffer, path) {
+            let (outcome, has_room) = self.offer(buffer, path);
+            match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Either this socket has no room, and then there is an event, or the receiver has none.
                     let retry = RETRY_MIN * (1 << doublings.min(6));
-                    if let Ok(outcome) = timeout(retry, self.writable()).await {
+                    if has_room {
+                        // The receiver has none. Each attempt makes an event of this socket's own, which says nothing.
+                        sleep(retry).await;
+                    } else if let Ok(outcome) = timeout(retry, self.writable()).await {
                         outcome?;
                     }
                 }
@@ -213,7 +216,12 @@ impl UnixDatagram {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell when there
     /// is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
     pub fn try_send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        self.fd.try_write_with(|socket| socket.send_to(buffer, path))
+        self.offer(buffer, path.as_ref()).0
+    }
+
+    /// One attempt to send; after `WouldBlock` also whether this socket has room, so that it is the receiver who has none.
+    fn offer(&self, buffer: &[u8], path: &Path) -> (io::Result<usize>, bool) {
+        self.fd.try_write_elsewhere(|socket| socket.send_to(buffer, path))
     }
 
     /// [`recv`](Self::recv) without a wait.
