@@ -9,7 +9,7 @@
 //! | busy | the job's business | the job's |
 //!
 //! A job takes the buffer along and brings it back. It leaves the stream in one of the idle states, whatever happens to it: a seek or a write
-//! first goes back by what was read ahead.
+//! first goes back by what was read ahead. What can't seek has no position: there a write leaves what was read ahead as it is.
 //!
 //! # Who sees which result
 //!
@@ -115,14 +115,19 @@ impl Stream {
         if from.iter().all(|piece| piece.is_empty()) {
             return Poll::Ready(Ok(0));
         }
-        let mut buffer = self.take_buffer();
-        let ahead = buffer.len();
+        let mut ahead = self.take_buffer();
+        let mut buffer = if ahead.is_empty() {
+            std::mem::take(&mut ahead)
+        } else {
+            Buffer::default()
+        };
         let length = buffer.replace(from, length_max);
         let file = Arc::clone(&self.file);
         self.state = State::Busy(Job::certain(move || {
-            let written = go_back(&file, ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
+            let written = go_back(&file, &mut ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
             buffer.clear();
-            (buffer, Done::Write(written))
+            let left = if ahead.is_empty() { buffer } else { ahead };
+            (left, Done::Write(written))
         })?);
         Poll::Ready(Ok(length))
     }
@@ -243,12 +248,18 @@ fn read_once(mut file: &File, to: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Moves the position back by what was read ahead.
-fn go_back(mut file: &File, ahead: usize) -> io::Result<()> {
-    if ahead == 0 {
+/// Moves the position back by what was read ahead, which is to be read again. What can't seek, such as a socket, has no position that reading and
+/// writing share: what was read ahead of it stays.
+fn go_back(mut file: &File, ahead: &mut Buffer) -> io::Result<()> {
+    if ahead.is_empty() {
         return Ok(());
     }
-    file.seek(SeekFrom::Current(-signed(ahead))).map(drop)
+    match file.seek(SeekFrom::Current(-signed(ahead.len()))) {
+        Ok(_) => ahead.clear(),
+        Err(error) if error.kind() == io::ErrorKind::NotSeekable => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Seeks as if the position were `ahead` bytes before where it is.

@@ -547,3 +547,22 @@ async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
     assert_eq!(error.kind(), ErrorKind::NotSeekable);
     Ok(())
 }
+
+/// A socket, like a terminal, can't go back; what is read there and what is written are two things.
+#[quadrille::test]
+async fn writing_to_what_cannot_seek_keeps_what_was_read_ahead() -> io::Result<()> {
+    let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
+    let mut file = File::from(std::os::fd::OwnedFd::from(ours));
+    assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none(), "a job reads");
+    io::Write::write_all(&mut theirs, b"in")?;
+    let mut heard = [0; 4];
+    for word in [b"out1", b"out2"] {
+        file.write_all(word).await?;
+        file.flush().await?;
+        io::Read::read_exact(&mut theirs, &mut heard)?;
+        assert_eq!(&heard, word);
+    }
+    assert_eq!(file.read(&mut heard).await?, 2);
+    assert_eq!(&heard[..2], b"in");
+    Ok(())
+}
