@@ -107,6 +107,11 @@ impl<T: AsFd> AsyncFd<T> {
         self.settle(side, tick, operation(self.get_ref()))
     }
 
+    /// Whether nothing more will come, as far as events have told and the system says. Without such an event the system isn't asked.
+    pub(crate) fn has_read_ended(&self) -> bool {
+        self.registration().has_ended(Side::Read) && poll_now(self.as_fd()).is_ok_and(|now| now.read_ended)
+    }
+
     /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of `WouldBlock` the
     /// second is whether this side has room all the same: then it stays ready, and no event tells when to try again.
     pub(crate) fn try_write_elsewhere<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> (io::Result<R>, bool) {

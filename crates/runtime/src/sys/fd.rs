@@ -45,6 +45,8 @@ pub(crate) struct Polled {
     pub(crate) readable: bool,
     /// A write need not wait.
     pub(crate) writable: bool,
+    /// Nothing more will come, where the system says so.
+    pub(crate) read_ended: bool,
 }
 
 /// Asks the system what `fd` is ready for, without a wait. Errors and hang-ups count for both sides.
@@ -64,6 +66,7 @@ pub(crate) fn poll_now(fd: BorrowedFd<'_>) -> io::Result<Polled> {
     Ok(Polled {
         readable: gone || found.intersects(PollFlags::IN | PollFlags::PRI | READ_ENDED),
         writable: gone || found.contains(PollFlags::OUT),
+        read_ended: found.intersects(PollFlags::HUP | READ_ENDED),
     })
 }
 
@@ -108,16 +111,16 @@ mod tests {
         let (left, right) = UnixStream::pair().unwrap();
         let now = || {
             let polled = poll_now(left.as_fd()).unwrap();
-            (polled.readable, polled.writable)
+            (polled.readable, polled.writable, polled.read_ended)
         };
-        assert_eq!(now(), (false, true));
+        assert_eq!(now(), (false, true, false));
         left.set_nonblocking(true).unwrap();
         while io::Write::write(&mut &left, &[0; 4096]).is_ok() {}
-        assert_eq!(now(), (false, false));
+        assert_eq!(now(), (false, false, false));
         io::Write::write_all(&mut &right, b"a").unwrap();
-        assert_eq!(now(), (true, false));
+        assert_eq!(now(), (true, false, false));
         drop(right);
-        assert_eq!(now(), (true, true));
+        assert_eq!(now(), (true, true, true));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use quadrille::JoinSet;
 use quadrille::io::Interest;
 use quadrille::net::UnixDatagram;
@@ -153,6 +154,34 @@ fn trying_and_polling() {
         assert_eq!(left.recv(&mut buffer).await.unwrap(), 0);
         assert_eq!(left.send(b"a").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
         drop(folder);
+    });
+}
+
+/// The socket has been shut down before, or is by another object that leads to it.
+#[test]
+fn receiving_ends_whoever_has_shut_it_down() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    on_runtimes(|| async {
+        let (left, right) = UnixDatagram::pair().unwrap();
+        left.send(b"last").await.unwrap();
+        right.shutdown(Shutdown::Read).unwrap();
+        let right = UnixDatagram::from_std(right.into_std()).unwrap();
+        let mut buffer = [0; 8];
+        for length in [4, 0, 0] {
+            let received = timeout(LIMIT, right.recv(&mut buffer)).await;
+            assert_eq!(received.unwrap().unwrap(), length);
+        }
+        let (length, from) = timeout(LIMIT, right.recv_from(&mut buffer)).await.unwrap().unwrap();
+        assert!(length == 0 && from.is_unnamed());
+
+        let (_left, right) = net::UnixDatagram::pair().unwrap();
+        let other = right.try_clone().unwrap();
+        let right = UnixDatagram::from_std(right).unwrap();
+        let mut receiving = Box::pin(right.recv(&mut buffer));
+        assert!(poll_once(&mut receiving).await.is_none());
+        other.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(timeout(LIMIT, receiving).await.unwrap().unwrap(), 0);
+        assert_eq!(right.try_recv(&mut buffer).unwrap(), 0);
     });
 }
 

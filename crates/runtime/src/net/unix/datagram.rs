@@ -37,7 +37,7 @@ const RETRY_MIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct UnixDatagram {
     fd: AsyncFd<net::UnixDatagram>,
-    /// Receiving was shut down. The system doesn't say so to a socket of this kind that doesn't block, but answers that there is
+    /// Receiving was shut down by this object. The system doesn't say so to a socket of this kind that doesn't block, but answers that there is
     /// nothing yet. Set before the call that shuts down, whose event makes those who wait look here.
     ended: AtomicBool,
 }
@@ -180,7 +180,7 @@ impl UnixDatagram {
     /// Strict: a call that was dropped has received nothing.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
-            .read_with(|socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .read_with(|socket| self.receive(|| socket.recv(buffer), || Ok(0)))
             .await
     }
 
@@ -195,7 +195,7 @@ impl UnixDatagram {
     /// Strict: a call that was dropped has received nothing.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd
-            .read_with(|socket| self.unless_ended(socket.recv_from(buffer), nothing_from_nobody))
+            .read_with(|socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
             .await
     }
 
@@ -232,7 +232,7 @@ impl UnixDatagram {
     /// of [`recv`](Self::recv).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
-            .try_read_with(|socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .try_read_with(|socket| self.receive(|| socket.recv(buffer), || Ok(0)))
     }
 
     /// [`recv_from`](Self::recv_from) without a wait.
@@ -242,7 +242,7 @@ impl UnixDatagram {
     /// As [`try_recv`](Self::try_recv).
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd
-            .try_read_with(|socket| self.unless_ended(socket.recv_from(buffer), nothing_from_nobody))
+            .try_read_with(|socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
     }
 
     /// [`send`](Self::send) for implementations of `Future`: of those who poll, only the last is woken.
@@ -261,7 +261,7 @@ impl UnixDatagram {
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.fd
-            .poll_read_with(cx, |socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .poll_read_with(cx, |socket| self.receive(|| socket.recv(buffer), || Ok(0)))
     }
 
     /// [`recv_from`](Self::recv_from) for implementations of `Future`: of those who poll, only the last is woken.
@@ -271,7 +271,7 @@ impl UnixDatagram {
     /// As [`recv_from`](Self::recv_from).
     pub fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.fd.poll_read_with(cx, |socket| {
-            self.unless_ended(socket.recv_from(buffer), nothing_from_nobody)
+            self.receive(|| socket.recv_from(buffer), nothing_from_nobody)
         })
     }
 
@@ -322,13 +322,26 @@ impl UnixDatagram {
         outcome
     }
 
-    /// `outcome`, or `end` if there is nothing and won't be.
-    fn unless_ended<R>(&self, outcome: io::Result<R>, end: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        match outcome {
-            // Ordering: Acquire; pairs with E.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.ended.load(Ordering::Acquire) => end(),
+    /// What `receive` answers, or `end` if there is nothing and won't be.
+    fn receive<R>(
+        &self,
+        mut receive: impl FnMut() -> io::Result<R>,
+        end: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        match receive() {
+            // What came between that answer and the end is there to be received.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.has_ended() => match receive() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => end(),
+                outcome => outcome,
+            },
             outcome => outcome,
         }
+    }
+
+    /// Receiving was shut down, by this object or, as an event has told, by another that has the same socket.
+    fn has_ended(&self) -> bool {
+        // Ordering: Acquire; pairs with E.
+        self.ended.load(Ordering::Acquire) || self.fd.has_read_ended()
     }
 
     /// The address of this end.
