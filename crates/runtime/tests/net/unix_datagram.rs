@@ -62,6 +62,24 @@ fn names_and_those_who_have_none() {
     });
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_begins_with_a_zero_byte_names_no_file() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = format!("\0{}-datagrams", folder.path().to_str().unwrap());
+        let server = UnixDatagram::bind(&path).unwrap();
+        let client = UnixDatagram::unbound().unwrap();
+        client.send_to(b"a", &path).await.unwrap();
+        client.try_send_to(b"ab", &path).unwrap();
+        client.connect(&path).unwrap();
+        client.send(b"abc").await.unwrap();
+        for length in 1..=3 {
+            assert_eq!(server.recv(&mut [0; 4]).await.unwrap(), length);
+        }
+    });
+}
+
 /// The receiver's queue is full of what another socket has sent: nothing tells this one when there is room.
 #[test]
 fn sending_waits_for_a_receiver_that_others_have_filled() {

@@ -154,6 +154,22 @@ fn names_without_a_file() {
 }
 
 #[test]
+fn a_path_that_begins_with_a_zero_byte_names_no_file() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let name = folder.path().to_str().unwrap().to_owned() + "-zero";
+        let path = format!("\0{name}");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert_eq!(listener.local_addr().unwrap().as_abstract_name(), Some(name.as_bytes()));
+        let client = UnixStream::connect(&path).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        server.write_all(b"a").await.unwrap();
+        assert_eq!(client.read(&mut [0; 2]).await.unwrap(), 1);
+        assert_eq!(UnixListener::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+    });
+}
+
+#[test]
 fn credentials_are_those_of_this_process() {
     on_runtimes(|| async {
         let (left, _right) = UnixStream::pair().unwrap();

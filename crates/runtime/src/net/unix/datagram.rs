@@ -45,6 +45,8 @@ pub struct UnixDatagram {
 impl UnixDatagram {
     /// A socket that others send to at `path`, which is made, and stays when the socket is dropped.
     ///
+    /// On Linux a `path` that begins with a zero byte names no file, here and in the other methods: it is abstract, and goes with the socket.
+    ///
     /// # Errors
     ///
     /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on Linux); others
@@ -55,7 +57,7 @@ impl UnixDatagram {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        Self::from_std(net::UnixDatagram::bind(path)?)
+        Self::from_std(net::UnixDatagram::bind_addr(&socket::unix_named(path.as_ref())?)?)
     }
 
     /// A socket without an address: it sends, and nobody can answer.
@@ -116,7 +118,7 @@ impl UnixDatagram {
     ///
     /// Nobody is there; others of `connect(2)`.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
-        self.fd.get_ref().connect(path)
+        self.fd.get_ref().connect_addr(&socket::unix_named(path.as_ref())?)
     }
 
     /// Sends a datagram to where the socket is connected to; its length. Waits while the receiver has no room.
@@ -146,11 +148,11 @@ impl UnixDatagram {
     ///
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        let path = path.as_ref();
         // Before anything is sent, so that a call that is dropped here has sent nothing.
         coop::consume_budget().await;
+        let address = socket::unix_named(path.as_ref())?;
         for doublings in 0_u32.. {
-            let (outcome, has_room) = self.offer(buffer, path);
+            let (outcome, has_room) = self.offer(buffer, &address);
             match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let retry = RETRY_MIN * (1 << doublings.min(6));
@@ -216,12 +218,13 @@ impl UnixDatagram {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell when there
     /// is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
     pub fn try_send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        self.offer(buffer, path.as_ref()).0
+        self.offer(buffer, &socket::unix_named(path.as_ref())?).0
     }
 
     /// One attempt to send; after `WouldBlock` also whether this socket has room, so that it is the receiver who has none.
-    fn offer(&self, buffer: &[u8], path: &Path) -> (io::Result<usize>, bool) {
-        self.fd.try_write_elsewhere(|socket| socket.send_to(buffer, path))
+    fn offer(&self, buffer: &[u8], address: &SocketAddr) -> (io::Result<usize>, bool) {
+        self.fd
+            .try_write_elsewhere(|socket| socket.send_to_addr(buffer, address))
     }
 
     /// [`recv`](Self::recv) without a wait.
