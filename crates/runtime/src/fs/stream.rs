@@ -34,7 +34,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::buffer::Buffer;
-use super::job::Job;
+use super::job::Errand;
+use crate::blocking::AtStop;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -47,7 +48,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum State {
     Idle(Buffer),
-    Busy(Job<(Buffer, Done)>),
+    Busy(Errand<Buffer, Done>),
 }
 
 /// What a job has done.
@@ -83,18 +84,15 @@ impl Stream {
                 Some(Done::Write(Err(error))) => self.write_error = Some(error),
                 Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
             }
-            let mut buffer = self.take_buffer();
+            let buffer = self.idle();
             if to.is_empty() || !buffer.is_empty() {
-                let length = buffer.take(to);
-                self.state = State::Idle(buffer);
-                return Poll::Ready(Ok(length));
+                return Poll::Ready(Ok(buffer.take(to)));
             }
             let length = to.len().min(length_max);
             let file = Arc::clone(&self.file);
-            self.state = State::Busy(Job::new(move || {
-                let read = buffer.fill(length, |to| read_once(&file, to));
-                (buffer, Done::Read(read))
-            })?);
+            self.start(AtStop::Drop, move |buffer| {
+                Done::Read(buffer.fill(length, |to| read_once(&file, to)))
+            })?;
         }
     }
 
@@ -115,20 +113,23 @@ impl Stream {
         if from.iter().all(|piece| piece.is_empty()) {
             return Poll::Ready(Ok(0));
         }
-        let mut ahead = self.take_buffer();
+        let ahead = self.idle();
         let mut buffer = if ahead.is_empty() {
-            std::mem::take(&mut ahead)
+            std::mem::take(ahead)
         } else {
             Buffer::default()
         };
         let length = buffer.replace(from, length_max);
         let file = Arc::clone(&self.file);
-        self.state = State::Busy(Job::certain(move || {
-            let written = go_back(&file, &mut ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
-            buffer.clear();
-            let left = if ahead.is_empty() { buffer } else { ahead };
-            (left, Done::Write(written))
-        })?);
+        self.start(AtStop::Run, move |ahead| {
+            let written = go_back(&file, ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
+            if ahead.is_empty() {
+                // For its memory.
+                buffer.clear();
+                *ahead = buffer;
+            }
+            Done::Write(written)
+        })?;
         Poll::Ready(Ok(length))
     }
 
@@ -174,16 +175,33 @@ impl Stream {
 
     /// Nothing is under way.
     fn start_seek(&mut self, to: SeekFrom) -> io::Result<()> {
-        let mut buffer = self.take_buffer();
         let file = Arc::clone(&self.file);
-        self.state = State::Busy(Job::new(move || {
+        self.start(AtStop::Drop, move |buffer| {
             let position = seek_from(&file, to, buffer.len());
             if position.is_ok() {
                 buffer.clear();
             }
-            (buffer, Done::Seek(to, position))
-        })?);
-        Ok(())
+            Done::Seek(to, position)
+        })
+    }
+
+    /// Nothing is under way. If there can't be a job, because the runtime shuts down or the system has no thread, everything stays as it is.
+    fn start(
+        &mut self,
+        at_stop: AtStop,
+        operation: impl FnOnce(&mut Buffer) -> Done + Send + 'static,
+    ) -> io::Result<()> {
+        let buffer = std::mem::take(self.idle());
+        match Errand::new(at_stop, buffer, operation) {
+            Ok(errand) => {
+                self.state = State::Busy(errand);
+                Ok(())
+            }
+            Err((buffer, error)) => {
+                self.state = State::Idle(buffer);
+                Err(error)
+            }
+        }
     }
 
     /// Brings the file's position to the user's, for those who look at it from outside of the stream.
@@ -214,25 +232,20 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The runtime has shut down before the job began. What it took along is lost then.
+    /// The runtime has shut down before the job began.
     fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
-        let State::Busy(job) = &mut self.state else {
+        let State::Busy(errand) = &mut self.state else {
             return Poll::Ready(Ok(None));
         };
-        let outcome = ready!(Pin::new(job).poll(cx));
-        let (buffer, outcome) = match outcome {
-            Ok((buffer, done)) => (buffer, Ok(Some(done))),
-            Err(error) => (Buffer::default(), Err(error)),
-        };
+        let (buffer, outcome) = ready!(Pin::new(errand).poll(cx));
         self.state = State::Idle(buffer);
-        Poll::Ready(outcome)
+        Poll::Ready(outcome.map(Some))
     }
 
-    /// The buffer of an idle stream, for a job to take along. What was read ahead is lost if there can't be a job: the runtime shuts down, or the
-    /// system has no thread.
-    fn take_buffer(&mut self) -> Buffer {
+    /// The buffer of an idle stream.
+    fn idle(&mut self) -> &mut Buffer {
         match &mut self.state {
-            State::Idle(buffer) => std::mem::take(buffer),
+            State::Idle(buffer) => buffer,
             State::Busy(_) => unreachable!("every caller has waited for the job"),
         }
     }

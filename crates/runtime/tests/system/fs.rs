@@ -493,6 +493,47 @@ fn what_a_file_has_accepted_is_written_at_shutdown() {
     crate::wait::eventually("it is written", || std::fs::read(&path).unwrap() == b"accepted");
 }
 
+/// No job can begin any more: what is known stays known, and what isn't doesn't look like an end.
+#[test]
+fn what_was_read_ahead_outlasts_a_job_that_cannot_begin() {
+    const ENTRIES: usize = 200;
+    let scratch = Scratch::new("refused");
+    for number in 0..ENTRIES {
+        std::fs::write(scratch.join(&number.to_string()), "0123456789").unwrap();
+    }
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (mut entries, mut file) = runtime.block_on(async {
+        let entries = fs::read_dir(scratch.path()).await.unwrap();
+        let mut file = File::open(scratch.join("0")).await.unwrap();
+        while poll_once(pin!(file.read(&mut [0; 4]))).await.is_some() {
+            file.rewind().await.unwrap();
+        }
+        // The job of a read is done before that of a later call begins: it is waited for.
+        file.metadata().await.unwrap();
+        (entries, file)
+    });
+    let handle = runtime.handle().clone();
+    assert_eq!(runtime.shutdown_timeout(Duration::from_secs(60)).blocking_threads, 0);
+    let _entered = handle.enter();
+    block_on(async {
+        let mut listed = 0;
+        while let Ok(entry) = entries.next_entry().await {
+            entry.expect("it isn't known that there are no more");
+            listed += 1;
+        }
+        assert!(listed < ENTRIES);
+        assert_eq!(entries.next_entry().await.unwrap_err().kind(), ErrorKind::Other);
+
+        let other = ErrorKind::Other;
+        assert_eq!(file.seek(SeekFrom::Start(0)).await.unwrap_err().kind(), other);
+        assert_eq!(file.write(b"x").await.unwrap_err().kind(), other);
+        let mut buffer = [0; 8];
+        assert_eq!(file.read(&mut buffer).await.unwrap(), 4);
+        assert_eq!(&buffer[..4], b"0123");
+        assert_eq!(file.read(&mut buffer).await.unwrap_err().kind(), other);
+    });
+}
+
 #[test]
 #[should_panic(expected = "no quadrille runtime here")]
 fn outside_of_a_runtime_it_panics() {
