@@ -103,7 +103,9 @@ impl<T> Future for Job<T> {
 pub(super) struct Errand<S, T>(Job<(S, Option<T>)>);
 
 /// What is taken along, and the way back.
-struct Luggage<S, T>(Option<(S, oneshot::Sender<(S, Option<T>)>)>);
+struct Luggage<S, T>(Option<(S, WayBack<S, T>)>);
+
+type WayBack<S, T> = oneshot::Sender<(S, Option<T>)>;
 
 impl<S: Send + 'static, T: Send + 'static> Errand<S, T> {
     /// Hands `operation` to the pool. With [`AtStop::Run`] it is carried out whoever goes or shuts down.
