@@ -141,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Prefix of the names of all threads. Default: `quadrille`.
+    /// Prefix of the names of all threads, without a zero byte. Default: `quadrille`.
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -264,6 +264,12 @@ impl Builder {
     /// # Errors
     /// If the clock is to start paused and there is to be more than one worker, or a setting is out of range, a variable of the environment can't be read, or a thread can't be started.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        let name = &self.name;
+        if name.contains('\0') {
+            return Err(BuildError::new(format!(
+                "the name of threads is {name:?}, expected no zero byte"
+            )));
+        }
         let machine = match self.topology.clone() {
             Some(topology) => Machine { topology, found: None },
             None => {
