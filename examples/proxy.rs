@@ -1,7 +1,7 @@
 //! A proxy over TCP: what one side says, the other hears, until both have ended.
 //!
-//! Watch the ends: each direction is a `copy` of its own, and the end of one is passed on (`close`, which ends the writing) while the other
-//! goes on. So a client that says "that was all" and then waits for an answer gets it. `try_join!` polls both in one task.
+//! Watch the ends: `copy_bidirectional` passes on the end of one direction (it closes the writer, which ends the writing alone) while the
+//! other goes on. So a client that says "that was all" and then waits for an answer gets it.
 //!
 //! With two addresses as arguments it stands at the first for the second until it is killed:
 //! `cargo run --example proxy -- 127.0.0.1:8080 127.0.0.1:80`.
@@ -11,28 +11,18 @@
 use std::io::{self, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
 
-use futures_lite::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy};
+use quadrille::io::{copy, copy_bidirectional};
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille_examples::accept;
 
 const CLIENTS: usize = 8;
 const BYTES: usize = 300_000;
 
-/// Passes on what there is to read, and then the end; how many bytes it were.
-async fn pass(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<u64> {
-    let bytes = copy(from, &mut to).await?;
-    // Of a socket that ends the writing alone. The other end reads to its end, and may still write.
-    to.close().await?;
-    Ok(bytes)
-}
-
 /// Both directions, until both have ended, or one has failed: then the connections are cut off.
 async fn converse(mut client: TcpStream, target: SocketAddr) -> io::Result<(u64, u64)> {
     let mut server = TcpStream::connect(target).await?;
     server.set_nodelay(true)?;
-    let (from_client, to_client) = client.split();
-    let (from_server, to_server) = server.split();
-    quadrille::try_join!(pass(from_client, to_server), pass(from_server, to_client))
+    copy_bidirectional(&mut client, &mut server).await
 }
 
 async fn serve(listener: TcpListener, target: SocketAddr) {

@@ -1,6 +1,9 @@
 //! How a runtime is made: settings, what the environment overrides, and what they come to on this machine.
 
+use std::env::VarError;
+use std::error::Error;
 use std::fmt::Write as _;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Prefix of the names of all threads. Default: `quadrille`.
+    /// Prefix of the names of all threads, without a zero byte. Default: `quadrille`.
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -261,6 +264,12 @@ impl Builder {
     /// # Errors
     /// If the clock is to start paused and there is to be more than one worker, or a setting is out of range, a variable of the environment can't be read, or a thread can't be started.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        let name = &self.name;
+        if name.contains('\0') {
+            return Err(BuildError::new(format!(
+                "the name of threads is {name:?}, expected no zero byte"
+            )));
+        }
         let machine = match self.topology.clone() {
             Some(topology) => Machine { topology, found: None },
             None => {
@@ -318,7 +327,7 @@ impl Builder {
                 BuildError::new(format!("the number of workers is {count}, expected 1 to {WORKERS_MAX}"))
             });
         }
-        match from_env("QUADRILLE_WORKERS") {
+        match from_env("QUADRILLE_WORKERS")? {
             Some(text) if !text.trim().eq_ignore_ascii_case("auto") => {
                 let count = text.trim().parse().ok().filter(|count| allowed.contains(count));
                 count.ok_or_else(|| {
@@ -339,7 +348,11 @@ impl Builder {
     /// Rings for io_uring, or why there are none.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
     fn rings(&self, workers: usize) -> Result<Result<Arc<Rings>, String>, BuildError> {
-        let text = from_env("QUADRILLE_IO_URING").unwrap_or_else(|| "auto".to_owned());
+        let text = match self.io_uring {
+            Some(_) => None,
+            None => from_env("QUADRILLE_IO_URING")?,
+        };
+        let text = text.unwrap_or_else(|| "auto".to_owned());
         let allowed = match (self.io_uring, text.trim()) {
             (Some(true), _) | (None, "auto") => Ok(()),
             (Some(false), _) => Err("the builder says no".to_owned()),
@@ -360,12 +373,9 @@ impl Builder {
     }
 
     fn policy(&self, machine: &Machine, workers: usize) -> Result<Policy, BuildError> {
-        let mut config = match (self.config.clone(), from_env("QUADRILLE_POLICY")) {
-            (Some(config), _) => config,
-            (None, Some(text)) => text
-                .parse()
-                .map_err(|error| BuildError::with_source("QUADRILLE_POLICY can't be read".to_owned(), error))?,
-            (None, None) => Config::default(),
+        let mut config = match &self.config {
+            Some(config) => config.clone(),
+            None => parsed_from_env("QUADRILLE_POLICY")?.unwrap_or_default(),
         };
         config.seed = self.seed.unwrap_or(config.seed);
         config
@@ -383,12 +393,9 @@ impl Builder {
     }
 
     fn pin(&self, machine: &Machine, policy: &Policy) -> Result<Resolved, BuildError> {
-        let pinning = match (self.pinning, from_env("QUADRILLE_PIN")) {
-            (Some(pinning), _) => pinning,
-            (None, Some(text)) => text
-                .parse()
-                .map_err(|error| BuildError::with_source("QUADRILLE_PIN can't be read".to_owned(), error))?,
-            (None, None) => Pinning::Auto,
+        let pinning = match self.pinning {
+            Some(pinning) => pinning,
+            None => parsed_from_env("QUADRILLE_PIN")?.unwrap_or(Pinning::Auto),
         };
         let Some(found) = &machine.found else {
             let reason = "not pinned: the machine is synthetic".to_owned();
@@ -403,8 +410,21 @@ impl Builder {
 }
 
 /// A variable of the environment; empty is as good as absent.
-fn from_env(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|text| !text.trim().is_empty())
+fn from_env(name: &str) -> Result<Option<String>, BuildError> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(bytes)) => Err(BuildError::new(format!("{name} is {bytes:?}, expected UTF-8"))),
+    }
+}
+
+/// What a variable of the environment says, if it is set.
+fn parsed_from_env<T>(name: &str) -> Result<Option<T>, BuildError>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static>,
+{
+    let parsed = from_env(name)?.map(|text| text.parse()).transpose();
+    parsed.map_err(|error| BuildError::with_source(format!("{name} can't be read"), error))
 }
 
 fn hardware_threads() -> usize {

@@ -14,7 +14,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use super::job::{Job, run};
+use super::job::{Errand, run};
+use crate::blocking::AtStop;
 
 /// Makes a directory, whose parent is there.
 ///
@@ -111,11 +112,17 @@ impl DirBuilder {
 /// Strict.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref().to_owned();
-    run(move || fs::read_dir(path).map(|all| Batch::default().filled(all)))
-        .await
-        .map(|batch| ReadDir {
-            state: State::Idle(batch),
-        })
+    let batch = run(move || {
+        let mut batch = Batch {
+            rest: Some(fs::read_dir(path)?),
+            entries: VecDeque::new(),
+        };
+        batch.fill();
+        Ok(batch)
+    });
+    Ok(ReadDir {
+        state: State::Idle(batch.await?),
+    })
 }
 
 /// Entries that a job reads at a time.
@@ -130,7 +137,7 @@ pub struct ReadDir {
 #[derive(Debug)]
 enum State {
     Idle(Batch),
-    Busy(Job<Batch>),
+    Busy(Errand<Batch, ()>),
 }
 
 /// Entries that were read and not taken, and where others come from; `None` at the end.
@@ -142,16 +149,20 @@ struct Batch {
 
 impl Batch {
     /// Reads the next entries.
-    fn filled(mut self, mut rest: fs::ReadDir) -> Self {
+    fn fill(&mut self) {
+        let Some(rest) = &mut self.rest else {
+            return;
+        };
         for _ in 0..BATCH_LENGTH {
             match rest.next() {
                 Some(Ok(entry)) => self.entries.push_back(Ok(DirEntry(Arc::new(entry)))),
                 Some(Err(error)) => self.entries.push_back(Err(error)),
-                None => return self,
+                None => {
+                    self.rest = None;
+                    return;
+                }
             }
         }
-        self.rest = Some(rest);
-        self
     }
 }
 
@@ -160,7 +171,8 @@ impl ReadDir {
     ///
     /// # Errors
     ///
-    /// Those of `readdir(3)`; others may follow. The runtime shuts down.
+    /// Those of `readdir(3)`; others may follow. The runtime shuts down, or the system has no thread: the next call goes on where this one
+    /// has not.
     ///
     /// # Cancel safety
     ///
@@ -181,17 +193,21 @@ impl ReadDir {
                     if let Some(entry) = batch.entries.pop_front() {
                         return Poll::Ready(entry.map(Some));
                     }
-                    let Some(rest) = batch.rest.take() else {
+                    if batch.rest.is_none() {
                         return Poll::Ready(Ok(None));
-                    };
-                    let batch = std::mem::take(batch);
-                    self.state = State::Busy(Job::new(move || batch.filled(rest))?);
+                    }
+                    match Errand::new(AtStop::Drop, std::mem::take(batch), Batch::fill) {
+                        Ok(errand) => self.state = State::Busy(errand),
+                        Err((left, error)) => {
+                            *batch = left;
+                            return Poll::Ready(Err(error));
+                        }
+                    }
                 }
-                State::Busy(job) => {
-                    let filled = ready!(Pin::new(job).poll(cx));
-                    // Whatever happened, the job is over.
-                    self.state = State::Idle(Batch::default());
-                    self.state = State::Idle(filled?);
+                State::Busy(errand) => {
+                    let (batch, filled) = ready!(Pin::new(errand).poll(cx));
+                    self.state = State::Idle(batch);
+                    filled?;
                 }
             }
         }

@@ -26,6 +26,8 @@ impl File {
     /// Strict: what was read for a future that was dropped is the next read's.
     pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (stream, length_max) = (self.stream.get_mut(), self.length_max);
+        // So that the end of the file is one that this call has met.
+        poll_fn(|cx| stream.poll_left_for_read(cx)).await?;
         poll_fn(|cx| stream.poll_read(cx, buffer, length_max)).await
     }
 
@@ -159,10 +161,14 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// Loses whether it went there. Calling it again with the same argument goes there once, if nothing was called in between;
-    /// [`SeekFrom::Start`] and [`SeekFrom::End`] do no harm twice.
+    /// Loses whether it went there. Calling it again with the same [`SeekFrom::Current`] goes there once, if nothing was called in between;
+    /// [`SeekFrom::Start`] and [`SeekFrom::End`] go there again, which does no harm.
     pub async fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let stream = self.stream.get_mut();
+        if matches!(to, SeekFrom::Start(_) | SeekFrom::End(_) | SeekFrom::Current(0)) {
+            // So that the position is one that this call has gone to. A relative one it may have gone to before.
+            poll_fn(|cx| stream.poll_settled(cx)).await?;
+        }
         poll_fn(|cx| stream.poll_seek(cx, to)).await
     }
 

@@ -9,18 +9,22 @@
 //! | busy | the job's business | the job's |
 //!
 //! A job takes the buffer along and brings it back. It leaves the stream in one of the idle states, whatever happens to it: a seek or a write
-//! first goes back by what was read ahead.
+//! first goes back by what was read ahead. What can't seek has no position: there a write leaves what was read ahead as it is.
 //!
 //! # Who sees which result
 //!
 //! A job is started by one call and usually ends in that call. If its future is dropped, the result waits in the stream for the next call of any
 //! kind, which first of all waits for the job:
 //!
-//! - bytes that were read stay in the buffer, for the next read: nothing is lost. The same goes for the end of the file, for an
-//!   error only if the next call is a read;
+//! - bytes that were read stay in the buffer, for the next read: nothing is lost. An error is told only if the next call is a read. That the
+//!   file ended there is nobody's: it may have grown since;
 //! - a write's call ends when its job has begun. So its error is told by a later call: the next write or flush, after a wait for the job by
 //!   whichever call came first;
-//! - a seek's position is the answer to the next call if that asks for the same seek, else nobody's.
+//! - a seek's position is nobody's, for the file may have another end since. But a seek relative to the position is the answer to the next call if
+//!   that asks for the same: it would go twice otherwise.
+//!
+//! A method that polls can't tell a dropped call of its like from its own last one. So by the traits of futures-io the end of the file and the position
+//! of any seek are the answer to the next call that asks for the same.
 
 use std::fs::File;
 use std::future::Future;
@@ -30,7 +34,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::buffer::Buffer;
-use super::job::Job;
+use super::job::Errand;
+use crate::blocking::AtStop;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -43,7 +48,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum State {
     Idle(Buffer),
-    Busy(Job<(Buffer, Done)>),
+    Busy(Errand<Buffer, Done>),
 }
 
 /// What a job has done.
@@ -79,18 +84,15 @@ impl Stream {
                 Some(Done::Write(Err(error))) => self.write_error = Some(error),
                 Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
             }
-            let mut buffer = self.take_buffer();
+            let buffer = self.idle();
             if to.is_empty() || !buffer.is_empty() {
-                let length = buffer.take(to);
-                self.state = State::Idle(buffer);
-                return Poll::Ready(Ok(length));
+                return Poll::Ready(Ok(buffer.take(to)));
             }
             let length = to.len().min(length_max);
             let file = Arc::clone(&self.file);
-            self.state = State::Busy(Job::new(move || {
-                let read = buffer.fill(length, |to| read_once(&file, to));
-                (buffer, Done::Read(read))
-            })?);
+            self.start(AtStop::Drop, move |buffer| {
+                Done::Read(buffer.fill(length, |to| read_once(&file, to)))
+            })?;
         }
     }
 
@@ -111,15 +113,23 @@ impl Stream {
         if from.iter().all(|piece| piece.is_empty()) {
             return Poll::Ready(Ok(0));
         }
-        let mut buffer = self.take_buffer();
-        let ahead = buffer.len();
+        let ahead = self.idle();
+        let mut buffer = if ahead.is_empty() {
+            std::mem::take(ahead)
+        } else {
+            Buffer::default()
+        };
         let length = buffer.replace(from, length_max);
         let file = Arc::clone(&self.file);
-        self.state = State::Busy(Job::certain(move || {
+        self.start(AtStop::Run, move |ahead| {
             let written = go_back(&file, ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
-            buffer.clear();
-            (buffer, Done::Write(written))
-        })?);
+            if ahead.is_empty() {
+                // For its memory.
+                buffer.clear();
+                *ahead = buffer;
+            }
+            Done::Write(written)
+        })?;
         Poll::Ready(Ok(length))
     }
 
@@ -141,6 +151,16 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
+    /// Waits for what another call has left: of a read an error, for the read that is to follow. Its bytes are in the buffer.
+    pub(super) fn poll_left_for_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match ready!(self.poll_done(cx))? {
+            Some(Done::Read(Err(error))) => return Poll::Ready(Err(error)),
+            Some(Done::Write(Err(error))) => self.write_error = Some(error),
+            Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
+        }
+        Poll::Ready(Ok(()))
+    }
+
     /// Goes to another position. Polled again after `Pending` it must be given the same `to`.
     pub(super) fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         loop {
@@ -155,16 +175,33 @@ impl Stream {
 
     /// Nothing is under way.
     fn start_seek(&mut self, to: SeekFrom) -> io::Result<()> {
-        let mut buffer = self.take_buffer();
         let file = Arc::clone(&self.file);
-        self.state = State::Busy(Job::new(move || {
+        self.start(AtStop::Drop, move |buffer| {
             let position = seek_from(&file, to, buffer.len());
             if position.is_ok() {
                 buffer.clear();
             }
-            (buffer, Done::Seek(to, position))
-        })?);
-        Ok(())
+            Done::Seek(to, position)
+        })
+    }
+
+    /// Nothing is under way. If there can't be a job, because the runtime shuts down or the system has no thread, everything stays as it is.
+    fn start(
+        &mut self,
+        at_stop: AtStop,
+        operation: impl FnOnce(&mut Buffer) -> Done + Send + 'static,
+    ) -> io::Result<()> {
+        let buffer = std::mem::take(self.idle());
+        match Errand::new(at_stop, buffer, operation) {
+            Ok(errand) => {
+                self.state = State::Busy(errand);
+                Ok(())
+            }
+            Err((buffer, error)) => {
+                self.state = State::Idle(buffer);
+                Err(error)
+            }
+        }
     }
 
     /// Brings the file's position to the user's, for those who look at it from outside of the stream.
@@ -195,25 +232,20 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The runtime has shut down before the job began. What it took along is lost then.
+    /// The runtime has shut down before the job began.
     fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
-        let State::Busy(job) = &mut self.state else {
+        let State::Busy(errand) = &mut self.state else {
             return Poll::Ready(Ok(None));
         };
-        let outcome = ready!(Pin::new(job).poll(cx));
-        let (buffer, outcome) = match outcome {
-            Ok((buffer, done)) => (buffer, Ok(Some(done))),
-            Err(error) => (Buffer::default(), Err(error)),
-        };
+        let (buffer, outcome) = ready!(Pin::new(errand).poll(cx));
         self.state = State::Idle(buffer);
-        Poll::Ready(outcome)
+        Poll::Ready(outcome.map(Some))
     }
 
-    /// The buffer of an idle stream, for a job to take along. What was read ahead is lost if there can't be a job: the runtime shuts down, or the
-    /// system has no thread.
-    fn take_buffer(&mut self) -> Buffer {
+    /// The buffer of an idle stream.
+    fn idle(&mut self) -> &mut Buffer {
         match &mut self.state {
-            State::Idle(buffer) => std::mem::take(buffer),
+            State::Idle(buffer) => buffer,
             State::Busy(_) => unreachable!("every caller has waited for the job"),
         }
     }
@@ -229,12 +261,18 @@ fn read_once(mut file: &File, to: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Moves the position back by what was read ahead.
-fn go_back(mut file: &File, ahead: usize) -> io::Result<()> {
-    if ahead == 0 {
+/// Moves the position back by what was read ahead, which is to be read again. What can't seek, such as a socket, has no position that reading and
+/// writing share: what was read ahead of it stays.
+fn go_back(mut file: &File, ahead: &mut Buffer) -> io::Result<()> {
+    if ahead.is_empty() {
         return Ok(());
     }
-    file.seek(SeekFrom::Current(-signed(ahead))).map(drop)
+    match file.seek(SeekFrom::Current(-signed(ahead.len()))) {
+        Ok(_) => ahead.clear(),
+        Err(error) if error.kind() == io::ErrorKind::NotSeekable => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Seeks as if the position were `ahead` bytes before where it is.

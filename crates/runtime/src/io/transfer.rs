@@ -30,6 +30,8 @@ use std::task::{Context, Poll, ready};
 use super::{AsyncFd, Interest};
 use crate::coop;
 use crate::reactor::{Side, Tick};
+use crate::sys::fd::{Polled, poll_now};
+use crate::task;
 
 /// What an operation has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +107,32 @@ impl<T: AsFd> AsyncFd<T> {
         self.settle(side, tick, operation(self.get_ref()))
     }
 
-    /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between for either of
-    /// several sides.
+    /// Whether nothing more will come, as far as events have told and the system says. Without such an event the system isn't asked.
+    pub(crate) fn has_read_ended(&self) -> bool {
+        self.registration().has_ended(Side::Read) && poll_now(self.as_fd()).is_ok_and(|now| now.read_ended)
+    }
+
+    /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of `WouldBlock` the
+    /// second is whether this side has room all the same: then it stays ready, and no event tells when to try again.
+    pub(crate) fn try_write_elsewhere<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> (io::Result<R>, bool) {
+        // Before the attempt: an event during it must not be cleared.
+        let tick = self.registration().tick(Side::Write);
+        let outcome = operation(self.get_ref());
+        let has_room = match &outcome {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let now = poll_now(self.as_fd()).unwrap_or_default();
+                if !now.writable {
+                    self.registration().clear_readiness(Side::Write, tick);
+                }
+                now.writable
+            }
+            _ => true,
+        };
+        (outcome, has_room)
+    }
+
+    /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between for those of
+    /// several sides that are not ready.
     pub(crate) async fn async_io<R>(
         &self,
         interest: Interest,
@@ -115,8 +141,14 @@ impl<T: AsFd> AsyncFd<T> {
         // Paid for whatever comes: who never has to wait gives way all the same.
         coop::consume_budget().await;
         loop {
-            match self.try_io(interest, &mut operation) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => _ = self.ready(interest).await?,
+            // Before the attempt: an event during it must not be cleared.
+            let ticks = self.ticks();
+            match operation() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self.clear_unready(interest, ticks) {
+                    Some(missing) => _ = self.ready(missing).await?,
+                    // It has become ready since; or the operation waits for something else, and lets others run meanwhile.
+                    None => task::yield_now().await,
+                },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => return outcome,
             }
@@ -125,21 +157,43 @@ impl<T: AsFd> AsyncFd<T> {
 
     /// Calls `operation` once, which needs the sides that `interest` names.
     pub(crate) fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        let sides = [
-            (Side::Read, interest.is_readable()),
-            (Side::Write, interest.is_writable()),
-        ];
         // Before the attempt: an event during it must not be cleared.
-        let ticks = sides.map(|(side, _)| self.registration().tick(side));
+        let ticks = self.ticks();
         let outcome = operation();
         if matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-            for ((side, needed), tick) in sides.into_iter().zip(ticks) {
-                if needed {
-                    self.registration().clear_readiness(side, tick);
-                }
-            }
+            let _ = self.clear_unready(interest, ticks);
         }
         outcome
+    }
+
+    /// The current ticks of the reading and the writing side.
+    fn ticks(&self) -> [Tick; 2] {
+        [Side::Read, Side::Write].map(|side| self.registration().tick(side))
+    }
+
+    /// An operation that needs the sides of `interest` has answered `WouldBlock` after `ticks`: clears those that are not ready, and
+    /// returns them.
+    ///
+    /// Of one side the answer says all. Of two it doesn't say which: a side that is ready and was cleared would stay so, since there
+    /// is no event until it has been otherwise. So the system is asked.
+    fn clear_unready(&self, interest: Interest, ticks: [Tick; 2]) -> Option<Interest> {
+        let [read, write] = ticks;
+        let now = if interest.is_readable() && interest.is_writable() {
+            // It has no memory for the question: as if nothing were ready.
+            poll_now(self.as_fd()).unwrap_or_default()
+        } else {
+            Polled::default()
+        };
+        let mut missing = None;
+        if interest.is_readable() && !now.readable {
+            self.registration().clear_readiness(Side::Read, read);
+            missing = Some(Interest::READABLE);
+        }
+        if interest.is_writable() && !now.writable {
+            self.registration().clear_readiness(Side::Write, write);
+            missing = Some(missing.map_or(Interest::WRITABLE, |side| side | Interest::WRITABLE));
+        }
+        missing
     }
 
     /// Calls `operation` once; `None` if it has to be called again.

@@ -71,6 +71,9 @@ macro_rules! connection_methods {
         ///
         /// Strict: nothing is consumed.
         pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            if buffer.is_empty() {
+                return Ok(0);
+            }
             self.fd
                 .transfer(Side::Read, |socket| crate::net::connection::peek(socket, buffer))
                 .await
@@ -82,6 +85,9 @@ macro_rules! connection_methods {
         ///
         /// As [`peek`](Self::peek).
         pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            if buffer.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
             self.fd.poll_transfer(Side::Read, cx, |socket| {
                 crate::net::connection::peek(socket, buffer)
             })

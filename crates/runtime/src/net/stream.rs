@@ -35,6 +35,11 @@ where
     io.read_vectored(buffers).map(|count| Progress::of(count, wanted))
 }
 
+/// Whether there is no place for a byte in `buffers`: the system would wait for one all the same.
+pub(crate) fn has_no_place(buffers: &[IoSliceMut<'_>]) -> bool {
+    buffers.iter().all(|buffer| buffer.is_empty())
+}
+
 /// Writes by way of std; less than was wanted is all there was room for.
 pub(crate) fn write<T>(mut io: T, buffer: &[u8]) -> io::Result<Progress<usize>>
 where
@@ -109,7 +114,8 @@ macro_rules! read_methods {
             Ok(())
         }
 
-        /// Reads what is there, at least one byte, into `buffers`, one after the other; returns how many.
+        /// Reads what is there, at least one byte, into `buffers`, one after the other; returns how many. Zero as
+        /// [`read`](Self::read).
         ///
         /// # Errors
         ///
@@ -119,6 +125,9 @@ macro_rules! read_methods {
         ///
         /// Strict: a read that was dropped has read nothing.
         pub async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            if crate::net::stream::has_no_place(buffers) {
+                return Ok(0);
+            }
             self.fd()
                 .transfer(Side::Read, |io| Source::read_vectored(io, buffers))
                 .await
@@ -131,6 +140,9 @@ macro_rules! read_methods {
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the next
         /// event then. Others of `read(2)`.
         pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            if buffer.is_empty() {
+                return Ok(0);
+            }
             self.fd().try_transfer(Side::Read, |io| Source::read(io, buffer))
         }
 
@@ -140,6 +152,9 @@ macro_rules! read_methods {
         ///
         /// As [`try_read`](Self::try_read).
         pub fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            if crate::net::stream::has_no_place(buffers) {
+                return Ok(0);
+            }
             self.fd()
                 .try_transfer(Side::Read, |io| Source::read_vectored(io, buffers))
         }
@@ -165,6 +180,9 @@ macro_rules! read_methods {
         ///
         /// As [`read`](Self::read).
         pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            if buffer.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
             self.fd()
                 .poll_transfer(Side::Read, cx, |io| Source::read(io, buffer))
         }
@@ -180,6 +198,9 @@ macro_rules! read_methods {
             cx: &mut Context<'_>,
             buffers: &mut [IoSliceMut<'_>],
         ) -> Poll<io::Result<usize>> {
+            if crate::net::stream::has_no_place(buffers) {
+                return Poll::Ready(Ok(0));
+            }
             self.fd()
                 .poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
         }
@@ -195,6 +216,9 @@ macro_rules! read_methods {
             cx: &mut Context<'_>,
             buffer: &mut [MaybeUninit<u8>],
         ) -> Poll<io::Result<usize>> {
+            if buffer.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
             self.fd()
                 .poll_transfer(Side::Read, cx, |io| Source::read_uninit(io, buffer))
         }
@@ -355,7 +379,7 @@ macro_rules! ready_methods {
 
         /// Calls `operation`, which reads or writes this by its descriptor, until it answers something other than
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in between for
-        /// the sides that `interest` names.
+        /// those of the sides that `interest` names which aren't ready.
         ///
         /// # Errors
         ///
@@ -398,6 +422,9 @@ macro_rules! impl_read {
                 cx: &mut Context<'_>,
                 buffers: &mut [IoSliceMut<'_>],
             ) -> Poll<io::Result<usize>> {
+                if crate::net::stream::has_no_place(buffers) {
+                    return Poll::Ready(Ok(0));
+                }
                 self.fd().poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
             }
         }

@@ -114,8 +114,16 @@ impl Word {
     /// After an operation that succeeded and moved less than it could; `None`: an event came since, or the side has ended, so that
     /// there may be more to be heard of and no event for it.
     pub(super) fn exhausted(self, side: Side, tick: Tick) -> Option<Self> {
-        let ended = self.0 >> side.shift() & ENDED != 0;
-        if ended { None } else { self.cleared(side, tick) }
+        if self.has_ended(side) {
+            None
+        } else {
+            self.cleared(side, tick)
+        }
+    }
+
+    /// Whether any event of `side` was of an end, an error or urgent data.
+    pub(super) fn has_ended(self, side: Side) -> bool {
+        self.0 >> side.shift() & ENDED != 0
     }
 }
 

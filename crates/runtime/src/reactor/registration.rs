@@ -100,6 +100,11 @@ impl Registration {
         self.source().clear_exhausted(side, tick);
     }
 
+    /// Whether any event of `side` was of an end, an error or urgent data: if none was, nothing has ended that an event has told of.
+    pub(crate) fn has_ended(&self, side: Side) -> bool {
+        self.source().has_ended(side)
+    }
+
     /// The current tick, to be taken before an attempt without a wait.
     pub(crate) fn tick(&self, side: Side) -> Tick {
         self.source().tick(side)

@@ -118,6 +118,12 @@ impl Source {
         Word(self.word.load(Ordering::Acquire)).tick(side)
     }
 
+    /// Whether any event of `side` was of an end, an error or urgent data.
+    pub(super) fn has_ended(&self, side: Side) -> bool {
+        // Ordering: Acquire; as in `poll`.
+        Word(self.word.load(Ordering::Acquire)).has_ended(side)
+    }
+
     /// Forgets a waiter.
     pub(super) fn remove_waiter(&self, side: Side, waiter: WaiterId) {
         let removed = self.lock().take(side, Some(waiter));

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// Most buffers that one call reads or writes, of however many it is given (`IOV_MAX`; no system that is supported has fewer).
@@ -38,6 +38,44 @@ fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
     }
 }
 
+/// What a descriptor is ready for at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Polled {
+    /// A read need not wait.
+    pub(crate) readable: bool,
+    /// A write need not wait.
+    pub(crate) writable: bool,
+    /// Nothing more will come, where the system says so.
+    pub(crate) read_ended: bool,
+}
+
+/// Asks the system what `fd` is ready for, without a wait. Errors and hang-ups count for both sides.
+pub(crate) fn poll_now(fd: BorrowedFd<'_>) -> io::Result<Polled> {
+    let asked = PollFlags::IN | PollFlags::PRI | PollFlags::OUT | READ_ENDED;
+    let mut fds = [PollFd::from_borrowed_fd(fd, asked)];
+    let found = loop {
+        match poll(&mut fds, Some(&Timespec::default())) {
+            Err(Errno::INTR) => {}
+            outcome => {
+                outcome?;
+                break fds[0].revents();
+            }
+        }
+    };
+    let gone = found.intersects(PollFlags::HUP | PollFlags::ERR);
+    Ok(Polled {
+        readable: gone || found.intersects(PollFlags::IN | PollFlags::PRI | READ_ENDED),
+        writable: gone || found.contains(PollFlags::OUT),
+        read_ended: found.intersects(PollFlags::HUP | READ_ENDED),
+    })
+}
+
+/// Nothing more will come. Other systems say that it is readable then.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const READ_ENDED: PollFlags = PollFlags::RDHUP;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const READ_ENDED: PollFlags = PollFlags::empty();
+
 /// Opens a named pipe as `options` say, without waiting for the other side. Anything else is refused.
 pub(crate) fn open_fifo(path: &Path, options: &mut OpenOptions) -> io::Result<OwnedFd> {
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
@@ -64,8 +102,26 @@ pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn asking_what_is_ready_finds_each_side_by_itself() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let now = || {
+            let polled = poll_now(left.as_fd()).unwrap();
+            (polled.readable, polled.writable, polled.read_ended)
+        };
+        assert_eq!(now(), (false, true, false));
+        left.set_nonblocking(true).unwrap();
+        while io::Write::write(&mut &left, &[0; 4096]).is_ok() {}
+        assert_eq!(now(), (false, false, false));
+        io::Write::write_all(&mut &right, b"a").unwrap();
+        assert_eq!(now(), (true, false, false));
+        drop(right);
+        assert_eq!(now(), (true, true, true));
+    }
 
     #[test]
     fn reading_from_an_empty_pipe_returns() {

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags};
@@ -66,6 +67,15 @@ fn unix_from_any(address: &SockAddr) -> io::Result<unix::net::SocketAddr> {
 /// The address of who has none.
 pub(crate) fn unix_unnamed() -> io::Result<unix::net::SocketAddr> {
     unix::net::SocketAddr::from_pathname("")
+}
+
+/// The address that `path` names. On Linux one that begins with a zero byte names no file, but what is behind that byte.
+pub(crate) fn unix_named(path: &Path) -> io::Result<unix::net::SocketAddr> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some((0, name)) = path.as_os_str().as_bytes().split_first() {
+        return unix::net::SocketAddr::from_abstract_name(name);
+    }
+    unix::net::SocketAddr::from_pathname(path)
 }
 
 /// The address in the form that sockets take.

@@ -1,10 +1,12 @@
 //! What the environment says where the program says nothing.
 
 use std::error::Error as _;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Output;
 
-use quadrille::Runtime;
 use quadrille::policy::Config;
+use quadrille::{Pinning, Runtime};
 
 use crate::child::{assert_passed, child, is_child};
 
@@ -43,4 +45,28 @@ fn a_bad_policy_from_outside_is_one_clear_error() {
     }
     let name = "a_bad_policy_from_outside_is_one_clear_error";
     assert_passed(&run_with(name, "sping=1us"));
+}
+
+#[test]
+fn a_variable_that_is_not_utf_8_is_one_clear_error() {
+    const NAMES: [&str; 3] = ["QUADRILLE_WORKERS", "QUADRILLE_POLICY", "QUADRILLE_PIN"];
+    if is_child() {
+        let name = NAMES.into_iter().find(|name| std::env::var_os(name).is_some()).unwrap();
+        let error = Runtime::new().map(drop).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{name} is \"2\\xFF\", expected UTF-8")),
+            "{error}"
+        );
+        let own = Runtime::builder().worker_threads(1).config(Config::default());
+        drop(own.pinning(Pinning::None).build().unwrap());
+        return;
+    }
+    for name in NAMES {
+        let mut child = child(module_path!(), "a_variable_that_is_not_utf_8_is_one_clear_error", "1");
+        for other in NAMES {
+            child.env_remove(other);
+        }
+        let output = child.env(name, OsStr::from_bytes(b"2\xFF")).output().unwrap();
+        assert_passed(&output);
+    }
 }

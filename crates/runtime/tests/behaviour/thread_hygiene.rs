@@ -105,3 +105,9 @@ fn when_it_could_not_be_built() {
     assert_eq!(error.to_string(), "the number of workers is 5000, expected 1 to 4096");
     assert_eq!(threads("hyg-none"), 0);
 }
+
+#[test]
+fn a_name_that_threads_cannot_have_is_one_clear_error() {
+    let error = Runtime::builder().thread_name("a\0b").build().unwrap_err();
+    assert!(error.to_string().contains(r#""a\0b""#), "{error}");
+}

@@ -58,6 +58,17 @@ fn is_emfile(error: &std::io::Error) -> bool {
 }
 
 #[test]
+fn more_listeners_than_descriptors_are_an_error() {
+    in_a_process("descriptors::more_listeners_than_descriptors_are_an_error", || {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        wait_for_workers(&runtime);
+        drop(use_all_descriptors());
+        let several = runtime.block_on(TcpListener::bind_several("127.0.0.1:0", usize::MAX));
+        assert!(is_emfile(&several.unwrap_err()));
+    });
+}
+
+#[test]
 fn a_listener_goes_on_when_there_are_descriptors_again() {
     in_a_process(
         "descriptors::a_listener_goes_on_when_there_are_descriptors_again",

@@ -6,6 +6,7 @@
 mod blocking_io;
 mod broken;
 mod cancelled;
+mod copy;
 mod descriptors;
 mod load;
 mod pipe;

@@ -2,12 +2,15 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use futures_lite::{AsyncReadExt, AsyncWriteExt, StreamExt};
 use quadrille::io::Interest;
 use quadrille::net::{TcpKeepalive, TcpListener, TcpSocket, TcpStream, UnixStream};
+use quadrille::time::timeout;
 use quadrille::{JoinSet, Wait};
 
 use crate::watched::{on_runtimes, watched};
@@ -267,6 +270,46 @@ fn operations_of_others_wait_like_ours() {
         let mut theirs = reader.join().unwrap();
         theirs.write_all(b"de").unwrap();
         assert_eq!(ours.async_io(Interest::READABLE, || Ok(receive()?.1)).await.unwrap(), 2);
+    });
+}
+
+/// What finds nothing to read says nothing of the room to write, which makes no second event.
+#[test]
+fn an_operation_that_needs_both_sides_keeps_the_one_that_is_ready() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        let receive = || Ok(rustix::net::recv(&ours, &mut [0; 8][..], rustix::net::RecvFlags::empty())?.1);
+        let both = Interest::READABLE | Interest::WRITABLE;
+        ours.writable().await.unwrap();
+        assert_eq!(ours.try_io(both, receive).unwrap_err().kind(), ErrorKind::WouldBlock);
+        timeout(LIMIT, ours.write_all(b"a")).await.unwrap().unwrap();
+
+        let attempts = AtomicUsize::new(0);
+        let counted = || {
+            // Ordering: Relaxed; one task counts.
+            attempts.fetch_add(1, Ordering::Relaxed);
+            receive()
+        };
+        let mut waits = Box::pin(ours.async_io(both, counted));
+        assert!(poll_once(&mut waits).await.is_none());
+        assert!(poll_once(&mut waits).await.is_none());
+        assert_eq!(
+            attempts.load(Ordering::Relaxed),
+            1,
+            "it waits for what is missing alone"
+        );
+        drop(waits);
+        timeout(LIMIT, ours.write_all(b"b")).await.unwrap().unwrap();
+
+        // The other way round: the reading side is ready, whatever else is missing.
+        while ours.try_write(&[0; 65536]).is_ok() {}
+        theirs.write_all(b"cd").unwrap();
+        ours.readable().await.unwrap();
+        let nothing = ours.try_io(both, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+        assert_eq!(nothing.unwrap_err().kind(), ErrorKind::WouldBlock);
+        timeout(LIMIT, ours.readable()).await.unwrap().unwrap();
+        assert_eq!(ours.async_io(both, receive).await.unwrap(), 2);
     });
 }
 

@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read};
 use std::net;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use quadrille::JoinSet;
 use quadrille::net::{TcpListener, TcpSocket};
+#[cfg(target_os = "linux")]
+use quadrille::time::timeout;
 
 use crate::watched::on_runtimes;
 
@@ -159,4 +163,48 @@ fn a_socket_of_std_can_be_connected() {
         let stream = socket.connect(listener.local_addr().unwrap()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
     });
+}
+
+/// Such a socket connects with its first write: until then there is neither a connection nor an error.
+#[cfg(target_os = "linux")]
+#[test]
+fn connecting_by_fast_open_waits_for_no_connection() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    on_runtimes(|| async {
+        let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        for option in [libc::TCP_FASTOPEN_CONNECT, libc::TCP_FASTOPEN_NO_COOKIE] {
+            set_tcp_option(&socket, option);
+        }
+        let stream = timeout(LIMIT, socket.connect(address)).await.unwrap().unwrap();
+        timeout(LIMIT, stream.write_all(b"first")).await.unwrap().unwrap();
+        let server = quadrille::spawn_blocking(move || {
+            let (mut accepted, client) = listener.accept().unwrap();
+            let mut heard = [0; 5];
+            accepted.read_exact(&mut heard).unwrap();
+            (heard, client)
+        });
+        let (heard, client) = server.await.unwrap();
+        assert_eq!(&heard, b"first");
+        assert_eq!(client, stream.local_addr().unwrap());
+    });
+}
+
+/// Sets an option that has no method, to 1.
+#[cfg(target_os = "linux")]
+fn set_tcp_option(socket: &TcpSocket, option: libc::c_int) {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap();
+    // SAFETY: the kernel reads `length` bytes of `on`, which has so many, during the call; `socket` holds its descriptor open.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            option,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }

@@ -4,11 +4,15 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::os::unix::net;
+use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use quadrille::JoinSet;
 use quadrille::io::Interest;
 use quadrille::net::UnixDatagram;
+use quadrille::time::timeout;
 
 use crate::temporary::Folder;
 use crate::watched::on_runtimes;
@@ -58,6 +62,24 @@ fn names_and_those_who_have_none() {
     });
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_begins_with_a_zero_byte_names_no_file() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = format!("\0{}-datagrams", folder.path().to_str().unwrap());
+        let server = UnixDatagram::bind(&path).unwrap();
+        let client = UnixDatagram::unbound().unwrap();
+        client.send_to(b"a", &path).await.unwrap();
+        client.try_send_to(b"ab", &path).unwrap();
+        client.connect(&path).unwrap();
+        client.send(b"abc").await.unwrap();
+        for length in 1..=3 {
+            assert_eq!(server.recv(&mut [0; 4]).await.unwrap(), length);
+        }
+    });
+}
+
 /// The receiver's queue is full of what another socket has sent: nothing tells this one when there is room.
 #[test]
 fn sending_waits_for_a_receiver_that_others_have_filled() {
@@ -65,11 +87,7 @@ fn sending_waits_for_a_receiver_that_others_have_filled() {
         let folder = Folder::new();
         let path = folder.join("server");
         let server = net::UnixDatagram::bind(&path).unwrap();
-        let filler = UnixDatagram::unbound().unwrap();
-        let mut filled = 0;
-        while filler.try_send_to(b"full", &path).is_ok() {
-            filled += 1;
-        }
+        let filled = fill(&path);
         let mut senders = JoinSet::new();
         for _ in 0..4 {
             let path = path.clone();
@@ -85,6 +103,49 @@ fn sending_waits_for_a_receiver_that_others_have_filled() {
         });
         assert_eq!(senders.join_all().await.len(), 4);
         assert_eq!(receiver.join().unwrap(), 4);
+    });
+}
+
+/// Fills the receiver at `path`; how many datagrams that took.
+fn fill(path: &Path) -> usize {
+    let filler = UnixDatagram::unbound().unwrap();
+    (0..).take_while(|_| filler.try_send_to(b"full", path).is_ok()).count()
+}
+
+/// An attempt that fails makes an event of the sender's own.
+#[test]
+fn sending_to_a_full_receiver_backs_off() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("server");
+        let _server = net::UnixDatagram::bind(&path).unwrap();
+        assert!(fill(&path) > 0);
+        let sender = UnixDatagram::unbound().unwrap();
+        let polls = || quadrille::Handle::current().metrics().total().polls;
+        let before = polls();
+        let outcome = timeout(Duration::from_millis(100), sender.send_to(b"one more", &path)).await;
+        assert!(outcome.is_err(), "there is no room");
+        let polls = polls() - before;
+        assert!(polls < 50, "{polls} polls");
+    });
+}
+
+#[test]
+fn a_full_receiver_does_not_hold_up_what_is_sent_to_another() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let (peer, full) = (folder.join("peer"), folder.join("full"));
+        let receiver = net::UnixDatagram::bind(&peer).unwrap();
+        let _full = net::UnixDatagram::bind(&full).unwrap();
+        assert!(fill(&full) > 0);
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.connect(&peer).unwrap();
+        sender.writable().await.unwrap();
+        let error = sender.try_send_to(b"no room", &full).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        let sent = timeout(Duration::from_secs(10), sender.send(b"hello")).await;
+        assert_eq!(sent.unwrap().unwrap(), 5);
+        assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 5);
     });
 }
 
@@ -111,6 +172,34 @@ fn trying_and_polling() {
         assert_eq!(left.recv(&mut buffer).await.unwrap(), 0);
         assert_eq!(left.send(b"a").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
         drop(folder);
+    });
+}
+
+/// The socket has been shut down before, or is by another object that leads to it.
+#[test]
+fn receiving_ends_whoever_has_shut_it_down() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    on_runtimes(|| async {
+        let (left, right) = UnixDatagram::pair().unwrap();
+        left.send(b"last").await.unwrap();
+        right.shutdown(Shutdown::Read).unwrap();
+        let right = UnixDatagram::from_std(right.into_std()).unwrap();
+        let mut buffer = [0; 8];
+        for length in [4, 0, 0] {
+            let received = timeout(LIMIT, right.recv(&mut buffer)).await;
+            assert_eq!(received.unwrap().unwrap(), length);
+        }
+        let (length, from) = timeout(LIMIT, right.recv_from(&mut buffer)).await.unwrap().unwrap();
+        assert!(length == 0 && from.is_unnamed());
+
+        let (_left, right) = net::UnixDatagram::pair().unwrap();
+        let other = right.try_clone().unwrap();
+        let right = UnixDatagram::from_std(right).unwrap();
+        let mut receiving = Box::pin(right.recv(&mut buffer));
+        assert!(poll_once(&mut receiving).await.is_none());
+        other.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(timeout(LIMIT, receiving).await.unwrap().unwrap(), 0);
+        assert_eq!(right.try_recv(&mut buffer).unwrap(), 0);
     });
 }
 

@@ -1,14 +1,17 @@
 //! Streams of the Unix domain.
 
-use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, SocketAddr};
+use std::pin::Pin;
 use std::thread;
+use std::time::Duration;
 
-use futures_lite::{AsyncReadExt, StreamExt};
+use futures_lite::{AsyncRead, AsyncReadExt, StreamExt};
 use quadrille::JoinSet;
 use quadrille::net::{UnixListener, UnixStream};
 
@@ -70,7 +73,7 @@ fn connecting_says_what_is_wrong() {
     on_runtimes(|| async {
         let folder = Folder::new();
         let path = folder.join("socket");
-        let kind = |error: std::io::Error| error.kind();
+        let kind = |error: io::Error| error.kind();
         assert_eq!(
             UnixStream::connect(&path).await.map_err(kind).unwrap_err(),
             ErrorKind::NotFound
@@ -151,6 +154,22 @@ fn names_without_a_file() {
 }
 
 #[test]
+fn a_path_that_begins_with_a_zero_byte_names_no_file() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let name = folder.path().to_str().unwrap().to_owned() + "-zero";
+        let path = format!("\0{name}");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert_eq!(listener.local_addr().unwrap().as_abstract_name(), Some(name.as_bytes()));
+        let client = UnixStream::connect(&path).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        server.write_all(b"a").await.unwrap();
+        assert_eq!(client.read(&mut [0; 2]).await.unwrap(), 1);
+        assert_eq!(UnixListener::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+    });
+}
+
+#[test]
 fn credentials_are_those_of_this_process() {
     on_runtimes(|| async {
         let (left, _right) = UnixStream::pair().unwrap();
@@ -214,7 +233,7 @@ fn a_descriptor_in_the_way_hides_nothing() {
 /// Sends `bytes`, and standard input with them.
 fn send_with_descriptor(socket: &net::UnixStream, bytes: &[u8]) {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-    let input = std::io::stdin();
+    let input = io::stdin();
     let fds = [input.as_fd()];
     let mut space = [MaybeUninit::uninit(); 64];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -261,10 +280,27 @@ fn connections_as_a_stream() {
 
 #[test]
 fn nothing_is_read_into_no_place() {
+    async fn timeout(read: impl Future<Output = io::Result<usize>>) -> usize {
+        let read = quadrille::time::timeout(Duration::from_secs(10), read).await;
+        read.expect("it does not wait").unwrap()
+    }
     on_runtimes(|| async {
         let (mut near, far) = UnixStream::pair().unwrap();
         assert_eq!(near.read(&mut []).await.unwrap(), 0, "although nothing is there");
         assert_eq!(AsyncReadExt::read(&mut near, &mut []).await.unwrap(), 0);
+        assert_eq!(timeout(near.peek(&mut [])).await, 0);
+        assert_eq!(timeout(poll_fn(|cx| near.poll_peek(cx, &mut []))).await, 0);
+        assert_eq!(timeout(poll_fn(|cx| near.poll_read(cx, &mut []))).await, 0);
+        assert_eq!(timeout(poll_fn(|cx| near.poll_read_uninit(cx, &mut []))).await, 0);
+        for mut buffers in [Vec::new(), vec![IoSliceMut::new(&mut []), IoSliceMut::new(&mut [])]] {
+            let buffers = &mut buffers[..];
+            assert_eq!(timeout(near.read_vectored(buffers)).await, 0);
+            assert_eq!(timeout(poll_fn(|cx| near.poll_read_vectored(cx, buffers))).await, 0);
+            let by_trait = poll_fn(|cx| AsyncRead::poll_read_vectored(Pin::new(&mut near), cx, buffers));
+            assert_eq!(timeout(by_trait).await, 0);
+            assert_eq!(near.try_read_vectored(buffers).unwrap(), 0);
+        }
+        assert_eq!(near.try_read(&mut []).unwrap(), 0);
         far.write_all(b"a").await.unwrap();
         assert_eq!(near.read(&mut []).await.unwrap(), 0);
         assert_eq!(near.read(&mut [0; 2]).await.unwrap(), 1);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, SeekFrom};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::{Pin, pin};
 use std::sync::mpsc;
@@ -423,6 +424,51 @@ fn an_operation_that_was_dropped_before_its_turn_is_not_begun() {
     assert!(!scratch.join("dropped").exists());
 }
 
+/// The jobs of the futures that are dropped are done: the one that comes after them, on the only thread, is.
+#[test]
+fn what_a_dropped_call_has_found_out_is_not_the_next_ones_answer() {
+    let scratch = Scratch::new("stale");
+    let path = scratch.join("file");
+    std::fs::write(&path, "0123456789").unwrap();
+    let std = || std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    for round in 0..5 {
+        let (runtime, release) = held();
+        let mut file = File::from_std(std());
+        let length = 10 + 4 * round;
+        runtime.block_on(async {
+            let mut other = file.as_fd().try_clone_to_owned().map(std::fs::File::from).unwrap();
+            io::Seek::seek(&mut other, SeekFrom::Start(length)).unwrap();
+            let to_end = SeekFrom::End(0);
+            match round {
+                0 => assert!(poll_once(pin!(file.seek(to_end))).await.is_none()),
+                1 => assert!(poll_once(pin!(file.rewind())).await.is_none()),
+                2 => assert!(poll_once(pin!(file.stream_position())).await.is_none()),
+                3 => assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none()),
+                _ => assert!(poll_once(pin!(file.seek(SeekFrom::Current(1)))).await.is_none()),
+            }
+            drop(release);
+            file.write_all_at(b"more", length).await.unwrap();
+            match round {
+                0 => assert_eq!(file.seek(to_end).await.unwrap(), length + 4),
+                1 => {
+                    io::Seek::seek(&mut other, SeekFrom::Start(3)).unwrap();
+                    file.rewind().await.unwrap();
+                    assert_eq!(io::Seek::stream_position(&mut other).unwrap(), 0);
+                }
+                2 => {
+                    io::Seek::seek(&mut other, SeekFrom::Start(3)).unwrap();
+                    assert_eq!(file.stream_position().await.unwrap(), 3);
+                }
+                3 => assert_eq!(file.read(&mut [0; 16]).await.unwrap(), 4),
+                _ => {
+                    let position = file.seek(SeekFrom::Current(1)).await.unwrap();
+                    assert_eq!(position, length + 1, "it goes once");
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn what_a_file_has_accepted_is_written_at_shutdown() {
     let scratch = Scratch::new("accepted");
@@ -445,6 +491,47 @@ fn what_a_file_has_accepted_is_written_at_shutdown() {
     assert_eq!(std::fs::read(&path).unwrap(), b"");
     drop(release);
     crate::wait::eventually("it is written", || std::fs::read(&path).unwrap() == b"accepted");
+}
+
+/// No job can begin any more: what is known stays known, and what isn't doesn't look like an end.
+#[test]
+fn what_was_read_ahead_outlasts_a_job_that_cannot_begin() {
+    const ENTRIES: usize = 200;
+    let scratch = Scratch::new("refused");
+    for number in 0..ENTRIES {
+        std::fs::write(scratch.join(&number.to_string()), "0123456789").unwrap();
+    }
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (mut entries, mut file) = runtime.block_on(async {
+        let entries = fs::read_dir(scratch.path()).await.unwrap();
+        let mut file = File::open(scratch.join("0")).await.unwrap();
+        while poll_once(pin!(file.read(&mut [0; 4]))).await.is_some() {
+            file.rewind().await.unwrap();
+        }
+        // The job of a read is done before that of a later call begins: it is waited for.
+        file.metadata().await.unwrap();
+        (entries, file)
+    });
+    let handle = runtime.handle().clone();
+    assert_eq!(runtime.shutdown_timeout(Duration::from_secs(60)).blocking_threads, 0);
+    let _entered = handle.enter();
+    block_on(async {
+        let mut listed = 0;
+        while let Ok(entry) = entries.next_entry().await {
+            entry.expect("it isn't known that there are no more");
+            listed += 1;
+        }
+        assert!(listed < ENTRIES);
+        assert_eq!(entries.next_entry().await.unwrap_err().kind(), ErrorKind::Other);
+
+        let other = ErrorKind::Other;
+        assert_eq!(file.seek(SeekFrom::Start(0)).await.unwrap_err().kind(), other);
+        assert_eq!(file.write(b"x").await.unwrap_err().kind(), other);
+        let mut buffer = [0; 8];
+        assert_eq!(file.read(&mut buffer).await.unwrap(), 4);
+        assert_eq!(&buffer[..4], b"0123");
+        assert_eq!(file.read(&mut buffer).await.unwrap_err().kind(), other);
+    });
 }
 
 #[test]
@@ -499,5 +586,24 @@ async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
     io::Write::write_all(&mut writer, b"lost")?;
     let error = file.into_std().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotSeekable);
+    Ok(())
+}
+
+/// A socket, like a terminal, can't go back; what is read there and what is written are two things.
+#[quadrille::test]
+async fn writing_to_what_cannot_seek_keeps_what_was_read_ahead() -> io::Result<()> {
+    let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
+    let mut file = File::from(std::os::fd::OwnedFd::from(ours));
+    assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none(), "a job reads");
+    io::Write::write_all(&mut theirs, b"in")?;
+    let mut heard = [0; 4];
+    for word in [b"out1", b"out2"] {
+        file.write_all(word).await?;
+        file.flush().await?;
+        io::Read::read_exact(&mut theirs, &mut heard)?;
+        assert_eq!(&heard, word);
+    }
+    assert_eq!(file.read(&mut heard).await?, 2);
+    assert_eq!(&heard[..2], b"in");
     Ok(())
 }

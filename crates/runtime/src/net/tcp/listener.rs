@@ -290,7 +290,8 @@ fn bind(address: SocketAddr) -> io::Result<net::TcpListener> {
 
 /// Listens at one address several times.
 fn bind_several(mut address: SocketAddr, count: usize) -> io::Result<Vec<net::TcpListener>> {
-    let mut listeners = Vec::with_capacity(count);
+    // It grows with the sockets that there are: a count that no process has descriptors for is the system's error.
+    let mut listeners = Vec::new();
     for _ in 0..count {
         let socket = TcpSocket::new(Domain::for_address(address))?;
         socket.set_reuseport(true)?;

@@ -104,7 +104,7 @@ impl TcpSocket {
         Ok(self.socket.into())
     }
 
-    /// Connects to `addr`.
+    /// Connects to `addr`. With the option `TCP_FASTOPEN_CONNECT` the first write does, and tells of errors.
     ///
     /// # Errors
     ///

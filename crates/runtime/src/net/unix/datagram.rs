@@ -12,7 +12,7 @@ use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
 use crate::net::stream::ready_methods;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::socket;
-use crate::time::timeout;
+use crate::time::{sleep, timeout};
 
 /// After this time a datagram that found its receiver full is offered again, twice as late each time, up to 64 times that.
 const RETRY_MIN: Duration = Duration::from_millis(1);
@@ -37,13 +37,15 @@ const RETRY_MIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct UnixDatagram {
     fd: AsyncFd<net::UnixDatagram>,
-    /// Receiving was shut down. The system doesn't say so to a socket of this kind that doesn't block, but answers that there is
+    /// Receiving was shut down by this object. The system doesn't say so to a socket of this kind that doesn't block, but answers that there is
     /// nothing yet. Set before the call that shuts down, whose event makes those who wait look here.
     ended: AtomicBool,
 }
 
 impl UnixDatagram {
     /// A socket that others send to at `path`, which is made, and stays when the socket is dropped.
+    ///
+    /// On Linux a `path` that begins with a zero byte names no file, here and in the other methods: it is abstract, and goes with the socket.
     ///
     /// # Errors
     ///
@@ -55,7 +57,7 @@ impl UnixDatagram {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        Self::from_std(net::UnixDatagram::bind(path)?)
+        Self::from_std(net::UnixDatagram::bind_addr(&socket::unix_named(path.as_ref())?)?)
     }
 
     /// A socket without an address: it sends, and nobody can answer.
@@ -116,7 +118,7 @@ impl UnixDatagram {
     ///
     /// Nobody is there; others of `connect(2)`.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
-        self.fd.get_ref().connect(path)
+        self.fd.get_ref().connect_addr(&socket::unix_named(path.as_ref())?)
     }
 
     /// Sends a datagram to where the socket is connected to; its length. Waits while the receiver has no room.
@@ -146,15 +148,18 @@ impl UnixDatagram {
     ///
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        let path = path.as_ref();
         // Before anything is sent, so that a call that is dropped here has sent nothing.
         coop::consume_budget().await;
+        let address = socket::unix_named(path.as_ref())?;
         for doublings in 0_u32.. {
-            match self.try_send_to(buffer, path) {
+            let (outcome, has_room) = self.offer(buffer, &address);
+            match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Either this socket has no room, and then there is an event, or the receiver has none.
                     let retry = RETRY_MIN * (1 << doublings.min(6));
-                    if let Ok(outcome) = timeout(retry, self.writable()).await {
+                    if has_room {
+                        // The receiver has none. Each attempt makes an event of this socket's own, which says nothing.
+                        sleep(retry).await;
+                    } else if let Ok(outcome) = timeout(retry, self.writable()).await {
                         outcome?;
                     }
                 }
@@ -177,7 +182,7 @@ impl UnixDatagram {
     /// Strict: a call that was dropped has received nothing.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
-            .read_with(|socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .read_with(|socket| self.receive(|| socket.recv(buffer), || Ok(0)))
             .await
     }
 
@@ -192,7 +197,7 @@ impl UnixDatagram {
     /// Strict: a call that was dropped has received nothing.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd
-            .read_with(|socket| self.unless_ended(socket.recv_from(buffer), nothing_from_nobody))
+            .read_with(|socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
             .await
     }
 
@@ -213,7 +218,13 @@ impl UnixDatagram {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell when there
     /// is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
     pub fn try_send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        self.fd.try_write_with(|socket| socket.send_to(buffer, path))
+        self.offer(buffer, &socket::unix_named(path.as_ref())?).0
+    }
+
+    /// One attempt to send; after `WouldBlock` also whether this socket has room, so that it is the receiver who has none.
+    fn offer(&self, buffer: &[u8], address: &SocketAddr) -> (io::Result<usize>, bool) {
+        self.fd
+            .try_write_elsewhere(|socket| socket.send_to_addr(buffer, address))
     }
 
     /// [`recv`](Self::recv) without a wait.
@@ -224,7 +235,7 @@ impl UnixDatagram {
     /// of [`recv`](Self::recv).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
-            .try_read_with(|socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .try_read_with(|socket| self.receive(|| socket.recv(buffer), || Ok(0)))
     }
 
     /// [`recv_from`](Self::recv_from) without a wait.
@@ -234,7 +245,7 @@ impl UnixDatagram {
     /// As [`try_recv`](Self::try_recv).
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd
-            .try_read_with(|socket| self.unless_ended(socket.recv_from(buffer), nothing_from_nobody))
+            .try_read_with(|socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
     }
 
     /// [`send`](Self::send) for implementations of `Future`: of those who poll, only the last is woken.
@@ -253,7 +264,7 @@ impl UnixDatagram {
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.fd
-            .poll_read_with(cx, |socket| self.unless_ended(socket.recv(buffer), || Ok(0)))
+            .poll_read_with(cx, |socket| self.receive(|| socket.recv(buffer), || Ok(0)))
     }
 
     /// [`recv_from`](Self::recv_from) for implementations of `Future`: of those who poll, only the last is woken.
@@ -263,7 +274,7 @@ impl UnixDatagram {
     /// As [`recv_from`](Self::recv_from).
     pub fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.fd.poll_read_with(cx, |socket| {
-            self.unless_ended(socket.recv_from(buffer), nothing_from_nobody)
+            self.receive(|| socket.recv_from(buffer), nothing_from_nobody)
         })
     }
 
@@ -314,13 +325,26 @@ impl UnixDatagram {
         outcome
     }
 
-    /// `outcome`, or `end` if there is nothing and won't be.
-    fn unless_ended<R>(&self, outcome: io::Result<R>, end: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        match outcome {
-            // Ordering: Acquire; pairs with E.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.ended.load(Ordering::Acquire) => end(),
+    /// What `receive` answers, or `end` if there is nothing and won't be.
+    fn receive<R>(
+        &self,
+        mut receive: impl FnMut() -> io::Result<R>,
+        end: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        match receive() {
+            // What came between that answer and the end is there to be received.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.has_ended() => match receive() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => end(),
+                outcome => outcome,
+            },
             outcome => outcome,
         }
+    }
+
+    /// Receiving was shut down, by this object or, as an event has told, by another that has the same socket.
+    fn has_ended(&self) -> bool {
+        // Ordering: Acquire; pairs with E.
+        self.ended.load(Ordering::Acquire) || self.fd.has_read_ended()
     }
 
     /// The address of this end.

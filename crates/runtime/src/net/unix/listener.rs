@@ -43,6 +43,8 @@ pub struct UnixListener {
 impl UnixListener {
     /// Listens at `path`, which is made. As many connections wait to be accepted as std lets wait (128 or the system's most).
     ///
+    /// On Linux a `path` that begins with a zero byte names no file: it is abstract.
+    ///
     /// # Errors
     ///
     /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on Linux); others
@@ -53,7 +55,7 @@ impl UnixListener {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
-        Self::from_std(net::UnixListener::bind(path)?)
+        Self::bind_addr(&socket::unix_named(path.as_ref())?)
     }
 
     /// Listens at `address`, which may be an abstract one on Linux.

@@ -36,7 +36,7 @@ pub struct UnixStream {
 
 impl UnixStream {
     /// Connects to the listener at `path`. While the listener's queue is full, which no event ends, it asks again, after 1 ms at
-    /// first and 64 ms at last.
+    /// first and 64 ms at last. On Linux a `path` that begins with a zero byte names no file: it is abstract.
     ///
     /// # Errors
     ///

@@ -1,0 +1,198 @@
+//! Passing on what there is to read, in one direction or in both.
+//!
+//! A writer may keep back what it was given: a `BufWriter`, TLS. While the reader has nothing, whoever waits for those bytes at the far end may be
+//! the one that it waits for itself. So before a wait for the reader everything that was written is flushed.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use futures_io::{AsyncRead, AsyncWrite};
+
+use crate::net::stream::write_zero;
+
+/// How much is read at a time at most, bytes.
+const CHUNK: usize = 8 * 1024;
+
+/// Passes on to `writer` what there is to read from `reader`, to its end; returns how many bytes. Both may be lent: `&mut` of a reader is one.
+///
+/// Whenever nothing is there to read, and at the end, `writer` is flushed: what has come is on its way, and doesn't wait in a buffer for what
+/// comes next. It is not closed.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::io;
+/// use quadrille::net::UnixStream;
+///
+/// let (near, far) = UnixStream::pair()?;
+/// assert_eq!(io::copy(&b"hello"[..], &far).await?, 5);
+/// drop(far);
+/// let mut heard = Vec::new();
+/// assert_eq!(io::copy(&near, &mut heard).await?, 5);
+/// assert_eq!(heard, b"hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+///
+/// Those of either; [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes nothing.
+///
+/// # Cancel safety
+///
+/// Loses what was read and not yet written, up to 8 KiB, and how much was written.
+pub async fn copy<R, W>(reader: R, writer: W) -> io::Result<u64>
+where
+    R: AsyncRead,
+    W: AsyncWrite,
+{
+    let (mut reader, mut writer) = (pin!(reader), pin!(writer));
+    let mut copying = Copying::new();
+    poll_fn(|cx| copying.poll(cx, reader.as_mut(), writer.as_mut())).await
+}
+
+/// Passes on what either says to the other, until both have ended; returns how many bytes went from `a` to `b`, and how many from `b` to `a`.
+///
+/// Each direction is a [`copy`], after which its writer is closed: of a socket that ends the writing alone, and the other direction goes on.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::io;
+/// use quadrille::net::UnixStream;
+/// use std::net::Shutdown;
+///
+/// let (client, mut a) = UnixStream::pair()?;
+/// let (mut b, server) = UnixStream::pair()?;
+/// client.write_all(b"ping").await?;
+/// client.shutdown(Shutdown::Write)?;
+/// server.write_all(b"pong!").await?;
+/// server.shutdown(Shutdown::Write)?;
+/// assert_eq!(io::copy_bidirectional(&mut a, &mut b).await?, (4, 5));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+///
+/// Those of either, the first in either direction: the other is left as it is then. [`WriteZero`](io::ErrorKind::WriteZero) if a writer takes
+/// nothing.
+///
+/// # Cancel safety
+///
+/// Loses what was read and not yet written, up to 8 KiB in each direction, and how much was written.
+pub async fn copy_bidirectional<A, B>(a: &mut A, b: &mut B) -> io::Result<(u64, u64)>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    let (mut there, mut back) = (Passing::new(), Passing::new());
+    poll_fn(|cx| {
+        // Both in any case: each has its own to wait for.
+        let there = there.poll(cx, Pin::new(&mut *a), Pin::new(&mut *b))?;
+        let back = back.poll(cx, Pin::new(&mut *b), Pin::new(&mut *a))?;
+        match (there, back) {
+            (Poll::Ready(there), Poll::Ready(back)) => Poll::Ready(Ok((there, back))),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// One direction on its way.
+struct Copying {
+    buffer: Box<[u8]>,
+    /// What was read and not written: `start..end` of the buffer.
+    start: usize,
+    end: usize,
+    /// The reader has ended.
+    ended: bool,
+    /// Something was written since the last flush.
+    unflushed: bool,
+    written: u64,
+}
+
+impl Copying {
+    fn new() -> Self {
+        Copying {
+            buffer: vec![0; CHUNK].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            ended: false,
+            unflushed: false,
+            written: 0,
+        }
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut reader: Pin<&mut (impl AsyncRead + ?Sized)>,
+        mut writer: Pin<&mut (impl AsyncWrite + ?Sized)>,
+    ) -> Poll<io::Result<u64>> {
+        loop {
+            while self.start < self.end {
+                let left = &self.buffer[self.start..self.end];
+                match ready!(writer.as_mut().poll_write(cx, left))? {
+                    0 => return Poll::Ready(Err(write_zero())),
+                    count => self.start += count,
+                }
+                self.unflushed = true;
+            }
+            self.written += self.end as u64;
+            (self.start, self.end) = (0, 0);
+            if !self.ended {
+                match reader.as_mut().poll_read(cx, &mut self.buffer)? {
+                    Poll::Ready(0) => self.ended = true,
+                    Poll::Ready(count) => {
+                        self.end = count;
+                        continue;
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if self.unflushed {
+                ready!(writer.as_mut().poll_flush(cx))?;
+                self.unflushed = false;
+            }
+            return if self.ended {
+                Poll::Ready(Ok(self.written))
+            } else {
+                Poll::Pending
+            };
+        }
+    }
+}
+
+/// One direction, to the end of its writer.
+enum Passing {
+    Copying(Copying),
+    Closing(u64),
+    Closed(u64),
+}
+
+impl Passing {
+    fn new() -> Self {
+        Passing::Copying(Copying::new())
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut reader: Pin<&mut (impl AsyncRead + ?Sized)>,
+        mut writer: Pin<&mut (impl AsyncWrite + ?Sized)>,
+    ) -> Poll<io::Result<u64>> {
+        loop {
+            *self = match self {
+                Passing::Copying(copying) => {
+                    Passing::Closing(ready!(copying.poll(cx, reader.as_mut(), writer.as_mut()))?)
+                }
+                Passing::Closing(written) => {
+                    ready!(writer.as_mut().poll_close(cx))?;
+                    Passing::Closed(*written)
+                }
+                Passing::Closed(written) => return Poll::Ready(Ok(*written)),
+            };
+        }
+    }
+}

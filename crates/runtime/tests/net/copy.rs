@@ -1,0 +1,110 @@
+//! Passing on what one stream says to another.
+
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_lite::io::{AsyncRead, AsyncWrite, BufWriter, Cursor};
+use quadrille::io::{copy, copy_bidirectional};
+use quadrille::net::UnixStream;
+use quadrille::time::timeout;
+
+use crate::watched::on_runtimes;
+
+/// A stream that keeps back what it is given until it is flushed or closed.
+struct Kept(UnixStream, Vec<u8>);
+
+impl AsyncRead for Kept {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Kept {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.1.extend_from_slice(buffer);
+        Poll::Ready(Ok(buffer.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.1.is_empty() {
+            let count = ready!(self.0.poll_write(cx, &self.1))?;
+            self.1.drain(..count);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        Poll::Ready(self.0.shutdown(Shutdown::Write))
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Who has heard "ping" is to answer: the source says no more before that.
+#[test]
+fn what_was_written_is_flushed_while_the_reader_has_no_more() {
+    on_runtimes(|| async {
+        let (source, from) = UnixStream::pair().unwrap();
+        let (to, sink) = UnixStream::pair().unwrap();
+        let copying = quadrille::spawn(async move { copy(&from, BufWriter::new(to)).await });
+        let mut heard = [0; 4];
+        for word in [b"ping", b"more"] {
+            source.write_all(word).await.unwrap();
+            timeout(LIMIT, sink.read_exact(&mut heard)).await.unwrap().unwrap();
+            assert_eq!(&heard, word);
+        }
+        source.write_all(b"last").await.unwrap();
+        drop(source);
+        assert_eq!(copying.await.unwrap().unwrap(), 12);
+        sink.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"last");
+    });
+}
+
+#[test]
+fn both_directions_are_flushed_and_end_one_after_the_other() {
+    on_runtimes(|| async {
+        const BYTES: usize = 300_000;
+        let (client, from) = UnixStream::pair().unwrap();
+        let (to, server) = UnixStream::pair().unwrap();
+        let copying = quadrille::spawn(async move {
+            let (mut from, mut to) = (Kept(from, Vec::new()), Kept(to, Vec::new()));
+            copy_bidirectional(&mut from, &mut to).await
+        });
+        let mut heard = [0; 4];
+        client.write_all(b"ping").await.unwrap();
+        timeout(LIMIT, server.read_exact(&mut heard)).await.unwrap().unwrap();
+        server.write_all(b"pong").await.unwrap();
+        timeout(LIMIT, client.read_exact(&mut heard)).await.unwrap().unwrap();
+        assert_eq!(&heard, b"pong");
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(timeout(LIMIT, server.read(&mut heard)).await.unwrap().unwrap(), 0);
+
+        let writer = quadrille::spawn(async move { server.write_all(&vec![1; BYTES]).await });
+        let mut all = Vec::new();
+        assert_eq!(copy(&client, &mut all).await.unwrap(), BYTES as u64);
+        writer.await.unwrap().unwrap();
+        assert_eq!(copying.await.unwrap().unwrap(), (4, 4 + BYTES as u64));
+    });
+}
+
+#[test]
+fn copying_ends_with_the_error_of_either_side() {
+    on_runtimes(|| async {
+        let mut full = [0; 3];
+        let error = copy(&b"abcdef"[..], Cursor::new(&mut full[..])).await.unwrap_err();
+        assert_eq!((error.kind(), &full), (ErrorKind::WriteZero, b"abc"));
+        let (near, far) = UnixStream::pair().unwrap();
+        near.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(copy(&b"a"[..], &near).await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(
+            copy(&far, &near).await.unwrap(),
+            0,
+            "nothing was there, and nothing was refused"
+        );
+    });
+}
