@@ -197,7 +197,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// The runtime shuts down.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.registration.poll_ready(Side::Read, cx).map_ok(drop)
+        self.registration.poll_ready(Side::Read, false, cx).map_ok(drop)
     }
 
     /// Is it writable? For implementations of `poll_write`: of those who poll one side, only the last is woken.
@@ -206,7 +206,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// The runtime shuts down.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.registration.poll_ready(Side::Write, cx).map_ok(drop)
+        self.registration.poll_ready(Side::Write, false, cx).map_ok(drop)
     }
 
     /// Calls `operation` until it answers something other than [`WouldBlock`](io::ErrorKind::WouldBlock) (or

@@ -31,7 +31,6 @@ use super::{AsyncFd, Interest};
 use crate::coop;
 use crate::reactor::{Side, Tick};
 use crate::sys::fd::{Polled, poll_now};
-use crate::task;
 
 /// What an operation has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +88,7 @@ impl<T: AsFd> AsyncFd<T> {
         mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let tick = ready!(self.registration().poll_ready(side, cx))?;
+            let tick = ready!(self.registration().poll_ready(side, true, cx))?;
             if let Some(outcome) = self.attempt(side, tick, &mut operation) {
                 return Poll::Ready(outcome);
             }
@@ -144,11 +143,14 @@ impl<T: AsFd> AsyncFd<T> {
             // Before the attempt: an event during it must not be cleared.
             let ticks = self.ticks();
             match operation() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self.clear_unready(interest, ticks) {
-                    Some(missing) => _ = self.ready(missing).await?,
-                    // It has become ready since; or the operation waits for something else, and lets others run meanwhile.
-                    None => task::yield_now().await,
-                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let missing = self.clear_unready(interest, ticks);
+                    if missing.is_none() {
+                        // The operation waits for something else. Or they have become ready since: that is an event, told or yet to come.
+                        self.forget_ready(interest, ticks);
+                    }
+                    self.ready(missing.unwrap_or(interest)).await?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => return outcome,
             }
@@ -162,6 +164,8 @@ impl<T: AsFd> AsyncFd<T> {
         let outcome = operation();
         if matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             let _ = self.clear_unready(interest, ticks);
+            // Who waits for both next would not wait.
+            self.forget_ready(interest, ticks);
         }
         outcome
     }
@@ -194,6 +198,16 @@ impl<T: AsFd> AsyncFd<T> {
             missing = Some(missing.map_or(Interest::WRITABLE, |side| side | Interest::WRITABLE));
         }
         missing
+    }
+
+    /// Makes of those sides of `interest` that are ready ones of which nothing is known.
+    fn forget_ready(&self, interest: Interest, [read, write]: [Tick; 2]) {
+        if interest.is_readable() {
+            self.registration().forget_readiness(Side::Read, read);
+        }
+        if interest.is_writable() {
+            self.registration().forget_readiness(Side::Write, write);
+        }
     }
 
     /// Calls `operation` once; `None` if it has to be called again.

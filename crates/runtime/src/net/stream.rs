@@ -379,7 +379,7 @@ macro_rules! ready_methods {
 
         /// Calls `operation`, which reads or writes this by its descriptor, until it answers something other than
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in between for
-        /// those of the sides that `interest` names which aren't ready.
+        /// those of the sides that `interest` names which aren't ready, or, if all are, for the next event of any.
         ///
         /// # Errors
         ///
@@ -394,7 +394,7 @@ macro_rules! ready_methods {
 
         /// Calls `operation` once, which reads or writes this by its descriptor. If it answers
         /// [`WouldBlock`](io::ErrorKind::WouldBlock), [`ready`](Self::ready) waits for the next event of the sides that `interest`
-        /// names.
+        /// names; so do `readable` and `writable`, also of a side that was ready. Reading and writing try it.
         ///
         /// # Errors
         ///

@@ -142,7 +142,7 @@ fn l_registered_or_refused() {
         let mut wakers = Vec::new();
         shard.close(&mut wakers);
         if let Ok(registration) = thread.join().unwrap() {
-            let answer = registration.poll_ready(Side::Read, &mut Context::from_waker(Waker::noop()));
+            let answer = registration.poll_ready(Side::Read, false, &mut Context::from_waker(Waker::noop()));
             assert!(matches!(answer, Poll::Ready(Err(_))), "it would wait for ever");
         }
     });

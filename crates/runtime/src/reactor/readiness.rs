@@ -14,7 +14,7 @@ pub(crate) struct Tick(u16);
 /// What is known of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// Nothing: no event came, and nobody has tried.
+    /// Nothing: no event came, and nobody has tried; or who tried needed the other side as well, and can't tell.
     Unknown,
     /// An event came since somebody found that nothing can be done.
     Ready,
@@ -36,6 +36,7 @@ pub(super) struct Word(pub(super) u64);
 const SIDE_BITS: u32 = 20;
 const TICK: u64 = 0xFFFF;
 const READINESS: u32 = 16;
+const UNKNOWN: u64 = 0;
 const READY: u64 = 1;
 const NOT_READY: u64 = 2;
 const WAITS: u64 = 1 << 18;
@@ -111,6 +112,12 @@ impl Word {
         (self.tick(side) == tick).then(|| self.with_readiness(side, NOT_READY))
     }
 
+    /// After an attempt, by who was told `tick`, that says nothing of a side that is ready; `None`: it is not, or an event came since.
+    pub(super) fn forgotten(self, side: Side, tick: Tick) -> Option<Self> {
+        let is_ready = self.readiness(side) == Readiness::Ready;
+        (is_ready && self.tick(side) == tick).then(|| self.with_readiness(side, UNKNOWN))
+    }
+
     /// After an operation that succeeded and moved less than it could; `None`: an event came since, or the side has ended, so that
     /// there may be more to be heard of and no event for it.
     pub(super) fn exhausted(self, side: Side, tick: Tick) -> Option<Self> {
@@ -178,6 +185,19 @@ mod tests {
             let cleared = new.cleared(side, new.tick(side)).unwrap();
             assert_eq!(cleared.readiness(side), Readiness::NotReady);
             assert_eq!(cleared.with_event(side, false).readiness(side), Readiness::Ready);
+        }
+    }
+
+    #[test]
+    fn of_a_side_that_is_ready_nothing_is_known_once_it_is_forgotten() {
+        for side in Side::BOTH {
+            let old = Word(0).with_event(side, false);
+            let new = old.with_event(side, false);
+            let tick = new.tick(side);
+            assert_eq!(new.forgotten(side, old.tick(side)), None);
+            assert_eq!(new.forgotten(side, tick).unwrap().readiness(side), Readiness::Unknown);
+            // Who found nothing knows more.
+            assert_eq!(new.cleared(side, tick).unwrap().forgotten(side, tick), None);
         }
     }
 

@@ -54,11 +54,11 @@ impl Registration {
         self.shard.remove(fd)
     }
 
-    /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness). Of those who poll one side in
-    /// this way only the last is woken; [`ready`](Self::ready) has no such limit.
-    pub(crate) fn poll_ready(&self, side: Side, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
+    /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` as in [`ready`](Self::ready). Of those who poll
+    /// one side in this way only the last is woken; that one has no such limit.
+    pub(crate) fn poll_ready(&self, side: Side, eager: bool, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
         let mut waiter = Some(WaiterId::SHARED);
-        coop::poll_progress(cx, |cx| answer(self.source().poll(side, &mut waiter, false, cx)))
+        coop::poll_progress(cx, |cx| answer(self.source().poll(side, &mut waiter, eager, cx)))
     }
 
     /// Is it ready? If not, `waker` is called at the next event. For who is no task, and has no budget; of several only the last is called.
@@ -92,6 +92,12 @@ impl Registration {
     /// Somebody who was told `tick` found that nothing can be done. Keeps a newer event.
     pub(crate) fn clear_readiness(&self, side: Side, tick: Tick) {
         self.source().clear(side, tick);
+    }
+
+    /// Somebody who was told `tick` has found out nothing of a side that is ready. Keeps a newer event. Who is `eager` tries in any case; who is not
+    /// waits for the next event.
+    pub(crate) fn forget_readiness(&self, side: Side, tick: Tick) {
+        self.source().forget(side, tick);
     }
 
     /// Somebody who was told `tick` has read, or written, less of a stream than there was room for: that was all. Keeps a newer event, and

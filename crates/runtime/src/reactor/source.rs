@@ -107,7 +107,13 @@ impl Source {
         self.update(|word| word.cleared(side, tick));
     }
 
-    /// The same for who had a part of what was asked for, and so has found the end of it, unless the other end is closed.
+    /// Makes of `side` one of which nothing is known if it is ready, unless it had an event since `tick`: who tries does so, who waits is told of the
+    /// next event.
+    pub(super) fn forget(&self, side: Side, tick: Tick) {
+        self.update(|word| word.forgotten(side, tick));
+    }
+
+    /// As [`clear`](Self::clear), for who had a part of what was asked for, and so has found the end of it, unless the other end is closed.
     pub(super) fn clear_exhausted(&self, side: Side, tick: Tick) {
         self.update(|word| word.exhausted(side, tick));
     }

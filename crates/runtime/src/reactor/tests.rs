@@ -186,11 +186,11 @@ fn shutdown_tells_who_waits() {
     let (closed, closes) = mpsc::channel();
     let told = Waker::from(Arc::new(Call(move || closed.send(()).unwrap())));
     let mut cx = Context::from_waker(&told);
-    assert!(registration.poll_ready(Side::Read, &mut cx).is_pending());
+    assert!(registration.poll_ready(Side::Read, false, &mut cx).is_pending());
     drop(runtime);
     assert_eq!(closes.try_iter().count(), 1);
     assert!(matches!(
-        registration.poll_ready(Side::Read, &mut cx),
+        registration.poll_ready(Side::Read, false, &mut cx),
         Poll::Ready(Err(_))
     ));
     assert!(
@@ -211,7 +211,7 @@ fn a_waker_that_panics_ends_no_worker() {
     })));
     assert!(
         registration
-            .poll_ready(Side::Read, &mut Context::from_waker(&bomb))
+            .poll_ready(Side::Read, false, &mut Context::from_waker(&bomb))
             .is_pending()
     );
     right.write_all(b"x").unwrap();

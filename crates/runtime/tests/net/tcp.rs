@@ -283,7 +283,13 @@ fn an_operation_that_needs_both_sides_keeps_the_one_that_is_ready() {
         let both = Interest::READABLE | Interest::WRITABLE;
         ours.writable().await.unwrap();
         assert_eq!(ours.try_io(both, receive).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(poll_once(ours.ready(both)).await.is_none(), "a loop around both waits");
         timeout(LIMIT, ours.write_all(b"a")).await.unwrap().unwrap();
+        // By the traits of futures-io as well.
+        assert_eq!(ours.try_io(both, receive).unwrap_err().kind(), ErrorKind::WouldBlock);
+        let mut writer = &ours;
+        let written = timeout(LIMIT, AsyncWriteExt::write(&mut writer, b"a"));
+        assert_eq!(written.await.unwrap().unwrap(), 1);
 
         let attempts = AtomicUsize::new(0);
         let counted = || {
@@ -308,8 +314,39 @@ fn an_operation_that_needs_both_sides_keeps_the_one_that_is_ready() {
         ours.readable().await.unwrap();
         let nothing = ours.try_io(both, || Err::<(), _>(ErrorKind::WouldBlock.into()));
         assert_eq!(nothing.unwrap_err().kind(), ErrorKind::WouldBlock);
-        timeout(LIMIT, ours.readable()).await.unwrap().unwrap();
-        assert_eq!(ours.async_io(both, receive).await.unwrap(), 2);
+        let mut buffer = [0; 1];
+        assert_eq!(timeout(LIMIT, ours.read(&mut buffer)).await.unwrap().unwrap(), 1);
+        assert_eq!(ours.async_io(both, receive).await.unwrap(), 1);
+    });
+}
+
+/// Both sides are ready, and what it waits for is neither: it waits for an event, and holds nobody up.
+#[test]
+fn an_operation_that_waits_for_something_else_waits_for_the_next_event() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        theirs.write_all(b"a").unwrap();
+        ours.readable().await.unwrap();
+        ours.writable().await.unwrap();
+        let attempts = AtomicUsize::new(0);
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let mut waits = Box::pin(ours.async_io(both, || {
+            // Ordering: Relaxed; one task counts.
+            if attempts.fetch_add(1, Ordering::Relaxed) < 2 {
+                Err(ErrorKind::WouldBlock.into())
+            } else {
+                Ok(())
+            }
+        }));
+        assert!(poll_once(&mut waits).await.is_none());
+        assert!(poll_once(&mut waits).await.is_none());
+        // Ordering: Relaxed; one task counts.
+        let so_far = attempts.load(Ordering::Relaxed);
+        assert!(so_far <= 2, "an event may have come late: {so_far}");
+        while poll_once(&mut waits).await.is_none() {
+            theirs.write_all(b"b").unwrap();
+            ours.readable().await.unwrap();
+        }
     });
 }
 

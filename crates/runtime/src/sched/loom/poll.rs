@@ -26,7 +26,7 @@ fn register(machine: &Machine) -> (Registration, bool) {
 
 /// Waits for a source in the name of one of the machine's items, which is done when it is woken.
 fn wait_for(registration: &Registration) {
-    let poll = registration.poll_ready(Side::Read, &mut Context::from_waker(Waker::noop()));
+    let poll = registration.poll_ready(Side::Read, false, &mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "nothing has happened");
 }
 
