@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
+use crate::coop;
 use crate::net::stream::write_zero;
 
 /// How much is read at a time at most, bytes.
@@ -142,7 +143,9 @@ impl Copying {
             self.written += self.end as u64;
             (self.start, self.end) = (0, 0);
             if !self.ended {
-                match reader.as_mut().poll_read(cx, &mut self.buffer)? {
+                // Also where neither is ours: who always has something gives way.
+                let read = coop::poll_progress(cx, |cx| reader.as_mut().poll_read(cx, &mut self.buffer));
+                match read? {
                     Poll::Ready(0) => self.ended = true,
                     Poll::Ready(count) => {
                         self.end = count;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_lite::io::{AsyncRead, AsyncWrite, BufWriter, Cursor};
 use quadrille::io::{copy, copy_bidirectional};
 use quadrille::net::UnixStream;
+use quadrille::sync::oneshot;
 use quadrille::time::timeout;
 
 use crate::watched::on_runtimes;
@@ -106,5 +107,28 @@ fn copying_ends_with_the_error_of_either_side() {
             0,
             "nothing was there, and nothing was refused"
         );
+    });
+}
+
+/// Has something for ever, and says when it was first asked.
+struct Endless(Option<oneshot::Sender<()>>);
+
+impl AsyncRead for Endless {
+    fn poll_read(mut self: Pin<&mut Self>, _cx: &mut Context<'_>, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        if let Some(begins) = self.0.take() {
+            begins.send(()).unwrap();
+        }
+        Poll::Ready(Ok(to.len()))
+    }
+}
+
+#[test]
+fn copying_what_never_waits_gives_way() {
+    on_runtimes(|| async {
+        let (begins, begun) = oneshot::channel();
+        let copying = quadrille::spawn(copy(Endless(Some(begins)), futures_lite::io::sink()));
+        begun.await.unwrap();
+        copying.abort();
+        assert!(timeout(LIMIT, copying).await.unwrap().unwrap_err().is_cancelled());
     });
 }
