@@ -14,8 +14,10 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use super::job::{Errand, run};
-use crate::blocking::AtStop;
+use super::job::{refusal, run};
+use super::stateful_job::StatefulJob;
+use crate::blocking::{AtStop, Reason};
+use crate::coop;
 
 /// Makes a directory, whose parent is there.
 ///
@@ -137,7 +139,7 @@ pub struct ReadDir {
 #[derive(Debug)]
 enum State {
     Idle(Batch),
-    Busy(Errand<Batch, ()>),
+    Busy(StatefulJob<Batch, ()>),
 }
 
 /// Entries that were read and not taken, and where others come from; `None` at the end.
@@ -171,8 +173,8 @@ impl ReadDir {
     ///
     /// # Errors
     ///
-    /// Those of `readdir(3)`; others may follow. The runtime shuts down, or the system has no thread: the next call goes on where this one
-    /// has not.
+    /// Those of `readdir(3)`; others may follow. The system has no thread: the next call goes on where this one has not. The runtime shuts down:
+    /// that is the last that is heard.
     ///
     /// # Cancel safety
     ///
@@ -196,16 +198,24 @@ impl ReadDir {
                     if batch.rest.is_none() {
                         return Poll::Ready(Ok(None));
                     }
-                    match Errand::new(AtStop::Drop, std::mem::take(batch), Batch::fill) {
-                        Ok(errand) => self.state = State::Busy(errand),
-                        Err((left, error)) => {
+                    // Also if it is refused: who goes on after each error gives way.
+                    ready!(coop::poll_proceed(cx));
+                    match StatefulJob::new(AtStop::Drop, std::mem::take(batch), Batch::fill) {
+                        Ok(job) => self.state = State::Busy(job),
+                        Err((left, reason)) => {
                             *batch = left;
-                            return Poll::Ready(Err(error));
+                            if matches!(reason, Reason::Stopping) {
+                                batch.rest = None;
+                            }
+                            return Poll::Ready(Err(refusal(reason)));
                         }
                     }
                 }
-                State::Busy(errand) => {
-                    let (batch, filled) = ready!(Pin::new(errand).poll(cx));
+                State::Busy(job) => {
+                    let (mut batch, filled) = ready!(Pin::new(job).poll(cx));
+                    if filled.is_err() {
+                        batch.rest = None;
+                    }
                     self.state = State::Idle(batch);
                     filled?;
                 }

@@ -34,7 +34,7 @@ impl<T: Send + 'static> Job<T> {
                 }
             }
         })
-        .map_err(|(_, error)| error)
+        .map_err(|(_, reason)| refusal(reason))
     }
 
     /// The same, but `operation` is carried out whoever goes or shuts down.
@@ -52,14 +52,15 @@ impl<T: Send + 'static> Job<T> {
                 let _ = sender.send(operation());
             }
         })
-        .map_err(|(_, error)| error)
+        .map_err(|(_, reason)| refusal(reason))
     }
 
-    /// Hands what `job` makes to the pool. If that takes no job, the other end says what came of it when it was dropped.
-    fn submit<J>(
+    /// Hands the closure that `job` makes to the pool. If the pool refuses it, the closure has been dropped when this returns, and the receiver has
+    /// whatever its drop has sent.
+    pub(super) fn submit<J>(
         at_stop: AtStop,
         job: impl FnOnce(oneshot::Sender<T>) -> J,
-    ) -> Result<Self, (oneshot::Receiver<T>, io::Error)>
+    ) -> Result<Self, (oneshot::Receiver<T>, Reason)>
     where
         J: FnOnce() + Send + 'static,
     {
@@ -77,11 +78,7 @@ impl<T: Send + 'static> Job<T> {
             Ok(()) => Ok(Job(receiver)),
             Err(rejected) => {
                 drop(rejected.job);
-                let error = match rejected.reason {
-                    Reason::NoThread(error) => error,
-                    Reason::Stopping => stopped(),
-                };
-                Err((receiver, error))
+                Err((receiver, rejected.reason))
             }
         }
     }
@@ -94,76 +91,6 @@ impl<T> Future for Job<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let received = ready!(Pin::new(&mut self.0).poll(cx));
         Poll::Ready(received.map_err(|_| stopped()))
-    }
-}
-
-/// An operation of the current runtime's pool that takes something along, which comes back whatever becomes of it: done, not begun, or panicked.
-#[derive(Debug)]
-#[must_use = "its result, and what it has taken along"]
-pub(super) struct Errand<S, T>(Job<(S, Option<T>)>);
-
-/// What is taken along, and the way back.
-struct Luggage<S, T>(Option<(S, WayBack<S, T>)>);
-
-type WayBack<S, T> = oneshot::Sender<(S, Option<T>)>;
-
-impl<S: Send + 'static, T: Send + 'static> Errand<S, T> {
-    /// Hands `operation` to the pool. With [`AtStop::Run`] it is carried out whoever goes or shuts down.
-    ///
-    /// # Errors
-    ///
-    /// As [`Job::new`]; gives `luggage` back.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a runtime.
-    pub(super) fn new(
-        at_stop: AtStop,
-        luggage: S,
-        operation: impl FnOnce(&mut S) -> T + Send + 'static,
-    ) -> Result<Self, (S, io::Error)> {
-        let is_certain = matches!(at_stop, AtStop::Run);
-        let submitted = Job::submit(at_stop, |sender| {
-            let mut luggage = Luggage(Some((luggage, sender)));
-            move || {
-                let (held, sender) = luggage.0.as_mut().expect("it is given back below");
-                if is_certain || !sender.is_closed() {
-                    let done = operation(held);
-                    luggage.give_back(Some(done));
-                }
-            }
-        });
-        submitted.map(Errand).map_err(|(mut receiver, error)| {
-            let (luggage, _) = receiver.try_recv().expect(COMES_BACK);
-            (luggage, error)
-        })
-    }
-}
-
-impl<S, T> Luggage<S, T> {
-    fn give_back(&mut self, done: Option<T>) {
-        if let Some((luggage, sender)) = self.0.take() {
-            // Who waited may have gone; all is dropped then.
-            let _ = sender.send((luggage, done));
-        }
-    }
-}
-
-impl<S, T> Drop for Luggage<S, T> {
-    fn drop(&mut self) {
-        self.give_back(None);
-    }
-}
-
-const COMES_BACK: &str = "a job that is dropped gives back what it has taken along";
-
-impl<S, T> Future for Errand<S, T> {
-    /// What was taken along, and the result, or that the runtime has shut down before the job began.
-    type Output = (S, io::Result<T>);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (luggage, done) = ready!(Pin::new(&mut self.0).poll(cx)).expect(COMES_BACK);
-        Poll::Ready((luggage, done.ok_or_else(stopped)))
     }
 }
 
@@ -184,6 +111,14 @@ pub(crate) fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Res
     }
 }
 
-fn stopped() -> io::Error {
+/// What users are told of a job that the pool has refused.
+pub(super) fn refusal(reason: Reason) -> io::Error {
+    match reason {
+        Reason::NoThread(error) => error,
+        Reason::Stopping => stopped(),
+    }
+}
+
+pub(super) fn stopped() -> io::Error {
     io::Error::other("the runtime is shutting down")
 }

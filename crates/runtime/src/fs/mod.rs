@@ -44,6 +44,7 @@ mod file_io;
 pub(crate) mod job;
 mod open_options;
 mod path;
+mod stateful_job;
 mod stream;
 
 pub use std::fs::{FileTimes, FileType, Metadata, Permissions};

@@ -34,7 +34,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::buffer::Buffer;
-use super::job::Errand;
+use super::job::refusal;
+use super::stateful_job::StatefulJob;
 use crate::blocking::AtStop;
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum State {
     Idle(Buffer),
-    Busy(Errand<Buffer, Done>),
+    Busy(StatefulJob<Buffer, Done>),
 }
 
 /// What a job has done.
@@ -192,14 +193,14 @@ impl Stream {
         operation: impl FnOnce(&mut Buffer) -> Done + Send + 'static,
     ) -> io::Result<()> {
         let buffer = std::mem::take(self.idle());
-        match Errand::new(at_stop, buffer, operation) {
-            Ok(errand) => {
-                self.state = State::Busy(errand);
+        match StatefulJob::new(at_stop, buffer, operation) {
+            Ok(job) => {
+                self.state = State::Busy(job);
                 Ok(())
             }
-            Err((buffer, error)) => {
+            Err((buffer, reason)) => {
                 self.state = State::Idle(buffer);
-                Err(error)
+                Err(refusal(reason))
             }
         }
     }
@@ -234,10 +235,10 @@ impl Stream {
     ///
     /// The runtime has shut down before the job began.
     fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
-        let State::Busy(errand) = &mut self.state else {
+        let State::Busy(job) = &mut self.state else {
             return Poll::Ready(Ok(None));
         };
-        let (buffer, outcome) = ready!(Pin::new(errand).poll(cx));
+        let (buffer, outcome) = ready!(Pin::new(job).poll(cx));
         self.state = State::Idle(buffer);
         Poll::Ready(outcome.map(Some))
     }
