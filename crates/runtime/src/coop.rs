@@ -39,8 +39,8 @@ pub(crate) fn start(budget: u8) {
     UNITS.set(budget);
 }
 
-/// Lifts the limit: the thread polls no task for now. A worker that leaves calls it before it drops the tasks, whose
-/// destructors may block on something that would spend.
+/// Lifts the limit: the thread polls no task for now. A task that ends calls it before its destructors run, and a worker that leaves before it
+/// drops the tasks: they may block on something that would spend.
 #[inline]
 pub(crate) fn stop() {
     UNITS.set(UNLIMITED);

@@ -14,7 +14,7 @@ pub(super) fn check(path: &str, source: &Source) -> Vec<Finding> {
     for (number, line) in source.product() {
         let code = line.code.trim();
         in_import |= code.starts_with("use ") || code.starts_with("pub(crate) use ") || code.starts_with("pub use ");
-        let strong = STRONG.iter().find(|name| has_word(code, name));
+        let strong = STRONG.iter().find(|name| names_ordering(code, name));
         if let Some(name) = strong
             && !in_import
             && !has_reason(source, number - 1)
@@ -47,6 +47,14 @@ fn has_reason(source: &Source, index: usize) -> bool {
     false
 }
 
+/// Whether `name` stands there by itself, and is no type of that name: `Acquire<'_>`, `Acquire::new`.
+fn names_ordering(code: &str, name: &str) -> bool {
+    has_word(code, name)
+        && code
+            .match_indices(name)
+            .any(|(at, _)| !code[at + name.len()..].starts_with(['<', ':']))
+}
+
 fn has_word(code: &str, word: &str) -> bool {
     code.split(|c: char| !c.is_alphanumeric() && c != '_')
         .any(|part| part == word)
@@ -72,6 +80,15 @@ mod tests {
             &[],
         );
         check_orderings("fn f() {\n fence(SeqCst); // Ordering: W1 (A)\n}\n", &[]);
+    }
+
+    #[test]
+    fn a_type_of_that_name_is_no_ordering() {
+        check_orderings("fn f() -> Acquire<'_> {\n Acquire::new(1)\n}\n", &[]);
+        check_orderings(
+            "fn f(a: Acquire<'_>) {\n a.load(Acquire);\n}\n",
+            &[(2, "Acquire without")],
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! | need | take |
 //! |---|---|
 //! | many messages, any number of senders and receivers | [`mpmc`] |
+//! | hear that nobody receives any more | [`mpmc::Sender::closed`] |
 //! | one message, once | [`oneshot`] |
 //! | each message to every receiver | [`broadcast`] |
 //! | the latest value of something | [`watch`] |
@@ -56,7 +57,7 @@ pub use self::cancel::{
 };
 pub use self::notify::{Notified, Notify, OwnedNotified};
 pub use self::semaphore::{
-    AcquireError, Acquisition, OwnedAcquisition, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
+    Acquire, AcquireError, AcquireOwned, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
 };
 pub use async_lock::{
     Barrier, BarrierWaitResult, Mutex, MutexGuard, MutexGuardArc, OnceCell, RwLock, RwLockReadGuard,

@@ -17,7 +17,8 @@
 //! - **Order.** Messages leave in the order in which they entered; those of one sender keep its order.
 //! - **Closing.** Either side may `close`; dropping the last sender or the last receiver does it. A closed channel takes
 //!   no message; those inside are still received, except that the last receiver to go drops them. So are those of
-//!   [`Permit`]s that were out when it was closed: until the last of them has ended, receivers wait.
+//!   [`Permit`]s that were out when it was closed: until the last of them has ended, receivers wait. [`Sender::closed`] waits for the closing
+//!   itself.
 //! - **Permits.** [`Sender::reserve`] takes a place before there is a message. A place that is taken counts as filled, for
 //!   [`is_full`](Sender::is_full) and for who waits; not for [`len`](Sender::len).
 //! - **Weak senders.** [`Sender::downgrade`] gives a handle that does not keep the channel open.

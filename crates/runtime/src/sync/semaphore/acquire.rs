@@ -85,21 +85,21 @@ impl<S: Deref<Target = Semaphore>> Drop for Turn<S> {
 pin_project! {
     /// The future of [`Semaphore::acquire`] and [`Semaphore::acquire_many`].
     #[must_use = "futures do nothing unless awaited"]
-    pub struct Acquisition<'a> {
+    pub struct Acquire<'a> {
         #[pin]
         turn: Turn<&'a Semaphore>,
         permits: u32,
     }
 }
 
-impl<'a> Acquisition<'a> {
+impl<'a> Acquire<'a> {
     pub(super) fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
         let turn = Turn::new(semaphore, permits);
         Self { turn, permits }
     }
 }
 
-impl<'a> Future for Acquisition<'a> {
+impl<'a> Future for Acquire<'a> {
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     /// # Panics
@@ -111,9 +111,9 @@ impl<'a> Future for Acquisition<'a> {
     }
 }
 
-impl fmt::Debug for Acquisition<'_> {
+impl fmt::Debug for Acquire<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquisition")
+        f.debug_struct("Acquire")
             .field("permits", &self.permits)
             .finish_non_exhaustive()
     }
@@ -122,21 +122,21 @@ impl fmt::Debug for Acquisition<'_> {
 pin_project! {
     /// The future of [`Semaphore::acquire_owned`] and [`Semaphore::acquire_many_owned`].
     #[must_use = "futures do nothing unless awaited"]
-    pub struct OwnedAcquisition {
+    pub struct AcquireOwned {
         #[pin]
         turn: Turn<Arc<Semaphore>>,
         permits: u32,
     }
 }
 
-impl OwnedAcquisition {
+impl AcquireOwned {
     pub(super) fn new(semaphore: Arc<Semaphore>, permits: u32) -> Self {
         let turn = Turn::new(semaphore, permits);
         Self { turn, permits }
     }
 }
 
-impl Future for OwnedAcquisition {
+impl Future for AcquireOwned {
     type Output = Result<OwnedSemaphorePermit, AcquireError>;
 
     /// # Panics
@@ -148,9 +148,9 @@ impl Future for OwnedAcquisition {
     }
 }
 
-impl fmt::Debug for OwnedAcquisition {
+impl fmt::Debug for AcquireOwned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedAcquisition")
+        f.debug_struct("AcquireOwned")
             .field("permits", &self.permits)
             .finish_non_exhaustive()
     }

@@ -29,7 +29,7 @@ impl fmt::Display for TryAcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Closed => "acquiring a permit of a closed semaphore",
-            Self::NoPermits => "not as many permits are free, or others wait for them",
+            Self::NoPermits => "fewer permits are free than were asked for, or others wait for them",
         })
     }
 }

@@ -45,7 +45,7 @@ mod acquire;
 mod error;
 mod permit;
 
-pub use self::acquire::{Acquisition, OwnedAcquisition};
+pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::error::{AcquireError, TryAcquireError};
 pub use self::permit::{OwnedSemaphorePermit, SemaphorePermit};
 
@@ -153,15 +153,19 @@ impl State {
         current: &Waker,
         fresh: &mut Option<Waker>,
     ) -> (Look, Option<Waker>) {
-        // SAFETY: A1, the caller's; A3, there is no other list.
-        if waiter.as_ref().is_some_and(|w| unsafe { self.waiting.is_notified(w) }) {
-            return (Look::Ended(Ok(())), None);
+        if let Some(waiter) = waiter {
+            // SAFETY: A1, the caller's; A3, there is no other list.
+            let is_served = unsafe { self.waiting.is_notified(waiter) };
+            if is_served {
+                // SAFETY: as above.
+                return (Look::Ended(Ok(())), unsafe { self.waiting.leave(waiter) });
+            }
         }
         match self.try_take(wants) {
             Ok(()) => return (Look::Ended(Ok(())), None),
             Err(TryAcquireError::NoPermits) => {}
             Err(TryAcquireError::Closed) => {
-                // SAFETY: as above.
+                // SAFETY: A1 and A3, as above.
                 let stale = waiter.as_ref().and_then(|w| unsafe { self.waiting.leave(w) });
                 return (Look::Ended(Err(AcquireError)), stale);
             }
@@ -173,7 +177,8 @@ impl State {
 }
 
 impl Semaphore {
-    /// The most permits that are free at a time: an eighth of what a `usize` counts.
+    /// The most permits that [`new`](Self::new) and [`add_permits`](Self::add_permits) leave free, those that are held not counted: an eighth of what a
+    /// `usize` counts.
     pub const MAX_PERMITS: usize = usize::MAX >> 3;
 
     const_fn! {
@@ -182,6 +187,7 @@ impl Semaphore {
         /// # Panics
         /// If they are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
         #[must_use]
+        #[track_caller]
         pub fn new(permits: usize) -> Self {
             assert!(permits <= Self::MAX_PERMITS, "a semaphore of more than Semaphore::MAX_PERMITS permits");
             Self {
@@ -213,6 +219,7 @@ impl Semaphore {
     /// semaphore.try_acquire().unwrap().forget();
     /// assert_eq!(semaphore.available_permits(), 0);
     /// ```
+    #[track_caller]
     pub fn add_permits(&self, permits: usize) {
         let mut free = 0;
         let mut fits = true;
@@ -249,7 +256,7 @@ impl Semaphore {
     /// If the semaphore is closed, also if that happens while waiting.
     /// # Cancel safety
     /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind all who wait.
-    pub fn acquire(&self) -> Acquisition<'_> {
+    pub fn acquire(&self) -> Acquire<'_> {
         self.acquire_many(1)
     }
 
@@ -274,8 +281,8 @@ impl Semaphore {
     /// # Ok::<(), quadrille::sync::AcquireError>(())
     /// # }).unwrap();
     /// ```
-    pub fn acquire_many(&self, permits: u32) -> Acquisition<'_> {
-        Acquisition::new(self, permits)
+    pub fn acquire_many(&self, permits: u32) -> Acquire<'_> {
+        Acquire::new(self, permits)
     }
 
     /// As [`acquire`](Self::acquire), with a permit that keeps the semaphore and borrows nothing.
@@ -284,7 +291,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub fn acquire_owned(self: Arc<Self>) -> OwnedAcquisition {
+    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
         self.acquire_many_owned(1)
     }
 
@@ -294,8 +301,8 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub fn acquire_many_owned(self: Arc<Self>, permits: u32) -> OwnedAcquisition {
-        OwnedAcquisition::new(self, permits)
+    pub fn acquire_many_owned(self: Arc<Self>, permits: u32) -> AcquireOwned {
+        AcquireOwned::new(self, permits)
     }
 
     /// Takes a permit if one is free, and nobody waits.

@@ -14,13 +14,19 @@ struct Held<S: Deref<Target = Semaphore>> {
 }
 
 impl<S: Deref<Target = Semaphore>> Held<S> {
+    #[track_caller]
     fn merge(&mut self, mut other: Self) {
         assert!(
             ptr::eq(&*self.semaphore, &*other.semaphore),
             "permits of two semaphores were merged"
         );
-        let sum = self.permits.checked_add(other.permits);
-        self.permits = sum.expect("merged permits are more than u32::MAX");
+        let (a, b) = (self.permits, other.permits);
+        self.permits = a.checked_add(b).unwrap_or_else(|| {
+            panic!(
+                "{a} and {b} permits were merged, expected at most {} together",
+                u32::MAX
+            )
+        });
         other.permits = 0;
     }
 
@@ -73,6 +79,7 @@ impl<'a> SemaphorePermit<'a> {
     /// drop(permit.split(2));
     /// assert_eq!(semaphore.available_permits(), 2);
     /// ```
+    #[track_caller]
     pub fn merge(&mut self, other: Self) {
         self.held.merge(other.held);
     }
@@ -86,6 +93,12 @@ impl<'a> SemaphorePermit<'a> {
     #[must_use]
     pub fn num_permits(&self) -> usize {
         self.held.permits as usize
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub fn semaphore(&self) -> &'a Semaphore {
+        self.held.semaphore
     }
 }
 
@@ -118,6 +131,7 @@ impl OwnedSemaphorePermit {
     ///
     /// # Panics
     /// As [`SemaphorePermit::merge`].
+    #[track_caller]
     pub fn merge(&mut self, other: Self) {
         self.held.merge(other.held);
     }

@@ -118,7 +118,7 @@ const OF_EACH: usize = 2;
 /// A future, or the permits that it had.
 enum Real<'a> {
     Nothing,
-    Future(Pin<Box<Acquisition<'a>>>),
+    Future(Pin<Box<Acquire<'a>>>),
     Permit(SemaphorePermit<'a>),
 }
 
@@ -189,7 +189,7 @@ fn check(futures: usize, steps: &[usize]) {
 
 /// Three futures, one of which wants two permits, each polled and dropped at every moment, with its permits or without.
 #[test]
-fn every_short_script() {
+fn every_short_script_does_what_the_model_says() {
     let kinds = OF_ALL + 3 * OF_EACH;
     for script in 0..kinds.pow(5) {
         let steps: Vec<usize> = (0..5).map(|at| script / kinds.pow(at) % kinds).collect();
@@ -199,7 +199,7 @@ fn every_short_script() {
 
 /// Long scripts of four futures; one that fails prints itself.
 #[test]
-fn many_long_scripts() {
+fn long_scripts_do_what_the_model_says() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut step = || {
         random ^= random << 13;
