@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Ends this process with the command that has started it, if that says so; see leash.rs. The kernel keeps the request with the thread that made it, which
+// Ends this process with the command that has started it, if that says so; see parent_death.rs. The kernel keeps the request with the thread that made it, which
 // is the first one while packages are initialized.
 func init() {
-	launcher, ok := os.LookupEnv("QUADRILLE_LAUNCHER")
+	expected, ok := os.LookupEnv("QUADRILLE_PARENT_PID")
 	if !ok {
 		return
 	}
@@ -18,8 +18,8 @@ func init() {
 		fmt.Fprintln(os.Stderr, "cannot tie the run to its command:", errno)
 		os.Exit(1)
 	}
-	if launcher != strconv.Itoa(os.Getppid()) {
-		fmt.Fprintf(os.Stderr, "the command that started the run, %s, has ended\n", launcher)
+	if expected != strconv.Itoa(os.Getppid()) {
+		fmt.Fprintf(os.Stderr, "the command that started the run, process %s, has ended\n", expected)
 		os.Exit(1)
 	}
 }

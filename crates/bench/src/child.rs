@@ -3,7 +3,7 @@
 //! A process of its own for each run keeps processor time, context switches and allocator state apart, and lets runs of
 //! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the processes
 //! that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal does not reach them. Load
-//! generators need none, for they end when the server's process is gone. Nor does a run outlive the command (`leash`).
+//! generators need none, for they end when the server's process is gone. Nor does a run outlive the command (`parent_death`).
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read};
@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
 use crate::last_words::LastWords;
-use crate::leash;
 use crate::outcome::{Outcome, Stop};
+use crate::parent_death;
 use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
 use crate::stamp;
@@ -55,7 +55,7 @@ impl Launcher {
     pub fn run(&self, spec: &Spec, on_progress: &mut dyn FnMut(f64)) -> Outcome {
         match self.command(spec) {
             Ok(command) => self
-                .wait_for(command, leash::is_group(spec), on_progress)
+                .wait_for(command, parent_death::is_group(spec), on_progress)
                 .unwrap_or_else(Outcome::Failed),
             Err(stop) => stop.into(),
         }
@@ -84,7 +84,7 @@ impl Launcher {
         let json =
             serde_json::to_string(spec).map_err(|error| Stop::failed(format!("cannot describe the run: {error}")))?;
         command.arg(json).stdout(Stdio::piped()).stderr(Stdio::piped());
-        leash::put_on(&mut command, spec);
+        parent_death::tie_to_this_process(&mut command, spec);
         Ok(command)
     }
 
@@ -98,7 +98,7 @@ impl Launcher {
             .spawn()
             .map_err(|error| format!("cannot start the run: {error}"))?;
         // To wait for a child closes it, which would end a run that is about to end by itself.
-        let _leash = child.stdin.take();
+        let _open_until_it_has_ended = child.stdin.take();
         let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         let events = listen(&mut child);
         let mut words = LastWords::default();

@@ -27,17 +27,16 @@ const PEERS: [&str; 8] = [
 ];
 
 /// Variables of the environment that change a run: what runtimes, allocators and the loader read. At a `*` any name goes on.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 9] = [
     "GLIBC_TUNABLES",
     "GODEBUG",
     "GOGC",
-    "GOMAXPROCS",
     "GOMEMLIMIT",
     "LD_PRELOAD",
     "MALLOC_*",
     "MIMALLOC_*",
     "QUADRILLE_*",
-    "TOKIO_WORKER_THREADS",
+    "RUST_MIN_STACK",
 ];
 
 /// What `cargo run` and `cargo test` set because the build does (`stamp`): nobody reads it.

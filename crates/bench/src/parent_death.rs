@@ -1,10 +1,10 @@
-//! What lets a run end with the command that has started it, however that ends: by Ctrl-C, a SIGTERM, a SIGKILL.
+//! A run ends with the command that has started it, its parent, however that ends: by Ctrl-C, a SIGTERM, a SIGKILL.
 //!
 //! The command handles no signal, so that it ends as each of them says. A run asks the kernel to kill it when its parent ends (PR_SET_PDEATHSIG).
 //! That is too little for one of hackbench(8), whose processes would go on: its standard input is a pipe that the command holds open, and at the end of
 //! that the run kills its process group, itself included.
 //!
-//! A run by hand has no leash. The Go program does the same as this one (`go/leash.go`).
+//! A run by hand is tied to nothing. The Go program does the same as this one (`go/parent_death.go`).
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, getppid, kill_current_process_group, set_pare
 use crate::spec::{Family, Spec};
 
 /// Names, to a run that is to end with it, the process that has started it.
-const LAUNCHER: &str = "QUADRILLE_LAUNCHER";
+const PARENT_PID: &str = "QUADRILLE_PARENT_PID";
 
 /// Whether the run starts processes that would outlive it.
 pub(crate) fn is_group(spec: &Spec) -> bool {
@@ -24,8 +24,8 @@ pub(crate) fn is_group(spec: &Spec) -> bool {
 }
 
 /// Makes the command of a run one that ends with this process. The thread that spawns it must wait for it: its end counts as that of the process.
-pub(crate) fn put_on(command: &mut Command, spec: &Spec) {
-    command.env(LAUNCHER, std::process::id().to_string());
+pub(crate) fn tie_to_this_process(command: &mut Command, spec: &Spec) {
+    command.env(PARENT_PID, std::process::id().to_string());
     if is_group(spec) {
         command.process_group(0).stdin(Stdio::piped());
     } else {
@@ -33,17 +33,17 @@ pub(crate) fn put_on(command: &mut Command, spec: &Spec) {
     }
 }
 
-/// Ties this process, which is to run `spec`, to the one that has put it on a leash, if one has. To be called by the first thread.
+/// Ends this process, which is to run `spec`, with its parent, if that has asked for it. To be called by the first thread.
 ///
 /// # Errors
 /// One line: the other one has ended already, or the kernel refuses.
-pub(crate) fn obey(spec: &Spec) -> Result<(), String> {
-    let Some(launcher) = std::env::var_os(LAUNCHER) else {
+pub(crate) fn end_with_parent(spec: &Spec) -> Result<(), String> {
+    let Some(expected) = std::env::var_os(PARENT_PID) else {
         return Ok(());
     };
     let tied = if is_group(spec) {
         thread::Builder::new()
-            .name("leash".to_owned())
+            .name("parent-death".to_owned())
             .spawn(kill_group_at_end_of_input)
             .map(drop)
     } else {
@@ -52,10 +52,12 @@ pub(crate) fn obey(spec: &Spec) -> Result<(), String> {
     tied.map_err(|error| format!("cannot tie the run to its command: {error}"))?;
     // It may have ended before.
     let parent = getppid().map_or(0, Pid::as_raw_pid);
-    if launcher.to_str() == Some(&parent.to_string()) {
+    if expected.to_str() == Some(&parent.to_string()) {
         Ok(())
     } else {
-        Err(format!("the command that started the run, {launcher:?}, has ended"))
+        Err(format!(
+            "the command that started the run, process {expected:?}, has ended"
+        ))
     }
 }
 

@@ -13,6 +13,9 @@ use std::process::{Command, Output};
 
 use crate::outcome::Stop;
 
+/// The Go 1 that go.mod asks for.
+const MINOR_MIN: u32 = 23;
+
 /// The files of the Go program.
 const SOURCE: [(&str, &str); 13] = [
     ("go.mod", include_str!("../../go/go.mod")),
@@ -21,9 +24,9 @@ const SOURCE: [(&str, &str); 13] = [
     ("tasks.go", include_str!("../../go/tasks.go")),
     ("threads.go", include_str!("../../go/threads.go")),
     ("fairness.go", include_str!("../../go/fairness.go")),
-    ("leash.go", include_str!("../../go/leash.go")),
     ("latency.go", include_str!("../../go/latency.go")),
     ("memory.go", include_str!("../../go/memory.go")),
+    ("parent_death.go", include_str!("../../go/parent_death.go")),
     ("process.go", include_str!("../../go/process.go")),
     ("requests.go", include_str!("../../go/requests.go")),
     ("serve.go", include_str!("../../go/serve.go")),
@@ -33,7 +36,7 @@ const SOURCE: [(&str, &str); 13] = [
 /// Returns the path of the Go program, built below `directory` if it is not there.
 ///
 /// # Errors
-/// The reason, in one line, why there is no such program: [`Stop::Unsupported`] if Go is not installed; [`Stop::Failed`] if it is and the program can't be
+/// The reason, in one line, why there is no such program: [`Stop::Unsupported`] if Go is not installed, or too old; [`Stop::Failed`] if it is and the program can't be
 /// written or built, which is a fault of the program or of the machine.
 pub fn program(directory: &Path) -> Result<PathBuf, Stop> {
     let version = version()?;
@@ -58,14 +61,26 @@ fn version() -> Result<String, Stop> {
             io::ErrorKind::NotFound => Stop::unsupported("go is not installed: there is no `go` in PATH"),
             _ => Stop::failed(format!("go cannot be started: {error}")),
         })?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    } else {
-        Err(Stop::failed(format!(
+    if !output.status.success() {
+        return Err(Stop::failed(format!(
             "`go env GOVERSION` failed: {}",
             first_line(&output)
-        )))
+        )));
     }
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match minor(&version) {
+        Some(minor) if minor < MINOR_MIN => Err(Stop::unsupported(format!(
+            "{version} is too old, expected go1.{MINOR_MIN} or newer"
+        ))),
+        _ => Ok(version),
+    }
+}
+
+/// The 22 of `go1.22.2`; nothing of a version that is spelt otherwise, which is to try.
+fn minor(version: &str) -> Option<u32> {
+    let minor = version.strip_prefix("go1.")?;
+    let end = minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len());
+    minor[..end].parse().ok()
 }
 
 fn go() -> Command {
@@ -112,4 +127,27 @@ fn first_line(output: &Output) -> String {
         .find(|line| !line.trim().is_empty() && !line.starts_with('#'))
         .unwrap_or("no message")
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (version, expected) in [
+            ("go1.22.2", Some(22)),
+            ("go1.9", Some(9)),
+            ("go1.26rc1", Some(26)),
+            ("go1.23", Some(23)),
+            ("devel go1.27-abc", None),
+        ] {
+            assert_eq!(minor(version), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn the_least_version_is_that_of_the_module() {
+        assert!(SOURCE[0].1.lines().any(|line| line == format!("go 1.{MINOR_MIN}")));
+    }
 }

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::Error;
-use crate::leash;
 use crate::outcome::Outcome;
+use crate::parent_death;
 use crate::process::allow_files;
 use crate::run_one;
 use crate::spec::{Spec, Transport, Workload};
@@ -21,7 +21,7 @@ pub fn run(json: &str, out: &mut dyn Write) -> Result<(), Error> {
         serde_json::from_str(json).map_err(|error| Error::Usage(format!("bad run description: {error}")))?;
     spec.check()
         .map_err(|message| Error::Usage(format!("bad run description: {message}")))?;
-    let outcome = match leash::obey(&spec).and_then(|()| allow_descriptors(&spec)) {
+    let outcome = match parent_death::end_with_parent(&spec).and_then(|()| allow_descriptors(&spec)) {
         Ok(()) => run_one::run(&spec),
         Err(message) => Outcome::Failed(message),
     };
