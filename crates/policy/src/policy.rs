@@ -39,7 +39,7 @@ pub struct Policy {
 }
 
 /// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they are off, also if asked
-/// for. Nor is 3 without wake-ups that are queued in groups; 2 and 4 then have nothing to decide ([`Policy::without_groups`]).
+/// for. Policy 3 is also off where wake-ups are not queued in groups; 2 and 4 then have nothing to decide ([`Policy::without_groups`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Policy 1.

@@ -29,7 +29,7 @@
 //! - [`thread`] for user-level threads, which are written like those of `std::thread` and cost about as much as tasks;
 //! - [`CancellationToken`](sync::CancellationToken), [`TaskTracker`](task::TaskTracker) and [`Runtime::shutdown_timeout`] for an orderly end;
 //! - [`select!`], [`join!`] and [`try_join!`] for several futures in one task, [`task_local!`] for values that go with one;
-//! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors;
+//! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors, and [`io::copy`] from one stream to another;
 //! - [`fs`] for files, [`process`] for child processes, [`signal`] for signals;
 //! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
 //!

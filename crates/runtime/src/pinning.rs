@@ -15,8 +15,8 @@ pub enum Pinning {
     /// groups nothing depends on where behind it a worker runs, and the kernel can make room for other programs; of few
     /// workers those that mostly sleep pay more for a CPU of their own than they gain. The default.
     ///
-    /// Fewer workers than hardware threads share as few LLCs as hold them, from that of the thread that builds the runtime on: where nobody
-    /// else tells them apart, such as containers with a quota and without a cpuset, programs would all use the first.
+    /// With fewer workers than hardware threads the fewest LLCs that hold them are used, beginning with that on which the runtime is built.
+    /// Otherwise several programs on one machine, such as containers with a quota and no cpuset, would all use the first.
     ///
     /// A worker that in about a second was ready for more than a tenth of the time without running
     /// (`WorkerMetrics::pin_fallbacks`) may use its LLC from then on if it was pinned to its own hardware thread, and every allowed hardware

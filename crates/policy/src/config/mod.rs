@@ -20,10 +20,10 @@
 //! |---|---|
 //! | [`WakeGroups`] | with more than 4 workers in more than one group |
 //! | [`IdleFilter`] | while wake groups are |
-//! | [`Aggregation`] | with more than one last-level cache |
+//! | [`Aggregation`] | while wake groups are, with more than one last-level cache |
 //! | [`MigrationCap`] | while wake groups are; it binds from `light_load` on in any mode |
 //! | [`LazyCounters`] | with more than 4 workers |
-//! | [`Numa`] | with more than one node, or more than one last-level cache |
+//! | [`Numa`] | with more than one last-level cache |
 //! | [`Steal::gates`] | with more than 4 workers |
 //! | [`WakeCost`] | always |
 
@@ -130,7 +130,7 @@ pub struct Config {
     pub timers: Timers,
     /// Which worker starts a user-level thread.
     pub bind: Bind,
-    /// When a pinned worker is pinned no longer.
+    /// Where workers are pinned one to one, and when one that is bound may run in more places.
     pub pin: Pin,
     /// For tests of the mechanism: silly answers. Default none.
     pub adversary: Adversary,
