@@ -37,3 +37,29 @@ pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
     }
     panic.go_on();
 }
+
+#[cfg(all(test, not(quadrille_loom)))]
+pub(super) mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use crate::primitives::{AtomicUsize, Ordering};
+
+    /// A waker that counts its calls, of one thread.
+    #[derive(Default)]
+    pub(crate) struct Wakes(AtomicUsize);
+
+    impl Wakes {
+        pub(crate) fn count(&self) -> usize {
+            // Ordering: Relaxed; one thread.
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            // Ordering: Relaxed; one thread.
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

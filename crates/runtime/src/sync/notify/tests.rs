@@ -6,17 +6,7 @@ use futures_lite::future::{block_on, poll_once};
 
 use super::*;
 use crate::panics::tests::waker_that_panics;
-use crate::primitives::{AtomicUsize, Ordering};
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        // Ordering: Relaxed; one thread.
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use crate::sync::wake_all::tests::Wakes;
 
 /// What a future of the model is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,8 +147,7 @@ fn check(futures: usize, steps: &[usize]) {
             }
         }
     }
-    // Ordering: Relaxed; one thread.
-    let told: Vec<usize> = wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).collect();
+    let told: Vec<usize> = wakes.iter().map(|wakes| wakes.count()).collect();
     assert_eq!(told, model.wakes, "{futures} futures: {steps:?}");
     drop(real);
     (0..futures).for_each(|of| model.drop_future(of));
@@ -273,8 +262,7 @@ fn a_waker_that_panics_keeps_nobody_from_being_told() {
         assert!(future.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
     }
     assert!(catch_unwind(AssertUnwindSafe(|| notify.notify_waiters())).is_err());
-    // Ordering: Relaxed; one thread.
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert_eq!(wakes.count(), 1);
     assert!(futures.iter_mut().all(|future| future.as_mut().enable()));
 }
 

@@ -1,22 +1,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll};
 
 use futures_lite::future::{block_on, poll_once};
 
 use super::*;
 use crate::panics::tests::waker_that_panics;
 use crate::primitives::{AtomicUsize, Ordering};
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        // Ordering: Relaxed; one thread.
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use crate::sync::wake_all::tests::Wakes;
 
 /// What a future of the model is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,8 +170,7 @@ fn check(futures: usize, steps: &[usize]) {
             "{futures} futures: {steps:?}"
         );
     }
-    // Ordering: Relaxed; one thread.
-    let told: Vec<usize> = wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).collect();
+    let told: Vec<usize> = wakes.iter().map(|wakes| wakes.count()).collect();
     assert_eq!(told, model.wakes, "{futures} futures: {steps:?}");
     semaphore.state.with(|state| {
         assert!(state.waiting.is_empty() && state.free == model.free, "{steps:?}");
