@@ -1,6 +1,7 @@
 //! Processes, signals and files, through the public interface.
 
 mod fs;
+mod fs_held_up;
 mod process;
 mod scratch;
 mod signal;
