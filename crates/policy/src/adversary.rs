@@ -2,7 +2,9 @@
 
 use quadrille_topology::LlcId;
 
-use crate::{Adversary, Claim, GroupId, Placement, Plan, Policy, Rng, TaskPolicy, WorkerId, place::pick};
+use crate::{
+    Adversary, Claim, GroupId, Nanos, Placement, Plan, Policy, Rng, SoloStep, TaskPolicy, WorkerId, place::pick,
+};
 
 /// Where an adversary puts a task, woken or spawned by `worker` (`None`: from outside).
 pub(crate) fn place(policy: &Policy, worker: Option<WorkerId>, task: &TaskPolicy, rng: &mut Rng) -> Placement {
@@ -15,6 +17,19 @@ pub(crate) fn place(policy: &Policy, worker: Option<WorkerId>, task: &TaskPolicy
         Adversary::AlwaysWorkerZero | Adversary::None => Placement::Group {
             group: policy.plan.workers[0].group,
             claim: Claim::Prefer(WorkerId(0)),
+        },
+    }
+}
+
+/// Who works: everything is handed over all the time, or kept from others, or any of it.
+pub(crate) fn solo(adversary: Adversary, at: Nanos) -> SoloStep {
+    match adversary {
+        Adversary::AlwaysWorkerZero => SoloStep::Gathers,
+        Adversary::Farthest => SoloStep::Alone,
+        Adversary::Random | Adversary::None => match at.0 % 3 {
+            0 => SoloStep::All,
+            1 => SoloStep::Gathers,
+            _ => SoloStep::Alone,
         },
     }
 }

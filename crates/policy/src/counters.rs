@@ -31,6 +31,13 @@ macro_rules! counters {
                 spawned,
                 /// Tasks that ended on this worker, by whatever end, before it left.
                 finished,
+                /// Units of their budgets that tasks have spent on this worker, but for the poll in which each ended; none with a budget of 255,
+                /// which is no limit.
+                units,
+                /// Times that this worker was to go on alone, to see whether that gets more done.
+                solo_trials,
+                /// Windows in which it did.
+                solo_windows,
                 /// Tasks that this worker took from its own LIFO slot, or bound threads from the place that is theirs.
                 slot_pops,
                 /// Tasks that this worker took from its own deque.

@@ -81,6 +81,7 @@ mod policy;
 mod rescue;
 mod reserve;
 mod rng;
+mod solo;
 mod spins;
 mod streaks;
 #[cfg(test)]
@@ -99,7 +100,7 @@ pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;
 pub use config::{
     Adversary, Aggregation, Bind, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
-    OnContention, Pin, Skip, Steal, Timers, WakeCost, WakeGroups,
+    OnContention, Pin, Skip, Solo, Steal, Timers, WakeCost, WakeGroups,
 };
 pub use contention::Contention;
 pub use gate::{Gates, Level};
@@ -115,6 +116,7 @@ pub use quadrille_topology::{CoreId, GroupSize, Grouping, LlcId, NodeId, PuId};
 pub use rescue::Glances;
 pub use reserve::Reserve;
 pub use rng::Rng;
+pub use solo::{SoloStep, SoloTally, SoloTrial};
 pub use spins::Spins;
 pub use streaks::Streaks;
 pub use units::{InvalidSpan, Nanos, Tick};

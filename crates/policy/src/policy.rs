@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use crate::{
     Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, Plan, ProbeRate, RemoteStealView, Search,
-    SetId, TaskPolicy, Tick, UnparkView, Wakees, WorkerId, WorkerPlan, migration_cap::Cap, numa, wake_cost,
+    SetId, SoloStep, SoloTally, SoloTrial, TaskPolicy, Tick, UnparkView, Wakees, WorkerId, WorkerPlan, adversary,
+    migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -58,6 +59,8 @@ pub struct Active {
     pub gates: bool,
     /// Cost-aware wake.
     pub wake_cost: bool,
+    /// One worker alone.
+    pub solo: bool,
 }
 
 impl Active {
@@ -79,6 +82,9 @@ impl Active {
             numa: several_llcs && config.numa.mode.resolve(true),
             gates: config.steal.gates.resolve(many),
             wake_cost: config.wake_cost.mode.resolve(true),
+            solo: plan.workers.len() > 1
+                && (config.solo.mode.resolve(!many && !several_llcs && !groups_on)
+                    || config.adversary != Adversary::None),
         }
     }
 }
@@ -371,6 +377,19 @@ impl Policy {
             LazyRule::new(&self.config.lazy_counters)
         } else {
             LazyRule::EAGER
+        }
+    }
+
+    /// Who works from now on, and until when: what a runtime's trial says of the tally.
+    #[must_use]
+    pub fn solo(&self, trial: &mut SoloTrial, tally: &SoloTally) -> (SoloStep, Nanos) {
+        let (step, next) = trial.step(tally, &self.config.solo);
+        match self.config.adversary {
+            Adversary::None => (step, next),
+            silly => (
+                adversary::solo(silly, tally.at),
+                Nanos(tally.at.0.saturating_add(self.config.solo.window.0 / 16)),
+            ),
         }
     }
 

@@ -28,6 +28,7 @@
 //! | [`WakeCost`] | always |
 
 mod sections;
+mod solo;
 mod text;
 mod threads;
 mod timers;
@@ -42,6 +43,7 @@ pub use sections::{
     Adversary, Aggregation, CapMode, IdleFilter, LazyCounters, MigrationCap, Mode, Numa, OnContention, Skip, Steal,
     WakeCost, WakeGroups,
 };
+pub use solo::Solo;
 pub use threads::{Bind, Pin};
 pub use timers::Timers;
 
@@ -126,6 +128,8 @@ pub struct Config {
     pub skip: Skip,
     /// Whether a worker is unparked only if that is expected to pay.
     pub wake_cost: WakeCost,
+    /// Whether one worker goes on alone where that gets more done.
+    pub solo: Solo,
     /// Which worker of a cache has its timers.
     pub timers: Timers,
     /// Which worker starts a user-level thread.
@@ -161,6 +165,7 @@ impl Default for Config {
             steal: Steal::default(),
             skip: Skip::default(),
             wake_cost: WakeCost::default(),
+            solo: Solo::default(),
             timers: Timers::default(),
             bind: Bind::default(),
             pin: Pin::default(),
@@ -184,6 +189,7 @@ impl Config {
         config.numa.mode = Mode::Off;
         config.steal.gates = Mode::Off;
         config.wake_cost.mode = Mode::Off;
+        config.solo.mode = Mode::Off;
         config
     }
 

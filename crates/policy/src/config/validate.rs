@@ -39,7 +39,14 @@ impl Config {
         within("wake_cost.kept", self.wake_cost.kept, span(0, SECOND))?;
         within("wake_cost.look", self.wake_cost.look, span(0, SECOND))?;
         let most = ("wake_cost.most", self.wake_cost.most);
-        at_most("wake_cost.least", self.wake_cost.least, Nanos(0), most)
+        at_most("wake_cost.least", self.wake_cost.least, Nanos(0), most)?;
+        let solo = &self.solo;
+        within("solo.window", solo.window, span(100_000, SECOND / 10))?;
+        within("solo.gain", solo.gain, 0..=1000)?;
+        within("solo.hold", solo.hold, span(0, SECOND))?;
+        within("solo.pause", solo.pause, span(0, 10 * SECOND))?;
+        within("solo.moves", solo.moves, 1..=u32::MAX)?;
+        within("solo.run", solo.run, span(0, SECOND))
     }
 
     fn validate_threads(&self) -> Result<(), ConfigError> {
@@ -253,6 +260,14 @@ mod tests {
         check(
             |c| c.wake_cost.look = Nanos(1_000_000_001),
             "wake_cost.look is 1000000001ns, expected 0ns to 1s (`wake-cost-look`)",
+        );
+        check(
+            |c| c.solo.window = Nanos(0),
+            "solo.window is 0ns, expected 100us to 100ms (`solo-window`)",
+        );
+        check(
+            |c| c.solo.moves = 0,
+            "solo.moves is 0, expected 1 to 4294967295 (`solo-moves`)",
         );
         check(
             |c| c.timers.slack_div = 0,
