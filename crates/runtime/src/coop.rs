@@ -39,6 +39,12 @@ pub(crate) fn start(budget: u8) {
     UNITS.set(budget);
 }
 
+/// Units that were spent of `budget`; none if the limit was lifted.
+#[inline]
+pub(crate) fn spent(budget: u8) -> u8 {
+    budget.saturating_sub(UNITS.get())
+}
+
 /// Lifts the limit: the thread polls no task for now. A task that ends calls it before its destructors run, and a worker that leaves before it
 /// drops the tasks: they may block on something that would spend.
 #[inline]

@@ -29,6 +29,7 @@ mod schedule;
 mod search;
 mod sets;
 pub(crate) mod shutdown;
+mod solo;
 pub(crate) mod stats;
 #[cfg(all(test, not(quadrille_loom)))]
 pub(crate) mod still;
@@ -62,6 +63,7 @@ use self::queue::mailbox::Mailbox;
 use self::queue::slot::Slot;
 use self::sets::Sets;
 use self::shutdown::Terminated;
+use self::solo::Solo;
 use self::stats::{ForeignCounters, WorkerCounters};
 use self::wake_cost::MeasuredWake;
 use crate::blocking::Pool;
@@ -115,7 +117,7 @@ struct Told {
     unparked_at: AtomicU64,
     /// Average run of a task there, ns; zero: unknown.
     average_run: AtomicU64,
-    /// Until when its deque is left to it, because stealing from it doesn't pay; by the clock.
+    /// Until when its deque is left to it, because stealing from it doesn't pay, or it goes on alone; by the clock.
     spared_until: AtomicU64,
     /// Until when other tasks' wakers leave it alone while it is idle (policy 2); by the clock.
     reserved_until: AtomicU64,
@@ -149,7 +151,7 @@ impl WorkerShared {
         }
     }
 
-    /// Whether thieves leave its deque alone, by the cost of moving what is in it. What is stuck there is rescued all the
+    /// Whether thieves leave its deque alone, by the cost of moving what is in it, or because it goes on alone. What is stuck there is rescued all the
     /// same (W5).
     #[inline]
     pub(crate) fn is_spared(&self, now: Nanos) -> bool {
@@ -198,6 +200,8 @@ pub(crate) struct Shared {
     /// The names of the threads that have one.
     pub(crate) thread_names: Names,
     pub(crate) name: String,
+    /// Which worker goes on alone.
+    solo: CachePadded<Solo>,
     /// What was found, what was chosen and why: the start-up line.
     pub(crate) report: String,
     /// Workers that could not be pinned as planned.
@@ -265,11 +269,7 @@ impl Shared {
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             workers,
             groups: plan.groups.iter().map(|_| GroupQueue::new(on_contention)).collect(),
-            injectors: plan
-                .llcs
-                .iter()
-                .map(|_| CachePadded::new(Injector::default()))
-                .collect(),
+            injectors: plan.llcs.iter().map(|_| CachePadded::default()).collect(),
             exports: (0..coupled_llcs)
                 .map(|_| CachePadded::new(ExportQueue::default()))
                 .collect(),
@@ -306,6 +306,7 @@ impl Shared {
             spins,
             timer_slack,
             clock: Clock::new(start_paused),
+            solo: CachePadded::new(Solo::new(&policy)),
             block_ons: BlockOns::default(),
             this: this.clone(),
             policy,

@@ -187,7 +187,7 @@ impl Worker {
     }
 
     /// Steals at most `limit` tasks from one worker.
-    fn rob(&self, victim: WorkerId, scope: Scope, limit: usize) -> Option<Runnable> {
+    pub(super) fn rob(&self, victim: WorkerId, scope: Scope, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let counters = &context.me().counters;
         counters.search_steps.add(1);

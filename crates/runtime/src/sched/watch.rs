@@ -154,7 +154,13 @@ impl Rounds {
                 queued,
                 stuck,
             } = self.look_at(shared, index);
-            let slow = recent && policy.is_slow(wake_cost, (queued, advanced), Nanos(interval));
+            // What is spared waits for its worker, though not for longer than an interval.
+            let least = if shared.workers[index].is_spared(now) {
+                policy.config.sentinel_interval
+            } else {
+                wake_cost
+            };
+            let slow = recent && policy.is_slow(least, (queued, advanced), Nanos(interval));
             ran = ran.saturating_add(advanced);
             timers = timers.wrapping_add(shared.workers[index].counters.fired());
             reason |= stuck || slow;
@@ -322,6 +328,7 @@ mod tests {
     use quadrille_policy::SetId;
 
     use super::*;
+    use crate::primitives::Ordering;
     use crate::sched::queue::local::Local;
     use crate::sched::still::Still;
     use crate::sys::clock;
@@ -397,12 +404,22 @@ mod tests {
     /// However dear waking somebody has become, the sentinel, who is awake, comes for what waits for longer than an interval.
     #[test]
     fn a_backlog_of_an_interval_is_come_for_whatever_a_wake_up_costs() {
-        for (queued, is_stuck) in [(1, false), (12, true)] {
+        let dear = Nanos::from_millis(10);
+        // The same of one that is spared, though waking somebody is cheap.
+        for (queued, cost, spared, is_stuck) in [
+            (1, dear, false, false),
+            (12, dear, false, true),
+            (1, Nanos(0), false, true),
+            (1, Nanos(0), true, false),
+            (12, Nanos(0), true, true),
+        ] {
             let mut still = Still::new("core:2", "default");
             let (local, shared) = (still.local(0), still.shared.clone());
             let interval = shared.policy.config.sentinel_interval;
             let now = Nanos(clock::nanos() + interval.0);
-            (0..32).for_each(|_| shared.measured_wake(Nanos::from_millis(10), now));
+            (0..32).for_each(|_| shared.measured_wake(cost, now));
+            let until = if spared { u64::MAX } else { 0 };
+            shared.workers[0].told.spared_until.store(until, Ordering::Relaxed);
             still.announce(1);
             let mut rounds = Rounds::new(1, &shared);
             rounds.last = now;
@@ -410,7 +427,11 @@ mod tests {
             // Two polls an interval: twelve tasks wait for six.
             shared.workers[0].counters.polls.add(2);
             let found = rounds.look(&shared, Nanos(now.0 + interval.0));
-            assert_eq!(matches!(found, Look::Stuck), is_stuck, "{queued} tasks: {found:?}");
+            assert_eq!(
+                matches!(found, Look::Stuck),
+                is_stuck,
+                "{queued} tasks, spared {spared}: {found:?}"
+            );
             while local.pop().is_some() {}
         }
     }

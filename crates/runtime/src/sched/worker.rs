@@ -235,6 +235,7 @@ impl Worker {
         }
         self.serve_ring();
         self.poll_own(now);
+        let now = self.goes_solo(now);
         // First the duty: a shared queue that is never empty must not keep us from it.
         // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
         let mut found = self.observe(now);
@@ -306,7 +307,9 @@ impl Worker {
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
-        match runnable.run() {
+        let ran = runnable.run();
+        context.me().counters.units.add(u64::from(coop::spent(self.budget)));
+        match ran {
             Ran::Again(again) => context.requeue(again),
             Ran::Finished => context.me().counters.finished.add(1),
             Ran::Gone => {}

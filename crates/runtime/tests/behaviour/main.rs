@@ -5,6 +5,7 @@
 //! can only be observed is looked at again until it holds or a generous limit has passed.
 
 mod abort_handle;
+mod alone;
 mod block_on;
 mod blocking;
 #[path = "../../src/child.rs"]

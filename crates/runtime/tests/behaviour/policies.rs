@@ -419,6 +419,7 @@ fn says_on(condition: &str, plan: &Plan, groups: bool) -> bool {
         "policy 1, with more than one LLC" => groups && several_llcs,
         "more than 4 workers" => several_workers,
         "more than one LLC" => several_llcs,
+        "2 to 4 workers, with one LLC" => (2..=4).contains(&plan.workers.len()) && !several_llcs,
         "always" => true,
         _ => panic!("{condition:?} in docs/policies.md, expected a condition that this test knows"),
     }
@@ -450,6 +451,7 @@ fn the_documentation_says_which_policies_are_on_by_themselves() {
             ("6 NUMA tolerance", active.numa),
             ("search gates", active.gates),
             ("cost-aware wake", active.wake_cost),
+            ("[one worker alone](#one-worker-alone)", active.solo),
         ] {
             let mut rows = table.lines().filter(|line| line.starts_with(&format!("| {row} |")));
             let line = rows.next().expect(row);

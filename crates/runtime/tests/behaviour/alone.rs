@@ -1,0 +1,67 @@
+//! One worker goes on alone, and the others come back, again and again: nothing is lost on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quadrille::policy::Config;
+use quadrille::sync::mpmc;
+use quadrille::{Runtime, spawn};
+
+use crate::shape::Shape;
+use crate::wait::eventually;
+
+/// A trial as soon as the one before has ended, whatever came of it.
+const ALL_THE_TIME: &str =
+    "solo=on,solo-window=1ms,solo-gain=0,solo-hold=0ns,solo-pause=0ns,solo-moves=4294967295,solo-run=1s";
+const MEMBERS: usize = 20;
+const MESSAGES: u64 = 200;
+
+/// So many senders, each of which sends to all of so many receivers. Returns the sum of what has come.
+fn all_talk_to_each_other(runtime: &Runtime) -> u64 {
+    let sum = Arc::new(AtomicU64::new(0));
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..MEMBERS).map(|_| mpmc::bounded(4)).unzip();
+    let received = receivers.into_iter().map(|receiver| {
+        let sum = sum.clone();
+        runtime.spawn(async move {
+            while let Ok(message) = receiver.recv().await {
+                sum.fetch_add(message, Ordering::Relaxed);
+            }
+        })
+    });
+    let received: Vec<_> = received.collect();
+    for _ in 0..MEMBERS {
+        let senders = senders.clone();
+        runtime.spawn(async move {
+            for message in 1..=MESSAGES {
+                for sender in &senders {
+                    sender.send(message).await.unwrap();
+                }
+                // A task of its own now and then.
+                if message % 50 == 0 {
+                    spawn(async {}).await.unwrap();
+                }
+            }
+        });
+    }
+    drop(senders);
+    runtime.block_on(async {
+        for task in received {
+            task.await.unwrap();
+        }
+    });
+    sum.load(Ordering::Relaxed)
+}
+
+#[test]
+fn trials_all_the_time_lose_nothing() {
+    for workers in [2, 4] {
+        let config: Config = ALL_THE_TIME.parse().unwrap();
+        let runtime = Shape::flat(workers).builder().config(config).build().unwrap();
+        let expected = (MEMBERS * MEMBERS) as u64 * (1..=MESSAGES).sum::<u64>();
+        eventually("trials, and windows alone", || {
+            assert_eq!(all_talk_to_each_other(&runtime), expected);
+            let total = runtime.metrics().total();
+            total.solo_trials > 3 && total.solo_windows > 3
+        });
+    }
+}
