@@ -8,7 +8,8 @@
 //!
 //! 1. The handler raises a counter and writes to a pipe; that is all that happens in the context of a signal. There is one counter and
 //!    one pipe for each runtime and kind of signal that has listeners; the handler serves all of them, and whatever else in the process
-//!    has been registered with `signal-hook-registry`. A handler that was there before is called first.
+//!    has been registered with `signal-hook-registry`. A handler that was there before is called first. It runs on the thread's alternate stack,
+//!    with all other signals blocked but faults: who waits in it for another signal waits for ever.
 //! 2. The pipe becomes readable, and the reactor of the runtime wakes every listener that waits.
 //! 3. A listener compares the counter with the one that it has seen last. So signals that arrive before it looks are *coalesced*:
 //!    it is told once.

@@ -6,6 +6,21 @@
 //!
 //! Such a thread may be a worker that runs a user-level thread, whose stack has no room to spare for a handler: the kernel
 //! alone stores several KiB of registers. So the handler is told to run on the alternate stack, which every worker has.
+//!
+//! That stack is std's, with 8 KiB where the registers need no more: room for two handlers at a time, not for four. And all
+//! signals that are pending when a thread goes on, say of a process that was stopped for a while, are delivered in one go: the
+//! kernel puts the frame of each handler on top of the one before, unless it is blocked there. So while one of these handlers
+//! runs, every signal is blocked on its thread but [`UNBLOCKED`]; a signal to the process may go to another thread meanwhile.
+//! Only a handler of one of those comes on top of it, as a rule when the process is about to end.
+//!
+//! This holds for the handler that a signal has when somebody begins to listen to it, whoever has installed that, and for what
+//! it calls:
+//!
+//! - A handler that was there before ours is called by ours. It has that stack and that mask, not its own: it can't wait for
+//!   another signal, and one that leaves by `longjmp` should restore the mask (`siglongjmp`).
+//! - A handler that others install by `sigaction` after ours has the stack and the mask which they gave it, until somebody
+//!   begins to listen anew. If it calls ours, it should have `SA_ONSTACK` and a full mask.
+//! - Signals that others alone listen to, by `signal-hook-registry` or else, are theirs.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -29,6 +44,18 @@ const REFUSED: [(c_int, &str); 6] = [
     (libc::SIGFPE, "it reports a fault of the instruction that runs"),
     (libc::SIGSEGV, "it reports a fault of the instruction that runs"),
     (libc::SIGBUS, "it reports a fault of the instruction that runs"),
+];
+
+/// Signals that interrupt a handler: faults of the instruction that runs, and `abort`. Blocked when it is raised, a fault ends the process
+/// without its handler, and so without a report.
+const UNBLOCKED: [c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
 ];
 
 /// How often a signal has arrived, and the pipe that tells of it.
@@ -99,7 +126,7 @@ pub(crate) fn listen(signal: c_int, arrivals: Arc<Arrivals>) -> io::Result<Liste
             format!("signal {signal} can't be listened to: {error}; expected a signal of this system"),
         )
     })?);
-    use_alternate_stack(signal)?;
+    use_alternate_stack_alone(signal)?;
     Ok(listening)
 }
 
@@ -109,14 +136,15 @@ impl Drop for Listening {
     }
 }
 
-/// Sees to it that the handler of `signal` runs on the thread's alternate stack.
-fn use_alternate_stack(signal: c_int) -> io::Result<()> {
+/// Sees to it that the handler of `signal` runs on the thread's alternate stack, and that no other comes on top of it.
+fn use_alternate_stack_alone(signal: c_int) -> io::Result<()> {
     /// Of those who read an action and write it back. Handlers that others install meanwhile are not kept out; they have the
     /// same problem with signal-hook-registry.
     static TURN: StaticMutex<()> = StaticMutex::new(());
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut action = action_of(signal)?;
-    if action.sa_flags & libc::SA_ONSTACK != 0 {
+    let blocks_more = block_others(&mut action.sa_mask);
+    if action.sa_flags & libc::SA_ONSTACK != 0 && !blocks_more {
         return Ok(());
     }
     action.sa_flags |= libc::SA_ONSTACK;
@@ -125,6 +153,22 @@ fn use_alternate_stack(signal: c_int) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Adds all signals to `mask` but [`UNBLOCKED`], which stay as they are; whether any was added.
+fn block_others(mask: &mut libc::sigset_t) -> bool {
+    let mut added = false;
+    // The kernel takes these two out again.
+    let stays_out = |signal| UNBLOCKED.contains(&signal) || signal == libc::SIGKILL || signal == libc::SIGSTOP;
+    // More numbers than any system has. What is no signal, or the C library's own, is refused.
+    for signal in (1..128).filter(|&signal| !stays_out(signal)) {
+        // SAFETY: reads the set, which the reference keeps alive.
+        if unsafe { libc::sigismember(mask, signal) } == 0 {
+            // SAFETY: writes the set, which is the caller's to lend.
+            added |= unsafe { libc::sigaddset(mask, signal) } == 0;
+        }
+    }
+    added
 }
 
 /// What is done when `signal` arrives.
@@ -190,6 +234,35 @@ mod tests {
         let flags = action_of(SIGWINCH).unwrap().sa_flags;
         assert_ne!(flags & libc::SA_ONSTACK, 0);
         assert_ne!(flags & libc::SA_RESTART, 0, "calls that wait go on");
+    }
+
+    #[test]
+    fn a_handler_blocks_all_that_can_wait() {
+        let (arrivals, _reader) = Arrivals::new().unwrap();
+        let _listening = listen(libc::SIGTSTP, Arc::clone(&arrivals)).unwrap();
+        let mut mask = action_of(libc::SIGTSTP).unwrap().sa_mask;
+        // SAFETY: reads the set, which is ours.
+        let is_blocked = |signal| unsafe { libc::sigismember(&raw const mask, signal) } == 1;
+        for signal in [SIGALRM, SIGCHLD, SIGHUP, SIGTERM, SIGWINCH, libc::SIGPROF, libc::SIGURG] {
+            assert!(is_blocked(signal), "{signal}");
+        }
+        for signal in UNBLOCKED {
+            assert!(!is_blocked(signal), "{signal}");
+        }
+        assert!(!block_others(&mut mask), "it is full");
+    }
+
+    #[test]
+    fn a_fault_that_a_handler_blocks_stays_blocked() {
+        // SAFETY: all zeros is a valid value: an empty set.
+        let mut mask: libc::sigset_t = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: writes the set, which is ours.
+        unsafe { libc::sigaddset(&raw mut mask, libc::SIGBUS) };
+        assert!(block_others(&mut mask));
+        for (signal, expected) in [(libc::SIGBUS, 1), (libc::SIGSEGV, 0), (SIGTERM, 1)] {
+            // SAFETY: reads the set, which is ours.
+            assert_eq!(unsafe { libc::sigismember(&raw const mask, signal) }, expected);
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use quadrille::signal::ctrl_c;
 use quadrille::signal::unix::{SignalKind, signal};
 use quadrille::{Runtime, Wait};
 
+use crate::wait::eventually;
+
 /// Set in a child, which is this test binary with one test.
 const CHILD: &str = "QUADRILLE_TEST_SIGNAL_CHILD";
 
@@ -126,4 +128,69 @@ fn a_handler_needs_no_room_on_a_small_stack() {
     // Closes its input.
     let status = child.wait().unwrap();
     assert!(enough && status.code() == Some(5), "{status:?}");
+}
+
+/// Kinds that a process may get from outside without harm once it listens.
+#[cfg(target_os = "linux")]
+fn many_kinds() -> Vec<SignalKind> {
+    let named = [
+        SignalKind::alarm(),
+        SignalKind::child(),
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::io(),
+        SignalKind::pipe(),
+        SignalKind::quit(),
+        SignalKind::terminate(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+        SignalKind::window_change(),
+    ];
+    // Real-time signals: those of the C library, and room for another's, come before.
+    let real_time = (40..=63).map(SignalKind::from_raw);
+    named.into_iter().chain(real_time).collect()
+}
+
+/// Whether every thread of the process has stopped, by what `/proc` says.
+#[cfg(target_os = "linux")]
+fn has_stopped(child: &Child) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    threads.into_iter().all(|thread| {
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        // The state comes after the name, which is in parentheses and may have some.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
+/// What comes while a process is stopped is all pending for whichever thread goes on first. If each handler interrupted the one before,
+/// their frames would need several times the stack.
+#[cfg(target_os = "linux")]
+#[test]
+fn many_kinds_at_once_need_the_room_of_one() {
+    if is_child() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let mut listeners: Vec<_> = {
+            let _entered = runtime.enter();
+            many_kinds().into_iter().map(|kind| signal(kind).unwrap()).collect()
+        };
+        say("listens");
+        runtime.block_on(async {
+            for listener in &mut listeners {
+                listener.recv().await.unwrap();
+            }
+        });
+        std::process::exit(6);
+    }
+    let mut child = child_that_listens("many_kinds_at_once_need_the_room_of_one");
+    send("STOP", &child);
+    eventually("it has stopped", || has_stopped(&child));
+    let kills: Vec<_> = many_kinds()
+        .into_iter()
+        .map(|kind| format!("kill -{} {}", kind.as_raw_value(), child.id()))
+        .collect();
+    let status = Command::new("sh").args(["-c", &kills.join(" && ")]).status().unwrap();
+    assert!(status.success());
+    send("CONT", &child);
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(6), "{status:?}");
 }
