@@ -105,9 +105,12 @@ impl Child {
     /// Waits for the end of the process, after closing its standard input: a process that waits for its end would never end
     /// itself. Take [`stdin`](Self::stdin) out before to keep it open.
     ///
+    /// If its runtime stops, the one in which this is awaited goes on watching it. The pipes stay with the first.
+    ///
     /// # Errors
     ///
-    /// Those of `waitpid(2)`, for example if others in this process wait for all children, or if it ignores `SIGCHLD`; the runtime shuts down.
+    /// Those of `waitpid(2)`, for example if others in this process wait for all children, or if it ignores `SIGCHLD`. Its runtime shuts down
+    /// before it has ended, and this is awaited in no other; or that one shuts down, too, or the process has no descriptors left for it.
     ///
     /// # Cancel safety
     ///

@@ -13,6 +13,8 @@
 //! 3. Once the runtime has stopped, the child is in a list of the process. The list is looked through whenever a command starts or a
 //!    [`Child`] is dropped, in any runtime.
 //!
+//! A [`Child`] that is kept can still be waited for then: its status if it has ended, and in another runtime its end.
+//!
 //! Children may run on every CPU that the runtime may use, and have the timer slack of an ordinary thread, also if a worker starts
 //! them.
 //!

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{self, ExitStatus};
+use std::sync::Arc;
 
 use crate::io::AsyncFd;
 use crate::runtime::Handle;
@@ -14,7 +15,7 @@ use crate::sys::process::{is_gone, pidfd_kill, pidfd_open};
 pub(super) struct Running {
     child: process::Child,
     end: End,
-    /// Where it is waited for when nobody else does.
+    /// Where it is watched, and waited for when nobody else does.
     pub(super) runtime: Handle,
 }
 
@@ -34,6 +35,14 @@ impl End {
         match pidfd_open(pid).and_then(AsyncFd::reader) {
             Ok(fd) => Ok(End::Pidfd(fd)),
             Err(_) => signal(SignalKind::child()).map(End::Signal),
+        }
+    }
+
+    /// The same in the current runtime. A descriptor is of the same process, whoever has its id by now.
+    fn anew(&self) -> io::Result<Self> {
+        match self {
+            End::Pidfd(fd) => fd.get_ref().try_clone().and_then(AsyncFd::reader).map(End::Pidfd),
+            End::Signal(_) => signal(SignalKind::child()).map(End::Signal),
         }
     }
 }
@@ -92,21 +101,44 @@ impl Running {
 
     /// Waits for its end. Dropping the future loses nothing: std's child keeps the status once it has it.
     ///
+    /// The runtime that watches it may stop before, and its end be seen by nobody. So it is looked at once more, and then watched by
+    /// the runtime that is current here, if that is another: each round has one runtime less to go.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            let stopped = match self.watch().await {
+                Ok(outcome) => return outcome,
+                Err(stopped) => stopped,
+            };
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            match Handle::try_current() {
+                Some(current) if !Arc::ptr_eq(&current.shared, &self.runtime.shared) => {
+                    self.end = self.end.anew()?;
+                    self.runtime = current;
+                }
+                _ => return Err(stopped),
+            }
+        }
+    }
+
+    /// Waits for its end as long as its runtime goes on; the outer error says that it has stopped, and nothing else does.
+    ///
     /// No end is missed. A pidfd stays readable, and an event that comes while `try_wait` answers is kept. The signal is counted from
     /// before the first look on, so that one which comes between a look and the wait ends the wait.
-    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    async fn watch(&mut self) -> io::Result<io::Result<ExitStatus>> {
         let child = &mut self.child;
         match &mut self.end {
             End::Pidfd(fd) => {
-                let look = |_: &OwnedFd| match child.try_wait()? {
-                    Some(status) => Ok(status),
+                let look = |_: &OwnedFd| match child.try_wait().transpose() {
+                    Some(outcome) => Ok(outcome),
                     None => Err(io::ErrorKind::WouldBlock.into()),
                 };
                 fd.read_with(look).await
             }
             End::Signal(signal) => loop {
-                if let Some(status) = child.try_wait()? {
-                    return Ok(status);
+                if let Some(outcome) = child.try_wait().transpose() {
+                    return Ok(outcome);
                 }
                 if signal.recv().await.is_none() {
                     return Err(io::Error::other("the runtime is shutting down"));

@@ -1,11 +1,13 @@
 //! Both ways to hear of a child's end.
 
 use std::io;
+use std::pin::pin;
 
+use futures_lite::future::{block_on, poll_once};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid};
 
-use super::{Child, Command, Stdio};
+use super::{Child, ChildStdin, Command, Stdio};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::child::{assert_passed, is_child, run_child};
 use crate::thread::Wait as _;
@@ -64,12 +66,23 @@ fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-fn eventually_gone(pid: u32) {
-    let gone = (0..100_000).any(|_| {
+/// Whether it has ended and was not waited for.
+fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The state comes after the name.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let held = (0..100_000).any(|_| {
         std::thread::park_timeout(std::time::Duration::from_micros(100));
-        !is_there(pid)
+        holds()
     });
-    assert!(gone, "process {pid} is a zombie");
+    assert!(held, "{what}");
+}
+
+fn eventually_gone(pid: u32) {
+    eventually("it was waited for", || !is_there(pid));
 }
 
 #[cfg(target_os = "linux")]
@@ -175,6 +188,86 @@ fn a_kill_that_comes_too_late_has_the_status() {
     assert_passed(&run_child(module_path!(), name));
 }
 
+/// `cat`, and what keeps it.
+fn cat_of(runtime: &Runtime) -> (Child, ChildStdin) {
+    let _entered = runtime.enter();
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let stdin = child.stdin.take().unwrap();
+    (child, stdin)
+}
+
+/// Children whose runtime stops, and what waiting for them comes to: in another runtime, in one that stops as well, and in none.
+fn the_stop_of_a_runtime_is_not_the_end_of_waiting(pidfd: bool) {
+    let (first, second, third) = (runtime(), runtime(), runtime());
+    let mut ended = first.block_on(async { Command::new("true").spawn().unwrap() });
+    assert_eq!(ended.has_pidfd(), pidfd);
+    let (mut child, stdin) = cat_of(&first);
+    let (mut killed, _stdin) = cat_of(&first);
+    // One waits already, the others will.
+    let (mut other, its_stdin) = cat_of(&first);
+    let (begun, begins) = std::sync::mpsc::channel();
+    let waits = second.spawn(async move {
+        let mut wait = pin!(other.wait());
+        assert!(poll_once(&mut wait).await.is_none());
+        begun.send(()).unwrap();
+        wait.await.map(|status| status.success())
+    });
+    begins.recv().unwrap();
+    eventually("it has ended", || is_zombie(ended.id().unwrap()));
+    drop(first);
+
+    assert!(
+        block_on(ended.wait()).unwrap().success(),
+        "it takes nobody to look at the status"
+    );
+    let error = block_on(child.wait()).unwrap_err();
+    assert_eq!(error.to_string(), "the runtime is shutting down");
+    assert!(second.block_on(poll_once(child.wait())).is_none());
+    assert_eq!(child.has_pidfd(), pidfd);
+    second.block_on(killed.kill()).unwrap();
+    assert!(!killed.try_wait().unwrap().unwrap().success());
+    drop(its_stdin);
+    assert!(second.block_on(waits).unwrap().unwrap());
+
+    // Once more, and then it is the third that has it.
+    drop(second);
+    assert!(third.block_on(poll_once(child.wait())).is_none());
+    let pid = child.id().unwrap();
+    drop(child);
+    drop(stdin);
+    eventually_gone(pid);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn another_runtime_watches_by_the_same_descriptor() {
+    the_stop_of_a_runtime_is_not_the_end_of_waiting(true);
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn another_runtime_listens_to_the_signal_as_well() {
+    if is_child() {
+        crate::sys::process::forbid(libc::SYS_pidfd_open);
+        return the_stop_of_a_runtime_is_not_the_end_of_waiting(false);
+    }
+    let name = "another_runtime_listens_to_the_signal_as_well";
+    assert_passed(&run_child(module_path!(), name));
+}
+
+/// A task that waits in a runtime that stops is not kept from being dropped.
+#[test]
+fn a_wait_inside_of_the_runtime_that_stops_ends() {
+    let runtime = runtime();
+    let (mut child, _stdin) = cat_of(&runtime);
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let _entered = handle.enter();
+    let error = block_on(child.wait()).unwrap_err();
+    assert_eq!(error.to_string(), "the runtime is shutting down");
+    child.start_kill().unwrap();
+}
+
 #[test]
 fn a_runtime_that_has_stopped_starts_nothing_that_stays() {
     let runtime = runtime();
@@ -192,12 +285,10 @@ fn a_runtime_that_has_stopped_starts_nothing_that_stays() {
     if let Ok(text) = std::fs::read_to_string(&file)
         && let Ok(pid) = text.trim().parse()
     {
-        let gone = (0..100_000).any(|_| {
+        eventually("it does not stay", || {
             super::orphan::reap();
-            std::thread::park_timeout(std::time::Duration::from_micros(100));
             !is_there(pid)
         });
-        assert!(gone, "process {pid} stays");
     }
     std::fs::remove_dir_all(directory).unwrap();
 }
