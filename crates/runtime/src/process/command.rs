@@ -30,7 +30,29 @@ use crate::sys::thread::{Spawner, TimerSlack};
 #[must_use = "a command does nothing until it is started"]
 pub struct Command {
     std: process::Command,
+    is_set: StreamsSet,
     kill_on_drop: bool,
+}
+
+/// Which of its standard streams the user has set. Of a command of std's nobody can tell, so all may be.
+#[derive(Clone, Copy, Debug)]
+struct StreamsSet {
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+impl StreamsSet {
+    const NONE: Self = StreamsSet {
+        stdin: false,
+        stdout: false,
+        stderr: false,
+    };
+    const PERHAPS_ALL: Self = StreamsSet {
+        stdin: true,
+        stdout: true,
+        stderr: true,
+    };
 }
 
 impl Command {
@@ -38,7 +60,10 @@ impl Command {
     /// this process. Its standard input, output and error are those of this process, unless it is started by
     /// [`output`](Self::output).
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        process::Command::new(program).into()
+        Command {
+            is_set: StreamsSet::NONE,
+            ..process::Command::new(program).into()
+        }
     }
 
     /// Adds an argument.
@@ -83,21 +108,24 @@ impl Command {
         self
     }
 
-    /// Sets its standard input. Default: that of this process.
+    /// Sets its standard input. Default: that of this process, and none for [`output`](Self::output).
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
         self.std.stdin(stdin);
+        self.is_set.stdin = true;
         self
     }
 
     /// Sets its standard output. Default: that of this process.
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
         self.std.stdout(stdout);
+        self.is_set.stdout = true;
         self
     }
 
     /// Sets its standard error. Default: that of this process.
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
         self.std.stderr(stderr);
+        self.is_set.stderr = true;
         self
     }
 
@@ -158,13 +186,17 @@ impl Command {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn spawn(&mut self) -> io::Result<Child> {
-        let runtime = Handle::current();
+        self.start(&Handle::current())
+    }
+
+    /// Starts it in `runtime`, which is the current one.
+    fn start(&mut self, runtime: &Handle) -> io::Result<Child> {
         orphan::reap();
         let child = {
-            let (_unpinned, _slack) = (Unpinned::new(&runtime), TimerSlack::lend());
+            let (_unpinned, _slack) = (Unpinned::new(runtime), TimerSlack::lend());
             self.std.spawn()?
         };
-        Child::new(child, &runtime, self.kill_on_drop)
+        Child::new(child, runtime, self.kill_on_drop)
     }
 
     /// Starts it at once, and waits for its end. Pipes that were asked for are closed.
@@ -193,6 +225,10 @@ impl Command {
     /// Starts it at once with standard output and error piped, whatever they were set to, and waits for its end and for all that it
     /// writes.
     ///
+    /// If its standard input was not set, it is `/dev/null`: the child reads from no terminal. When the command is started again by
+    /// [`spawn`](Self::spawn), streams that were not set are those of this process; output and error that were set stay piped. Of a
+    /// command of std's, or lent as std's by [`as_std_mut`](Self::as_std_mut), nobody can tell what was set: it counts as all.
+    ///
     /// # Errors
     ///
     /// Those of [`spawn`](Self::spawn) and [`Child::wait_with_output`].
@@ -206,8 +242,23 @@ impl Command {
     /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in place of this.
     #[track_caller]
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + Send + Sync + use<> {
+        // First: it may panic, and the command is left as it is then.
+        let runtime = Handle::current();
+        let is_set = self.is_set;
+        if !is_set.stdin {
+            self.std.stdin(Stdio::null());
+        }
         self.std.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = self.spawn();
+        let child = self.start(&runtime);
+        if !is_set.stdin {
+            self.std.stdin(Stdio::inherit());
+        }
+        if !is_set.stdout {
+            self.std.stdout(Stdio::inherit());
+        }
+        if !is_set.stderr {
+            self.std.stderr(Stdio::inherit());
+        }
         async move { child?.wait_with_output().await }
     }
 
@@ -219,6 +270,7 @@ impl Command {
 
     /// The command as std's, for settings that have no method here.
     pub fn as_std_mut(&mut self) -> &mut process::Command {
+        self.is_set = StreamsSet::PERHAPS_ALL;
         &mut self.std
     }
 
@@ -233,6 +285,7 @@ impl From<process::Command> for Command {
     fn from(std: process::Command) -> Self {
         Command {
             std,
+            is_set: StreamsSet::PERHAPS_ALL,
             kill_on_drop: false,
         }
     }
@@ -243,7 +296,7 @@ impl fmt::Debug for Command {
         f.debug_struct("Command")
             .field("std", &self.std)
             .field("kill_on_drop", &self.kill_on_drop)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

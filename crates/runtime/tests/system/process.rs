@@ -47,6 +47,67 @@ async fn output_is_all_that_a_child_writes_to_both_streams() {
     }
 }
 
+/// In a process whose standard input is a pipe: by `readlink`, what the child's is.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_only_gives_output_has_no_input() {
+    const CHILD: &str = "QUADRILLE_TEST_OUTPUT_CHILD";
+    let input_of = |command: &mut Command| {
+        let output = runtime().block_on(async { command.output().await }).unwrap();
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    let readlink = || {
+        let mut command = Command::new("readlink");
+        command.arg("/proc/self/fd/0");
+        command
+    };
+    if std::env::var_os(CHILD).is_some() {
+        let mut command = readlink();
+        for _ in 0..2 {
+            assert_eq!(input_of(&mut command), "/dev/null");
+        }
+        // Started by `spawn` it has ours after that.
+        let later = runtime().block_on(async {
+            let child = command.stdout(Stdio::piped()).spawn().unwrap();
+            child.wait_with_output().await.unwrap()
+        });
+        let ours = std::fs::read_link("/proc/self/fd/0").unwrap().into_os_string();
+        let ours = ours.into_string().unwrap();
+        assert!(ours.starts_with("pipe:"), "{ours}");
+        assert_eq!(String::from_utf8(later.stdout).unwrap().trim_end(), ours);
+        // What was asked for, or may have been behind our back, is left.
+        assert_eq!(input_of(readlink().stdin(Stdio::inherit())), ours);
+        assert_eq!(input_of(&mut readlink().into_std().into()), ours);
+        let mut lent = readlink();
+        lent.as_std_mut().stdin(Stdio::inherit());
+        assert_eq!(input_of(&mut lent), ours);
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["process::who_only_gives_output_has_no_input", "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let output = child.unwrap().wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[quadrille::test]
+async fn output_leaves_the_streams_of_later_starts_as_they_were() {
+    let mut command = Command::new("true");
+    assert!(command.output().await.unwrap().status.success());
+    let mut child = command.spawn().unwrap();
+    assert!(child.stdout.is_none() && child.stderr.is_none());
+    assert!(child.wait().await.unwrap().success());
+    command.stderr(Stdio::piped());
+    assert!(command.output().await.unwrap().status.success());
+    let mut child = command.spawn().unwrap();
+    assert!(child.stdout.is_none() && child.stderr.is_some());
+    assert!(child.wait().await.unwrap().success());
+}
+
 #[quadrille::test]
 async fn settings_reach_the_child() {
     let output = shell("echo $0 $A $B $C; pwd")
