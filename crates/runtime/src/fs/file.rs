@@ -156,7 +156,8 @@ impl File {
         Arc::try_unwrap(std).map_err(|std| File::new(std, length_max))
     }
 
-    /// Another handle of the same open file, after all that was written. The two share one position.
+    /// Another handle of the same open file, after all that was written. The two share one position; the bound on
+    /// [one read or write](Self::set_max_buf_size) is copied.
     ///
     /// # Errors
     ///
@@ -168,7 +169,8 @@ impl File {
     pub async fn try_clone(&self) -> io::Result<Self> {
         self.synced().await?;
         let std = Arc::clone(&self.std);
-        run(move || std.try_clone()).await.map(Self::from_std)
+        let clone = run(move || std.try_clone()).await?;
+        Ok(File::new(Arc::new(clone), self.length_max))
     }
 
     /// Waits until the disk has all that was written, and the metadata.

@@ -423,6 +423,17 @@ async fn several_buffers_are_written_as_one() -> io::Result<()> {
     Ok(())
 }
 
+#[quadrille::test]
+async fn a_clone_takes_as_much_at_a_time() -> io::Result<()> {
+    let scratch = Scratch::new("bound");
+    let mut file = File::create(scratch.join("a")).await?;
+    file.set_max_buf_size(7);
+    let mut clone = file.try_clone().await?;
+    assert_eq!(clone.max_buf_size(), 7);
+    assert_eq!(clone.write(b"0123456789").await?, 7);
+    Ok(())
+}
+
 /// What was read ahead of a pipe can't be given back to it: it stays with the handle that has read it.
 #[quadrille::test]
 async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
