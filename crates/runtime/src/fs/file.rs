@@ -228,7 +228,7 @@ impl File {
     ///
     /// Strict.
     pub async fn metadata(&self) -> io::Result<Metadata> {
-        self.settled().await?;
+        self.settled().await;
         let std = Arc::clone(&self.std);
         run(move || std.metadata()).await
     }
@@ -257,7 +257,7 @@ impl File {
     ///
     /// As the [module](super) says.
     pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        self.settled().await?;
+        self.settled().await;
         let std = Arc::clone(&self.std);
         run(move || std.set_times(times)).await
     }
@@ -376,9 +376,9 @@ impl File {
     }
 
     /// Waits for a write under way, and leaves its error.
-    async fn settled(&self) -> io::Result<()> {
+    async fn settled(&self) {
         let mut stream = self.stream.lock().await;
-        poll_fn(|cx| stream.poll_settled(cx)).await
+        poll_fn(|cx| stream.poll_settled(cx)).await;
     }
 
     /// The same, and brings the file to the position that the user knows.

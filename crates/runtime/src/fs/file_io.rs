@@ -167,7 +167,7 @@ impl File {
         let stream = self.stream.get_mut();
         if matches!(to, SeekFrom::Start(_) | SeekFrom::End(_) | SeekFrom::Current(0)) {
             // So that the position is one that this call has gone to. A relative one it may have gone to before.
-            poll_fn(|cx| stream.poll_settled(cx)).await?;
+            poll_fn(|cx| stream.poll_settled(cx)).await;
         }
         poll_fn(|cx| stream.poll_seek(cx, to)).await
     }

@@ -20,11 +20,13 @@
 //!   file ended there is nobody's: it may have grown since;
 //! - a write's call ends when its job has begun. So its error is told by a later call: the next write or flush, after a wait for the job by
 //!   whichever call came first;
+//! - a read or a seek that never began, because its runtime has stopped, has done nothing: it is an error of its own call alone;
 //! - a seek's position is nobody's, for the file may have another end since. But a seek relative to the position is the answer to the next call if
 //!   that asks for the same: it would go twice otherwise.
 //!
 //! A method that polls can't tell a dropped call of its like from its own last one. So by the traits of futures-io the end of the file and the position
-//! of any seek are the answer to the next call that asks for the same.
+//! of any seek are the answer to the next call that asks for the same. And that a call never began is told to the next that reads or seeks; so it is to a
+//! seek by the method, if that is relative to the position.
 
 use std::fs::File;
 use std::future::Future;
@@ -49,7 +51,8 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum State {
     Idle(Buffer),
-    Busy(StatefulJob<Buffer, Done>),
+    /// The job, and what becomes of it at a stop before it has begun: it is not carried out if it reads or seeks, and is if it writes.
+    Busy(StatefulJob<Buffer, Done>, AtStop),
 }
 
 /// What a job has done.
@@ -60,6 +63,8 @@ enum Done {
     Write(io::Result<()>),
     /// What was asked, and the position from the start.
     Seek(SeekFrom, io::Result<u64>),
+    /// Nothing: it was to read or to seek, and the runtime has shut down before.
+    NotBegun(io::Error),
 }
 
 impl Stream {
@@ -79,9 +84,9 @@ impl Stream {
         length_max: usize,
     ) -> Poll<io::Result<usize>> {
         loop {
-            match ready!(self.poll_done(cx))? {
+            match ready!(self.poll_done(cx)) {
                 Some(Done::Read(Ok(0))) => return Poll::Ready(Ok(0)),
-                Some(Done::Read(Err(error))) => return Poll::Ready(Err(error)),
+                Some(Done::Read(Err(error)) | Done::NotBegun(error)) => return Poll::Ready(Err(error)),
                 Some(Done::Write(Err(error))) => self.write_error = Some(error),
                 Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
             }
@@ -104,9 +109,9 @@ impl Stream {
         from: &[IoSlice<'_>],
         length_max: usize,
     ) -> Poll<io::Result<usize>> {
-        match ready!(self.poll_done(cx))? {
+        match ready!(self.poll_done(cx)) {
             Some(Done::Write(Err(error))) => return Poll::Ready(Err(error)),
-            Some(Done::Read(_) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
+            Some(Done::Read(_) | Done::Write(Ok(())) | Done::Seek(..) | Done::NotBegun(_)) | None => {}
         }
         if let Some(error) = self.write_error.take() {
             return Poll::Ready(Err(error));
@@ -136,28 +141,24 @@ impl Stream {
 
     /// Waits for what was written, and tells of its error.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_settled(cx))?;
+        ready!(self.poll_settled(cx));
         Poll::Ready(self.write_error.take().map_or(Ok(()), Err))
     }
 
     /// Waits for the job, if there is one, and keeps the error of a write.
-    ///
-    /// # Errors
-    ///
-    /// The runtime has shut down before the job began.
-    pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(Done::Write(Err(error))) = ready!(self.poll_done(cx))? {
+    pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(Done::Write(Err(error))) = ready!(self.poll_done(cx)) {
             self.write_error = Some(error);
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(())
     }
 
     /// Waits for what another call has left: of a read an error, for the read that is to follow. Its bytes are in the buffer.
     pub(super) fn poll_left_for_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match ready!(self.poll_done(cx))? {
+        match ready!(self.poll_done(cx)) {
             Some(Done::Read(Err(error))) => return Poll::Ready(Err(error)),
             Some(Done::Write(Err(error))) => self.write_error = Some(error),
-            Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..)) | None => {}
+            Some(Done::Read(Ok(_)) | Done::Write(Ok(())) | Done::Seek(..) | Done::NotBegun(_)) | None => {}
         }
         Poll::Ready(Ok(()))
     }
@@ -165,8 +166,9 @@ impl Stream {
     /// Goes to another position. Polled again after `Pending` it must be given the same `to`.
     pub(super) fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         loop {
-            match ready!(self.poll_done(cx))? {
+            match ready!(self.poll_done(cx)) {
                 Some(Done::Seek(asked, position)) if asked == to => return Poll::Ready(position),
+                Some(Done::NotBegun(error)) => return Poll::Ready(Err(error)),
                 Some(Done::Write(Err(error))) => self.write_error = Some(error),
                 Some(Done::Seek(..) | Done::Read(_) | Done::Write(Ok(()))) | None => {}
             }
@@ -195,7 +197,7 @@ impl Stream {
         let buffer = std::mem::take(self.idle());
         match StatefulJob::new(at_stop, buffer, operation) {
             Ok(job) => {
-                self.state = State::Busy(job);
+                self.state = State::Busy(job, at_stop);
                 Ok(())
             }
             Err((buffer, reason)) => {
@@ -209,15 +211,19 @@ impl Stream {
     /// What has no position, such as a pipe, is where it is: what was read ahead of it stays here.
     pub(super) fn poll_synced(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            match ready!(self.poll_done(cx))? {
+            let done = ready!(self.poll_done(cx));
+            let is_there = matches!(&self.state, State::Idle(buffer) if buffer.is_empty());
+            match done {
                 Some(Done::Seek(SeekFrom::Current(0), Err(error))) if error.kind() == io::ErrorKind::NotSeekable => {
                     return Poll::Ready(Ok(()));
                 }
                 Some(Done::Seek(SeekFrom::Current(0), position)) => return Poll::Ready(position.map(drop)),
+                // It may have been the way there.
+                Some(Done::NotBegun(error)) if !is_there => return Poll::Ready(Err(error)),
                 Some(Done::Write(Err(error))) => self.write_error = Some(error),
-                Some(Done::Seek(..) | Done::Read(_) | Done::Write(Ok(()))) | None => {}
+                Some(Done::Seek(..) | Done::Read(_) | Done::Write(Ok(())) | Done::NotBegun(_)) | None => {}
             }
-            if matches!(&self.state, State::Idle(buffer) if buffer.is_empty()) {
+            if is_there {
                 return Poll::Ready(Ok(()));
             }
             self.start_seek(SeekFrom::Current(0))?;
@@ -230,24 +236,25 @@ impl Stream {
     }
 
     /// Waits for the job; `None` if there was none. After that the stream is idle.
-    ///
-    /// # Errors
-    ///
-    /// The runtime has shut down before the job began.
-    fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
-        let State::Busy(job) = &mut self.state else {
-            return Poll::Ready(Ok(None));
+    fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
+        let State::Busy(job, at_stop) = &mut self.state else {
+            return Poll::Ready(None);
         };
+        let at_stop = *at_stop;
         let (buffer, outcome) = ready!(Pin::new(job).poll(cx));
         self.state = State::Idle(buffer);
-        Poll::Ready(outcome.map(Some))
+        Poll::Ready(Some(outcome.unwrap_or_else(|error| match at_stop {
+            AtStop::Drop => Done::NotBegun(error),
+            // A stop is no reason, so it has panicked. Nobody shall take what was to be written for written.
+            AtStop::Run => Done::Write(Err(error)),
+        })))
     }
 
     /// The buffer of an idle stream.
     fn idle(&mut self) -> &mut Buffer {
         match &mut self.state {
             State::Idle(buffer) => buffer,
-            State::Busy(_) => unreachable!("every caller has waited for the job"),
+            State::Busy(..) => unreachable!("every caller has waited for the job"),
         }
     }
 }

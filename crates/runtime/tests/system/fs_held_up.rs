@@ -113,6 +113,58 @@ fn what_a_file_has_accepted_is_written_at_shutdown() {
     crate::wait::eventually("it is written", || std::fs::read(&path).unwrap() == b"accepted");
 }
 
+/// Its runtime has stopped, and another, or none, has the file: nothing was written, so nothing can be lost.
+#[test]
+fn what_was_dropped_and_never_began_is_no_error_of_those_who_ask_for_others() {
+    let scratch = Scratch::new("unbegun");
+    let path = scratch.join("file");
+    std::fs::write(&path, "0123456789").unwrap();
+    let other = Runtime::builder().worker_threads(1).build().unwrap();
+    for round in 0..14 {
+        let (runtime, release) = held();
+        let std = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let mut file = File::from_std(std);
+        runtime.block_on(async {
+            if round % 2 == 0 {
+                assert!(poll_once(pin!(file.read(&mut [0; 4]))).await.is_none());
+            } else {
+                assert!(poll_once(pin!(file.seek(SeekFrom::Start(5)))).await.is_none());
+            }
+        });
+        assert_eq!(runtime.shutdown_timeout(Duration::ZERO).blocking_threads, 1);
+        match round / 2 {
+            0 => block_on(file.flush()).unwrap(),
+            1 => drop(other.block_on(file.into_std()).unwrap()),
+            2 => other.block_on(file.sync_all()).unwrap(),
+            3 => assert_eq!(other.block_on(file.metadata()).unwrap().len(), 10),
+            4 => assert_eq!(other.block_on(file.rewind()).map_err(|error| error.kind()), Ok(())),
+            5 => assert_eq!(other.block_on(file.read(&mut [0; 4])).unwrap(), 4),
+            _ => other.block_on(file.write_all(b"0")).unwrap(),
+        }
+        drop(release);
+    }
+}
+
+#[test]
+fn who_waits_for_what_never_begins_is_told() {
+    let scratch = Scratch::new("told");
+    let path = scratch.join("file");
+    std::fs::write(&path, "0123456789").unwrap();
+    let (runtime, release) = held();
+    let open = || File::from_std(std::fs::File::open(&path).unwrap());
+    let (mut reads, mut seeks, mut buffer) = (open(), open(), [0; 4]);
+    let mut read = Box::pin(reads.read(&mut buffer));
+    let mut seek = Box::pin(seeks.seek(SeekFrom::Start(5)));
+    runtime.block_on(async {
+        assert!(poll_once(&mut read).await.is_none());
+        assert!(poll_once(&mut seek).await.is_none());
+    });
+    assert_eq!(runtime.shutdown_timeout(Duration::ZERO).blocking_threads, 1);
+    assert_eq!(block_on(read).unwrap_err().kind(), ErrorKind::Other);
+    assert_eq!(block_on(seek).unwrap_err().kind(), ErrorKind::Other);
+    drop(release);
+}
+
 /// No job can begin any more: what is known stays known, and what isn't doesn't look like an end.
 #[test]
 fn what_was_read_ahead_outlasts_a_job_that_cannot_begin() {
