@@ -136,6 +136,11 @@ impl Command {
     }
 
     /// Sets its user by `setuid(2)`; its supplementary groups are given up if this process is the superuser's.
+    ///
+    /// Like [`gid`](Self::gid) and [`pre_exec`](Self::pre_exec) this has std fork, and until it is another program the child runs on the
+    /// stack of the caller: on a user-level thread 256 KiB by default. What std does there needs little of it. But for a script
+    /// without `#!` the C library copies the list of arguments to that stack, 8 bytes for each: with tens of thousands the child
+    /// overflows it and ends by `SIGABRT`. Start such a one in a task or in `spawn_blocking`.
     pub fn uid(&mut self, id: u32) -> &mut Self {
         self.std.uid(id);
         self
@@ -164,7 +169,8 @@ impl Command {
     /// # Safety
     ///
     /// As `std::os::unix::process::CommandExt::pre_exec`: the child is a copy of one thread of a process of many, so `f` must
-    /// do nothing but what is async-signal-safe. Above all it must not allocate, take a lock, or use this runtime.
+    /// do nothing but what is async-signal-safe. Above all it must not allocate, take a lock, or use this runtime. It runs on the stack
+    /// of the caller, as [`uid`](Self::uid) says: on a user-level thread there is no room for large arrays.
     pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Self
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
