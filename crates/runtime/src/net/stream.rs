@@ -35,9 +35,12 @@ where
     io.read_vectored(buffers).map(|count| Progress::of(count, wanted))
 }
 
-/// Whether there is no place for a byte in `buffers`: the system would wait for one all the same.
-pub(crate) fn has_no_place(buffers: &[IoSliceMut<'_>]) -> bool {
-    buffers.iter().all(|buffer| buffer.is_empty())
+/// What is to be read into: `buffers` from the first on that has a place for a byte. Without the empty ones before it, which might be all that
+/// the system looks at ([`BUFFERS_MAX`]): it would answer zero then, which means the end. Nothing if no buffer has a place: the system might wait for a byte all
+/// the same.
+pub(crate) fn places<'a, 'b>(buffers: &'a mut [IoSliceMut<'b>]) -> &'a mut [IoSliceMut<'b>] {
+    let empty = buffers.iter().take_while(|buffer| buffer.is_empty()).count();
+    &mut buffers[empty..]
 }
 
 /// Writes by way of std; less than was wanted is all there was room for.
@@ -53,6 +56,9 @@ pub(crate) fn write_vectored<T>(mut io: T, buffers: &[IoSlice<'_>]) -> io::Resul
 where
     T: Write,
 {
+    // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to write, that is for the system to answer.
+    let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(0);
+    let buffers = &buffers[first..];
     let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
     io.write_vectored(buffers).map(|count| Progress::of(count, wanted))
 }
@@ -125,7 +131,8 @@ macro_rules! read_methods {
         ///
         /// Strict: a read that was dropped has read nothing.
         pub async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-            if crate::net::stream::has_no_place(buffers) {
+            let buffers = crate::net::stream::places(buffers);
+            if buffers.is_empty() {
                 return Ok(0);
             }
             self.fd()
@@ -152,7 +159,8 @@ macro_rules! read_methods {
         ///
         /// As [`try_read`](Self::try_read).
         pub fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-            if crate::net::stream::has_no_place(buffers) {
+            let buffers = crate::net::stream::places(buffers);
+            if buffers.is_empty() {
                 return Ok(0);
             }
             self.fd()
@@ -198,7 +206,8 @@ macro_rules! read_methods {
             cx: &mut Context<'_>,
             buffers: &mut [IoSliceMut<'_>],
         ) -> Poll<io::Result<usize>> {
-            if crate::net::stream::has_no_place(buffers) {
+            let buffers = crate::net::stream::places(buffers);
+            if buffers.is_empty() {
                 return Poll::Ready(Ok(0));
             }
             self.fd()
@@ -422,7 +431,8 @@ macro_rules! impl_read {
                 cx: &mut Context<'_>,
                 buffers: &mut [IoSliceMut<'_>],
             ) -> Poll<io::Result<usize>> {
-                if crate::net::stream::has_no_place(buffers) {
+                let buffers = crate::net::stream::places(buffers);
+                if buffers.is_empty() {
                     return Poll::Ready(Ok(0));
                 }
                 self.fd().poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
