@@ -38,7 +38,8 @@ const CHUNK: usize = 8 * 1024;
 ///
 /// # Errors
 ///
-/// Those of either; [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes nothing.
+/// Those of either; [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes nothing. What answers [`Interrupted`](io::ErrorKind::Interrupted) is
+/// tried again.
 ///
 /// # Cancel safety
 ///
@@ -134,7 +135,7 @@ impl Copying {
         loop {
             while self.start < self.end {
                 let left = &self.buffer[self.start..self.end];
-                match ready!(writer.as_mut().poll_write(cx, left))? {
+                match ready!(poll_uninterrupted(cx, |cx| writer.as_mut().poll_write(cx, left)))? {
                     0 => return Poll::Ready(Err(write_zero())),
                     count => self.start += count,
                 }
@@ -145,17 +146,20 @@ impl Copying {
             if !self.ended {
                 // Also where neither is ours: who always has something gives way.
                 let read = coop::poll_progress(cx, |cx| reader.as_mut().poll_read(cx, &mut self.buffer));
-                match read? {
-                    Poll::Ready(0) => self.ended = true,
-                    Poll::Ready(count) => {
+                match read {
+                    Poll::Ready(Ok(0)) => self.ended = true,
+                    Poll::Ready(Ok(count)) => {
                         self.end = count;
                         continue;
                     }
+                    // It is paid for, too.
+                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => {}
                 }
             }
             if self.unflushed {
-                ready!(writer.as_mut().poll_flush(cx))?;
+                ready!(poll_uninterrupted(cx, |cx| writer.as_mut().poll_flush(cx)))?;
                 self.unflushed = false;
             }
             return if self.ended {
@@ -163,6 +167,20 @@ impl Copying {
             } else {
                 Poll::Pending
             };
+        }
+    }
+}
+
+/// Polls `operation` until it answers something other than `Interrupted`: a signal is no error of the stream. Each such answer costs a unit, so that who
+/// has nothing else to say gives way.
+fn poll_uninterrupted<T>(
+    cx: &mut Context<'_>,
+    mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
+) -> Poll<io::Result<T>> {
+    loop {
+        match ready!(operation(cx)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => ready!(coop::poll_proceed(cx)),
+            outcome => return Poll::Ready(outcome),
         }
     }
 }

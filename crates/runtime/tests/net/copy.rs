@@ -132,3 +132,134 @@ fn copying_what_never_waits_gives_way() {
         assert!(timeout(LIMIT, copying).await.unwrap().unwrap_err().is_cancelled());
     });
 }
+
+/// Answers what it was told to, call by call; then a reader is at its end, and a writer takes everything.
+#[derive(Default)]
+struct Script {
+    reads: Vec<io::Result<&'static [u8]>>,
+    writes: Vec<io::Result<usize>>,
+    flushes: Vec<io::Result<()>>,
+    written: Vec<u8>,
+}
+
+impl Script {
+    fn new<const R: usize, const W: usize>(
+        reads: [io::Result<&'static [u8]>; R],
+        writes: [io::Result<usize>; W],
+    ) -> Self {
+        Script {
+            reads: reads.into_iter().rev().collect(),
+            writes: writes.into_iter().rev().collect(),
+            flushes: vec![interrupted()],
+            written: Vec::new(),
+        }
+    }
+}
+
+impl AsyncRead for Script {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let bytes = self.reads.pop().unwrap_or(Ok(&[]))?;
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+}
+
+impl AsyncWrite for Script {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        let count = self.writes.pop().unwrap_or(Ok(buffer.len()))?;
+        self.written.extend_from_slice(&buffer[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.flushes.pop().unwrap_or(Ok(())))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn interrupted<T>() -> io::Result<T> {
+    Err(ErrorKind::Interrupted.into())
+}
+
+#[test]
+fn what_a_signal_has_interrupted_is_tried_again() {
+    on_runtimes(|| async {
+        let reader = Script::new([interrupted(), Ok(b"ab"), interrupted(), interrupted(), Ok(b"cd")], []);
+        let mut writer = Script::new([], [interrupted(), Ok(1), interrupted(), Ok(1)]);
+        assert_eq!(copy(reader, &mut writer).await.unwrap(), 4);
+        assert_eq!(writer.written, b"abcd");
+
+        let mut left = Script::new([interrupted(), Ok(b"ab")], [interrupted(), Ok(1)]);
+        let mut right = Script::new([interrupted(), Ok(b"cde")], [interrupted(), Ok(2)]);
+        assert_eq!(copy_bidirectional(&mut left, &mut right).await.unwrap(), (2, 3));
+        assert_eq!((&left.written[..], &right.written[..]), (&b"cde"[..], &b"ab"[..]));
+    });
+}
+
+/// Is interrupted for ever, on one side or in its flush, and says when it was first asked.
+struct Interrupted {
+    reads: bool,
+    writes: bool,
+    begins: Option<oneshot::Sender<()>>,
+}
+
+impl Interrupted {
+    fn answer<T>(&mut self, otherwise: Option<T>) -> Poll<io::Result<T>> {
+        otherwise.map_or_else(
+            || {
+                if let Some(begins) = self.begins.take() {
+                    begins.send(()).unwrap();
+                }
+                Poll::Ready(interrupted())
+            },
+            |otherwise| Poll::Ready(Ok(otherwise)),
+        )
+    }
+}
+
+impl AsyncRead for Interrupted {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+        let otherwise = (!self.reads).then_some(0);
+        self.answer(otherwise)
+    }
+}
+
+impl AsyncWrite for Interrupted {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        let otherwise = (!self.writes).then_some(buffer.len());
+        self.answer(otherwise)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.answer(None)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn who_is_interrupted_for_ever_gives_way() {
+    on_runtimes(|| async {
+        for (reads, writes) in [(true, false), (false, true), (false, false)] {
+            let (begins, begun) = oneshot::channel();
+            let script = Interrupted {
+                reads,
+                writes,
+                begins: Some(begins),
+            };
+            let copying = if reads {
+                quadrille::spawn(copy(script, futures_lite::io::sink()))
+            } else {
+                quadrille::spawn(copy(&b"abc"[..], script))
+            };
+            begun.await.unwrap();
+            copying.abort();
+            assert!(timeout(LIMIT, copying).await.unwrap().unwrap_err().is_cancelled());
+        }
+    });
+}
