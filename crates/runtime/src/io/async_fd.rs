@@ -5,11 +5,14 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::{Interest, Progress, Ready};
+use crate::current;
 use crate::reactor::{self, Registration, Side, Tick};
-use crate::runtime;
+use crate::runtime::{self, Handle};
+use crate::sched::Shared;
 use crate::sys;
 
 /// Waits until something with a file descriptor can be read or written: a pipe, a socket, an eventfd.
@@ -78,12 +81,20 @@ impl<T: AsFd> AsyncFd<T> {
     /// The same for what is in non-blocking mode already.
     #[track_caller]
     pub(crate) fn from_nonblocking(io: T, interest: Interest) -> io::Result<Self> {
+        runtime::with_current(|shared| Self::register(shared, io, interest))
+    }
+
+    /// The same in the current runtime, or, outside of any, in that of `handle`.
+    pub(crate) fn from_nonblocking_or(handle: &Handle, io: T, interest: Interest) -> io::Result<Self> {
+        current::with(|shared| Self::register(shared.unwrap_or(&handle.shared), io, interest))
+    }
+
+    fn register(shared: &Arc<Shared>, io: T, interest: Interest) -> io::Result<Self> {
         let interest = reactor::Interest {
             readable: interest.is_readable(),
             writable: interest.is_writable(),
         };
-        let fd = io.as_fd();
-        let registration = runtime::with_current(|shared| shared.register(fd, interest))?;
+        let registration = shared.register(io.as_fd(), interest)?;
         Ok(AsyncFd {
             io: Some(io),
             registration,

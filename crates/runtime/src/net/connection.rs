@@ -38,6 +38,14 @@ macro_rules! connection_methods {
             })
         }
 
+        /// The same for what a listener in the runtime of `handle` has accepted: if the caller is in none, that is its runtime as well.
+        pub(super) fn accepted(socket: net::$stream, handle: &Handle) -> io::Result<Self> {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            Ok(Self {
+                fd: AsyncFd::from_nonblocking_or(handle, socket, both)?,
+            })
+        }
+
         /// Gives the socket to `std`, still in non-blocking mode.
         #[must_use]
         pub fn into_std(self) -> net::$stream {

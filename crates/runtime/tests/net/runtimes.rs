@@ -1,13 +1,16 @@
 //! Sockets and the runtimes that they belong to: shutdown, and moving from one to another.
 
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use quadrille::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixStream};
-use quadrille::{Runtime, Wait};
+use quadrille::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
+use quadrille::{Handle, Runtime, Wait};
 
+use crate::temporary::Folder;
 use crate::watched::watched;
 
 fn runtime() -> Runtime {
@@ -169,6 +172,59 @@ fn threads_of_the_system_wait_too() {
     });
 }
 
+/// What such a thread accepts belongs to the runtime of the listener, unless it has entered another.
+#[test]
+fn a_thread_in_no_runtime_accepts() {
+    watched(|| {
+        let folder = Folder::new();
+        let runtime = runtime();
+        let (tcp, unix) = runtime.block_on(async {
+            let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            (tcp, UnixListener::bind(folder.join("listener")).unwrap())
+        });
+        assert!(Handle::try_current().is_none());
+        for by_poll in [false, true] {
+            let mut peer = net::TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+            let accepted = if by_poll {
+                poll_fn(|cx| tcp.poll_accept(cx)).wait()
+            } else {
+                tcp.accept().wait()
+            };
+            let (stream, _) = accepted.unwrap();
+            peer.write_all(b"ping").unwrap();
+            stream.read_exact(&mut [0; 4]).wait().unwrap();
+            stream.write_all(b"pong").wait().unwrap();
+            peer.read_exact(&mut [0; 4]).unwrap();
+
+            let mut peer = std::os::unix::net::UnixStream::connect(folder.join("listener")).unwrap();
+            let accepted = if by_poll {
+                poll_fn(|cx| unix.poll_accept(cx)).wait()
+            } else {
+                unix.accept().wait()
+            };
+            let (stream, _) = accepted.unwrap();
+            peer.write_all(b"ping").unwrap();
+            stream.read_exact(&mut [0; 4]).wait().unwrap();
+            stream.write_all(b"pong").wait().unwrap();
+            peer.read_exact(&mut [0; 4]).unwrap();
+        }
+    });
+}
+
+/// What is accepted in another runtime lives on when that of the listener ends.
+#[test]
+fn what_is_accepted_belongs_to_the_runtime_that_is_entered() {
+    watched(|| {
+        let (one, two) = (runtime(), runtime());
+        let listener = one.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let mut peer = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = two.block_on(listener.accept()).unwrap();
+        drop(one);
+        peer.write_all(b"ping").unwrap();
+        two.block_on(stream.read_exact(&mut [0; 4])).unwrap();
+    });
+}
+
 /// A thread that is no worker watches for each cache in turn.
 #[cfg(target_os = "linux")]
 #[test]
@@ -187,4 +243,16 @@ fn a_descriptor_is_watched_once_for_each_cache() {
     }
     drop(watches);
     AsyncFd::new(&socket).unwrap();
+}
+
+/// Also a listener, which knows its runtime.
+#[test]
+fn sockets_may_be_seen_after_a_panic_and_by_other_threads() {
+    fn check<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
+    check::<TcpListener>();
+    check::<TcpStream>();
+    check::<UdpSocket>();
+    check::<UnixListener>();
+    check::<UnixStream>();
+    check::<UnixDatagram>();
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{self, SocketAddr};
 use std::os::fd::AsFd;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -15,6 +16,7 @@ use super::{TcpSocket, TcpStream};
 use crate::io::{AsyncFd, Interest, Progress, impl_as_fd};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::reactor::Side;
+use crate::runtime::Handle;
 use crate::sys::socket;
 
 /// How many connections may wait to be accepted, unless somebody says otherwise. The system may have a lower limit.
@@ -42,6 +44,8 @@ const BACKLOG: u32 = 1024;
 #[derive(Debug)]
 pub struct TcpListener {
     fd: AsyncFd<net::TcpListener>,
+    /// Where it is watched, and what it accepts where the caller is in no runtime. A panic of who uses it leaves no runtime half changed.
+    handle: AssertUnwindSafe<Handle>,
 }
 
 impl TcpListener {
@@ -137,6 +141,7 @@ impl TcpListener {
     pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
         Ok(TcpListener {
             fd: AsyncFd::reader(listener)?,
+            handle: AssertUnwindSafe(Handle::current()),
         })
     }
 
@@ -145,6 +150,7 @@ impl TcpListener {
     pub(super) fn from_nonblocking(listener: net::TcpListener) -> io::Result<TcpListener> {
         Ok(TcpListener {
             fd: AsyncFd::from_nonblocking(listener, Interest::READABLE)?,
+            handle: AssertUnwindSafe(Handle::current()),
         })
     }
 
@@ -155,6 +161,9 @@ impl TcpListener {
     }
 
     /// Takes the next connection, and tells who made it. One that is given up before it is taken is passed over.
+    ///
+    /// The connection belongs to the current runtime, or to that of the listener where there is none: any thread may call
+    /// [`wait`](crate::Wait::wait) on this.
     ///
     /// # Errors
     ///
@@ -181,7 +190,7 @@ impl TcpListener {
     /// Strict: no connection is taken by a call that is dropped.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
-        Ok((TcpStream::from_nonblocking(stream)?, address))
+        Ok((TcpStream::accepted(stream, &self.handle)?, address))
     }
 
     /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
@@ -190,9 +199,11 @@ impl TcpListener {
     ///
     /// As [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        self.fd
-            .poll_transfer(Side::Read, cx, accept)
-            .map(|accepted| accepted.and_then(|(stream, address)| Ok((TcpStream::from_nonblocking(stream)?, address))))
+        let accepted = self.fd.poll_transfer(Side::Read, cx, accept);
+        accepted.map(|accepted| {
+            let (stream, address) = accepted?;
+            Ok((TcpStream::accepted(stream, &self.handle)?, address))
+        })
     }
 
     /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let

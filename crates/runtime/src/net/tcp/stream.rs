@@ -17,6 +17,7 @@ use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
+use crate::runtime::Handle;
 use crate::sys::socket;
 
 /// A connection over TCP.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{self, SocketAddr};
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,6 +13,7 @@ use futures_core::Stream;
 use super::UnixStream;
 use crate::io::{AsyncFd, Progress, impl_as_fd};
 use crate::reactor::Side;
+use crate::runtime::Handle;
 use crate::sys::socket;
 
 /// Listens for connections of the Unix domain.
@@ -38,6 +40,8 @@ use crate::sys::socket;
 #[derive(Debug)]
 pub struct UnixListener {
     fd: AsyncFd<net::UnixListener>,
+    /// Where it is watched, and what it accepts where the caller is in no runtime. A panic of who uses it leaves no runtime half changed.
+    handle: AssertUnwindSafe<Handle>,
 }
 
 impl UnixListener {
@@ -85,6 +89,7 @@ impl UnixListener {
     pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
         Ok(UnixListener {
             fd: AsyncFd::reader(listener)?,
+            handle: AssertUnwindSafe(Handle::current()),
         })
     }
 
@@ -94,7 +99,8 @@ impl UnixListener {
         self.fd.into_inner()
     }
 
-    /// Takes the next connection, and tells the address of who made it, which mostly has none.
+    /// Takes the next connection, and tells the address of who made it, which mostly has none. It belongs to the current runtime, or to that of the
+    /// listener where there is none.
     ///
     /// # Errors
     ///
@@ -105,7 +111,7 @@ impl UnixListener {
     /// Strict: no connection is taken by a call that is dropped.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
-        Ok((UnixStream::from_nonblocking(stream)?, address))
+        Ok((UnixStream::accepted(stream, &self.handle)?, address))
     }
 
     /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
@@ -114,9 +120,11 @@ impl UnixListener {
     ///
     /// As [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
-        self.fd
-            .poll_transfer(Side::Read, cx, accept)
-            .map(|accepted| accepted.and_then(|(stream, address)| Ok((UnixStream::from_nonblocking(stream)?, address))))
+        let accepted = self.fd.poll_transfer(Side::Read, cx, accept);
+        accepted.map(|accepted| {
+            let (stream, address) = accepted?;
+            Ok((UnixStream::accepted(stream, &self.handle)?, address))
+        })
     }
 
     /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let

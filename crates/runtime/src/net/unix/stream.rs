@@ -17,6 +17,7 @@ use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
+use crate::runtime::Handle;
 use crate::sys::fd::BUFFERS_MAX;
 use crate::sys::socket;
 use crate::time::sleep;
