@@ -113,7 +113,7 @@ fn l_a_late_event_is_nobodys() {
         assert!(poll(&source, &old).is_pending());
         let holder = source.clone();
         let thread = spawn(move || event(&holder, 0));
-        source.release();
+        drop(source.release());
         let (waker, woken) = counted();
         assert!(poll(&source, &waker).is_pending(), "the new owner's is not ready");
         let _was_in_time = thread.join().unwrap();

@@ -41,6 +41,12 @@ impl Registration {
         self.shard.key_of(self.index)
     }
 
+    /// Its place, for tests.
+    #[cfg(all(test, not(quadrille_loom)))]
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
     fn source(&self) -> &Source {
         self.shard.source(self.index)
     }

@@ -168,10 +168,12 @@ impl Shard {
 
     /// Gives the place of a source back.
     pub(super) fn forget(&self, index: u32) {
-        self.source(index).release();
+        let waiters = self.source(index).release();
         self.slab.put_back(index);
         // Ordering: Relaxed; who sees it late polls for nothing. It continues the release sequence of those who add.
         self.count.fetch_sub(1, Ordering::Relaxed);
+        // Last: a waker that panics in its destructor must keep neither the place nor the count.
+        drop(waiters);
     }
 
     /// The source in a place that is taken.

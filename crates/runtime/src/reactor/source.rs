@@ -30,8 +30,9 @@ pub(super) struct Source {
     waiters: Mutex<Waiters>,
 }
 
+/// Who waits for a source.
 #[derive(Debug, Default)]
-struct Waiters {
+pub(super) struct Waiters {
     read: SideWaiters,
     write: SideWaiters,
     /// The waiter that came last.
@@ -172,14 +173,13 @@ impl Source {
         }
     }
 
-    /// The owner gives the place back. Late events of its generation change nothing from now on.
-    pub(super) fn release(&self) {
-        let waiters = {
-            let mut waiters = self.lock();
-            let _before = self.update(|word| Some(word.reborn()));
-            std::mem::take(&mut *waiters)
-        };
-        drop(waiters);
+    /// The owner gives the place back. Late events of its generation change nothing from now on. Returns who has waited, to be dropped when all
+    /// else is done: the wakers are others', and may panic.
+    #[must_use = "dropping them runs code of others"]
+    pub(super) fn release(&self) -> Waiters {
+        let mut waiters = self.lock();
+        let _before = self.update(|word| Some(word.reborn()));
+        std::mem::take(&mut *waiters)
     }
 
     /// Takes all waiters of `side`, and the bit that there are some, under the lock that the guard stands for.
@@ -418,7 +418,7 @@ mod tests {
         let source = Source::new();
         let old = source.generation();
         assert!(poll_shared(&source, Side::Read, false).is_pending());
-        source.release();
+        drop(source.release());
         assert_ne!(source.generation(), old);
         assert!(poll_shared(&source, Side::Read, false).is_pending());
         assert_eq!(event_of(&source, old, true, true), None);

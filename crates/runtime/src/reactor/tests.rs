@@ -254,6 +254,29 @@ fn a_waker_that_panics_with_what_panics_is_survived() {
     assert_eq!(wakes.try_recv(), Ok(()));
 }
 
+/// The waker of who waits belongs to others, and may panic when it is dropped. What the owner has had goes back all the same.
+#[test]
+fn a_waker_that_panics_when_it_is_dropped_keeps_no_place() {
+    struct Holds(Bomb);
+    impl Wake for Holds {
+        fn wake(self: Arc<Self>) {}
+    }
+    let shard = Arc::new(Shard::new());
+    let (left, _right) = pair();
+    for _ in 0..3 {
+        let registration = Registration::new(&shard, left.as_fd(), BOTH).unwrap();
+        assert_eq!(registration.index(), 0, "it is the place that was given back");
+        let waker = Waker::from(Arc::new(Holds(Bomb)));
+        let polled = registration.poll_ready(Side::Read, false, &mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        registration.deregister(left.as_fd()).unwrap();
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(registration)));
+        assert!(dropped.is_err());
+        assert!(!shard.has_sources());
+    }
+}
+
 /// An old kernel, or a filter, that knows no waits to the nanosecond, and a timer that is more milliseconds away than fit an `int`: waited for in parts.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
