@@ -152,7 +152,7 @@ impl<T: AsFd> AsyncFd<T> {
     /// Waits until it may be readable, or the other end is closed. Any number of tasks may wait.
     ///
     /// Ready again at once until [`try_read_with`](Self::try_read_with) or [`read_with`](Self::read_with) has found that
-    /// there is nothing to read.
+    /// there is nothing to read. An event wakes all who wait; who is polled only after another has found that goes on to wait for the next one.
     ///
     /// # Errors
     ///

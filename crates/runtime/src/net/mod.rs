@@ -10,6 +10,7 @@
 
 mod addr;
 mod connection;
+mod from_std;
 mod pipe;
 mod split;
 pub(crate) mod stream;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
-use socket2::{Domain, Type};
+use socket2::{Domain, SockRef, Type};
 
 use super::addr::{self, ToSocketAddrs};
 use super::stream::ready_methods;
@@ -186,6 +186,19 @@ impl UdpSocket {
         self.fd.read_with(|socket| socket.peek_from(buffer)).await
     }
 
+    /// Waits for a datagram, and tells who sent it; leaves it to be received.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_from`](Self::recv_from).
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: nothing is consumed.
+    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
+        self.fd.read_with(sender).await
+    }
+
     /// Waits until there may be a datagram to receive, or an error.
     ///
     /// # Errors
@@ -276,6 +289,15 @@ impl UdpSocket {
     pub fn try_peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd.try_read_with(|socket| socket.peek_from(buffer))
     }
+
+    /// [`peek_sender`](Self::peek_sender) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv_from`](Self::try_recv_from).
+    pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
+        self.fd.try_read_with(sender)
+    }
 }
 
 /// For implementations of `Future`: of those who poll one side, only the last is woken.
@@ -332,6 +354,15 @@ impl UdpSocket {
     /// As [`peek_from`](Self::peek_from).
     pub fn poll_peek_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.fd.poll_read_with(cx, |socket| socket.peek_from(buffer))
+    }
+
+    /// [`peek_sender`](Self::peek_sender) as a poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`peek_sender`](Self::peek_sender).
+    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
+        self.fd.poll_read_with(cx, sender)
     }
 
     /// [`readable`](Self::readable) as a poll.
@@ -408,6 +439,55 @@ impl UdpSocket {
     pub fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.fd.get_ref().leave_multicast_v4(&group, &interface)
     }
+
+    /// The type of service that packets of IPv4 carry (`IP_TOS`). 0 at first.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd"
+    ))]
+    pub fn tos_v4(&self) -> io::Result<u32> {
+        SockRef::from(self).tos_v4()
+    }
+
+    /// Sets the type of service that packets of IPv4 carry (`IP_TOS`): six bits for who queues them on the way, and two for congestion.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_vendor = "apple",
+        target_os = "freebsd"
+    ))]
+    pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
+        SockRef::from(self).set_tos_v4(tos)
+    }
+
+    /// The traffic class that packets of IPv6 carry (`IPV6_TCLASS`). 0 at first. Of a socket of IPv6 alone.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "macos",
+        target_os = "freebsd"
+    ))]
+    pub fn tclass_v6(&self) -> io::Result<u32> {
+        SockRef::from(self).tclass_v6()
+    }
+
+    /// Sets the traffic class that packets of IPv6 carry (`IPV6_TCLASS`); see [`set_tos_v4`](Self::set_tos_v4). Of a socket of IPv6 alone.
+    #[cfg(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "macos",
+        target_os = "freebsd"
+    ))]
+    pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
+        SockRef::from(self).set_tclass_v6(tclass)
+    }
+}
+
+/// Who has sent the next datagram, of which nothing is copied.
+fn sender(socket: &net::UdpSocket) -> io::Result<SocketAddr> {
+    socket.peek_from(&mut []).map(|(_, from)| from)
 }
 
 fn bind(address: SocketAddr) -> io::Result<net::UdpSocket> {

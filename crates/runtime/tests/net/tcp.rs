@@ -463,6 +463,13 @@ fn sockets_go_to_std_and_come_back() {
         client.write_all(b"a").await.unwrap();
         let server = TcpStream::from_std(server.into_std()).unwrap();
         assert_eq!(server.read(&mut [0; 9]).await.unwrap(), 1);
+
+        // By a conversion as well.
+        let listener = TcpListener::try_from(listener.into_std()).unwrap();
+        assert_eq!(listener.local_addr().unwrap(), address);
+        let client = TcpStream::try_from(client.into_std()).unwrap();
+        client.write_all(b"bc").await.unwrap();
+        assert_eq!(server.read(&mut [0; 9]).await.unwrap(), 2);
     });
 }
 
@@ -475,6 +482,11 @@ fn options_are_what_they_were_set_to() {
             assert_eq!(ours.nodelay().unwrap(), on);
             ours.set_keepalive(on).unwrap();
             assert_eq!(ours.keepalive().unwrap(), on);
+        }
+        #[cfg(target_os = "linux")]
+        for on in [false, true] {
+            ours.set_quickack(on).unwrap();
+            assert_eq!(ours.quickack().unwrap(), on);
         }
         let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_retries(3);
         ours.set_tcp_keepalive(&keepalive).unwrap();

@@ -79,6 +79,9 @@ fn peeking_and_trying() {
         assert_eq!(two.try_send_to(b"abcdef", to).unwrap(), 6);
         let ready = one.ready(Interest::READABLE).await.unwrap();
         assert!(ready.is_readable());
+        assert_eq!(one.peek_sender().await.unwrap(), from);
+        assert_eq!(one.try_peek_sender().unwrap(), from);
+        assert_eq!(poll_fn(|cx| one.poll_peek_sender(cx)).await.unwrap(), from);
         assert_eq!(one.peek_from(&mut buffer).await.unwrap(), (4, from));
         assert_eq!(one.try_peek_from(&mut buffer).unwrap(), (4, from));
         assert_eq!(one.try_peek(&mut buffer).unwrap(), 4);
@@ -86,6 +89,7 @@ fn peeking_and_trying() {
         one.readable().await.unwrap();
         assert_eq!(one.try_recv_from(&mut buffer).unwrap(), (4, from), "the rest is lost");
         assert_eq!(one.try_recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(one.try_peek_sender().unwrap_err().kind(), ErrorKind::WouldBlock);
         two.writable().await.unwrap();
     });
 }
@@ -160,6 +164,12 @@ fn groups_and_other_options() {
         }
         socket.set_ttl(7).unwrap();
         assert_eq!(socket.ttl().unwrap(), 7);
+        socket.set_tos_v4(18 << 2).unwrap();
+        assert_eq!(socket.tos_v4().unwrap(), 18 << 2);
+        let v6 = UdpSocket::bind("[::]:0").await.unwrap();
+        v6.set_tclass_v6(18 << 2).unwrap();
+        assert_eq!((v6.tclass_v6().unwrap(), v6.tos_v4().unwrap()), (18 << 2, 0));
+        assert!(socket.set_tclass_v6(0).is_err());
         socket.set_multicast_ttl_v4(3).unwrap();
         assert_eq!(socket.multicast_ttl_v4().unwrap(), 3);
         assert!(socket.take_error().unwrap().is_none());

@@ -162,12 +162,15 @@ fn trying_and_polling() {
         assert_eq!(right.try_recv_from(&mut buffer).unwrap().0, 1);
         while right.try_recv(&mut buffer).is_ok() {}
         left.writable().await.unwrap();
+        poll_fn(|cx| left.poll_send_ready(cx)).await.unwrap();
+        assert!(poll_once(poll_fn(|cx| right.poll_recv_ready(cx))).await.is_none());
         poll_fn(|cx| left.poll_send(cx, b"bc")).await.unwrap();
         poll_fn(|cx| left.poll_send(cx, b"def")).await.unwrap();
+        poll_fn(|cx| right.poll_recv_ready(cx)).await.unwrap();
         assert_eq!(poll_fn(|cx| right.poll_recv(cx, &mut buffer)).await.unwrap(), 2);
         assert_eq!(poll_fn(|cx| right.poll_recv_from(cx, &mut buffer)).await.unwrap().0, 3);
         assert!(left.take_error().unwrap().is_none());
-        let left = UnixDatagram::from_std(left.into_std()).unwrap();
+        let left = UnixDatagram::try_from(left.into_std()).unwrap();
         left.shutdown(Shutdown::Both).unwrap();
         assert_eq!(left.recv(&mut buffer).await.unwrap(), 0);
         assert_eq!(left.send(b"a").await.unwrap_err().kind(), ErrorKind::BrokenPipe);

@@ -144,6 +144,27 @@ impl TcpStream {
         self.fd.get_ref().set_nodelay(nodelay)
     }
 
+    /// Whether what comes is acknowledged at once (`TCP_QUICKACK`, Linux), for the moment.
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn quickack(&self) -> io::Result<bool> {
+        self.socket().tcp_quickack()
+    }
+
+    /// Lets what comes be acknowledged at once (`TCP_QUICKACK`, Linux), rather than with what is sent next. It doesn't last: the system goes by its own
+    /// judgement again after a while, so who wants it sets it again, mostly after each read.
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
+        self.socket().set_tcp_quickack(quickack)
+    }
+
     /// Whether TCP asks for a sign of life after a long silence. Off when a connection is made.
     ///
     /// # Errors

@@ -144,6 +144,10 @@ impl UnixDatagram {
     ///
     /// Nobody is there; the datagram is too long; others of `sendto(2)`; the runtime shuts down.
     ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, if it has to wait: no timer runs there.
+    ///
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has sent nothing.
@@ -276,6 +280,24 @@ impl UnixDatagram {
         self.fd.poll_read_with(cx, |socket| {
             self.receive(|| socket.recv_from(buffer), nothing_from_nobody)
         })
+    }
+
+    /// [`readable`](Self::readable) for implementations of `Future`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_readable(cx)
+    }
+
+    /// [`writable`](Self::writable) for implementations of `Future`: of those who poll, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// The runtime shuts down.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_writable(cx)
     }
 
     /// Waits until there may be a datagram to receive.
