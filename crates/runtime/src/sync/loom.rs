@@ -11,7 +11,7 @@ use loom::thread::spawn;
 
 use super::block::block_on;
 use super::lock::Word;
-use super::{CancellationToken, Notify, Semaphore, mpmc, oneshot};
+use super::{CancellationToken, Notify, RwLock, Semaphore, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
 use crate::task::TaskTracker;
 
@@ -503,5 +503,27 @@ fn semaphore_closing_refuses_who_waits() {
         adds.join().unwrap();
         let served = threads.into_iter().map(|thread| usize::from(thread.join().unwrap()));
         assert_eq!(served.sum::<usize>() + semaphore.available_permits(), 1);
+    });
+}
+
+/// A writer that goes on as a reader, beside another of each. loom's cell fails the test if a writer is inside with anybody.
+#[test]
+fn rwlock_no_writer_comes_before_one_that_becomes_a_reader() {
+    check(3, || {
+        let lock = Arc::new(RwLock::with_max_readers(UnsafeCell::new(0), 2));
+        let (reading, writing) = (lock.clone(), lock.clone());
+        // SAFETY: nobody writes while there is a guard of a reader, which is what this test is about.
+        let read = |cell: &UnsafeCell<i32>| cell.with(|n| unsafe { *n });
+        // SAFETY: nobody else is inside while there is a guard of a writer, as above.
+        let write = |cell: &UnsafeCell<i32>, value| cell.with_mut(|n| unsafe { *n = value });
+        let reader = spawn(move || read(&block_on(reading.read())));
+        let writer = spawn(move || write(&block_on(writing.write()), 2));
+        let guard = block_on(lock.write());
+        write(&guard, 1);
+        let guard = guard.downgrade();
+        assert_eq!(read(&guard), 1);
+        drop(guard);
+        assert!((0..=2).contains(&reader.join().unwrap()));
+        writer.join().unwrap();
     });
 }

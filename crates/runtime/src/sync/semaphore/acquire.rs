@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::{AcquireError, Look, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use super::{AcquireError, Held, Look, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use crate::coop;
 use crate::sync::waiters::{Wait, Waiter};
 
-/// What both futures do. `S` is a reference to the semaphore, the same one always.
+/// What both futures do, and those of [`RwLock`](crate::sync::RwLock). `S` is a reference to the semaphore, the same one always.
 #[derive(Debug)]
-struct Turn<S: Deref<Target = Semaphore>> {
+pub(in crate::sync) struct Turn<S: Deref<Target = Semaphore>> {
     /// `None` once it has ended.
     semaphore: Option<S>,
     wants: u32,
@@ -26,7 +26,7 @@ struct Turn<S: Deref<Target = Semaphore>> {
 }
 
 impl<S: Deref<Target = Semaphore>> Turn<S> {
-    fn new(semaphore: S, wants: u32) -> Self {
+    pub(in crate::sync) fn new(semaphore: S, wants: u32) -> Self {
         Self {
             semaphore: Some(semaphore),
             wants,
@@ -35,12 +35,11 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
         }
     }
 
-    /// Ready once it has ended; a task pays for that with its budget. The permits are the caller's then. Without budget it has not looked: if it is
-    /// new it has no place in the list yet.
+    /// Ready once it has ended; a task pays for that with its budget. Without budget it has not looked: if it is new it has no place in the list yet.
     ///
     /// # Panics
     /// If polled after it was ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<S, AcquireError>> {
+    pub(in crate::sync) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Held<S>, AcquireError>> {
         // SAFETY: the waiter is not moved while it is in a list.
         let this = unsafe { self.get_unchecked_mut() };
         coop::poll_progress(cx, |cx| {
@@ -58,7 +57,8 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
                     Look::Ended(ended) => {
                         this.waiter = None;
                         let semaphore = this.semaphore.take();
-                        return Poll::Ready(ended.map(|()| semaphore.expect("it was there above")));
+                        let semaphore = semaphore.expect("it was there above");
+                        return Poll::Ready(ended.map(|()| Held::new(semaphore, this.wants)));
                     }
                 }
             }
@@ -88,14 +88,13 @@ pin_project! {
     pub struct Acquire<'a> {
         #[pin]
         turn: Turn<&'a Semaphore>,
-        permits: u32,
     }
 }
 
 impl<'a> Acquire<'a> {
     pub(super) fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
         let turn = Turn::new(semaphore, permits);
-        Self { turn, permits }
+        Self { turn }
     }
 }
 
@@ -105,16 +104,14 @@ impl<'a> Future for Acquire<'a> {
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let taken = this.turn.poll(cx);
-        taken.map_ok(|semaphore| SemaphorePermit::new(semaphore, *this.permits))
+        self.project().turn.poll(cx).map_ok(SemaphorePermit::new)
     }
 }
 
 impl fmt::Debug for Acquire<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("permits", &self.permits)
+            .field("permits", &self.turn.wants)
             .finish_non_exhaustive()
     }
 }
@@ -125,14 +122,13 @@ pin_project! {
     pub struct AcquireOwned {
         #[pin]
         turn: Turn<Arc<Semaphore>>,
-        permits: u32,
     }
 }
 
 impl AcquireOwned {
     pub(super) fn new(semaphore: Arc<Semaphore>, permits: u32) -> Self {
         let turn = Turn::new(semaphore, permits);
-        Self { turn, permits }
+        Self { turn }
     }
 }
 
@@ -142,16 +138,14 @@ impl Future for AcquireOwned {
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let taken = this.turn.poll(cx);
-        taken.map_ok(|semaphore| OwnedSemaphorePermit::new(semaphore, *this.permits))
+        self.project().turn.poll(cx).map_ok(OwnedSemaphorePermit::new)
     }
 }
 
 impl fmt::Debug for AcquireOwned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AcquireOwned")
-            .field("permits", &self.permits)
+            .field("permits", &self.turn.wants)
             .finish_non_exhaustive()
     }
 }

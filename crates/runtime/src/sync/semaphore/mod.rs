@@ -45,8 +45,10 @@ mod acquire;
 mod error;
 mod permit;
 
+pub(super) use self::acquire::Turn;
 pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::error::{AcquireError, TryAcquireError};
+pub(super) use self::permit::Held;
 pub use self::permit::{OwnedSemaphorePermit, SemaphorePermit};
 
 /// Lets so many at a time do something; like tokio's.
@@ -318,8 +320,7 @@ impl Semaphore {
     /// # Errors
     /// If not, or if the semaphore is closed.
     pub fn try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
-        self.try_take(permits)?;
-        Ok(SemaphorePermit::new(self, permits))
+        Held::try_take(self, permits).map(SemaphorePermit::new)
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a permit that keeps the semaphore and borrows nothing.
@@ -335,8 +336,7 @@ impl Semaphore {
     /// # Errors
     /// As there.
     pub fn try_acquire_many_owned(self: Arc<Self>, permits: u32) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        self.try_take(permits)?;
-        Ok(OwnedSemaphorePermit::new(self, permits))
+        Held::try_take(self, permits).map(OwnedSemaphorePermit::new)
     }
 
     /// Refuses permits from now on: to who waits, and to who asks. Those that are held stay valid.

@@ -5,15 +5,44 @@ use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 
-use super::Semaphore;
+use super::{Semaphore, TryAcquireError};
 
-/// What both kinds of permits are. `S` is a reference to the semaphore.
-struct Held<S: Deref<Target = Semaphore>> {
+/// What both kinds of permits are, and those that a guard of [`RwLock`](crate::sync::RwLock) has. `S` is a reference to the semaphore.
+pub(in crate::sync) struct Held<S: Deref<Target = Semaphore>> {
     semaphore: S,
     permits: u32,
 }
 
 impl<S: Deref<Target = Semaphore>> Held<S> {
+    /// For whoever has taken them.
+    pub(super) fn new(semaphore: S, permits: u32) -> Self {
+        Self { semaphore, permits }
+    }
+
+    /// Takes them if they are free, and nobody waits; a task pays with its budget.
+    pub(in crate::sync) fn try_take(semaphore: S, permits: u32) -> Result<Self, TryAcquireError> {
+        semaphore.try_take(permits)?;
+        Ok(Self::new(semaphore, permits))
+    }
+
+    pub(in crate::sync) fn semaphore(&self) -> &S {
+        &self.semaphore
+    }
+
+    pub(in crate::sync) fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Gives back all but `kept`, which are held all the time.
+    ///
+    /// # Panics
+    /// If it has not as many; nothing has changed then. And if a waker of somebody who is served does; they are given back then.
+    pub(in crate::sync) fn keep(&mut self, kept: u32) {
+        let rest = self.permits.checked_sub(kept).expect("as many are held");
+        self.permits = kept;
+        self.semaphore.give_back(rest);
+    }
+
     #[track_caller]
     fn merge(&mut self, mut other: Self) {
         assert!(
@@ -56,8 +85,7 @@ pub struct SemaphorePermit<'a> {
 }
 
 impl<'a> SemaphorePermit<'a> {
-    pub(super) fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
-        let held = Held { semaphore, permits };
+    pub(super) fn new(held: Held<&'a Semaphore>) -> Self {
         Self { held }
     }
 
@@ -117,8 +145,7 @@ pub struct OwnedSemaphorePermit {
 }
 
 impl OwnedSemaphorePermit {
-    pub(super) fn new(semaphore: Arc<Semaphore>, permits: u32) -> Self {
-        let held = Held { semaphore, permits };
+    pub(super) fn new(held: Held<Arc<Semaphore>>) -> Self {
         Self { held }
     }
 
