@@ -327,7 +327,14 @@ impl<T> Receiver<T> {
     ///
     /// # Cancel safety
     /// Strict.
-    pub async fn wait_for(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
+    pub async fn wait_for(&mut self, wanted: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
+        // The end is paid for, too, since no `changed` may come before it: asked for ahead of the first look, so that the turn is never given up
+        // with the value lent.
+        coop::cooperative(self.find(wanted)).await
+    }
+
+    /// Looks at one value after the other.
+    async fn find(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
         let Self { shared, seen } = self;
         let shared = &**shared;
         let mut ended = Ok(());

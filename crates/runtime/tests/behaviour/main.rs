@@ -8,6 +8,7 @@ mod abort_handle;
 mod alone;
 mod block_on;
 mod blocking;
+mod budget;
 #[path = "../../src/child.rs"]
 #[expect(dead_code, reason = "shared with the unit tests, who need more of it")]
 mod child;

@@ -1,0 +1,142 @@
+//! The budget in channels and locks: who never has to wait gives way all the same, and who has no budget left is not forgotten.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use quadrille::sync::{CancellationToken, Notify, Semaphore, broadcast, mpmc, oneshot, watch};
+use quadrille::thread::sync as threads;
+use quadrille::{Runtime, Wait as _, thread};
+
+use crate::shape::Shape;
+
+/// Several budgets.
+const ROUNDS: usize = 1000;
+
+fn one_worker() -> Runtime {
+    Shape::flat(1).runtime()
+}
+
+/// How often a task is polled that does `round` so many times, and waits for nothing else.
+fn polls<S: Send + 'static>(state: S, round: for<'a> fn(&'a mut S) -> Round<'a>) -> usize {
+    let runtime = one_worker();
+    // Not all of the futures are `Send`.
+    let task = runtime.handle().spawn_pinned(move || async move {
+        let mut state = state;
+        let mut all = pin!(async {
+            for _ in 0..ROUNDS {
+                round(&mut state).await;
+            }
+        });
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            all.as_mut().poll(cx)
+        })
+        .await;
+        polls
+    });
+    runtime.block_on(task).unwrap()
+}
+
+type Round<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Names those that took one poll.
+macro_rules! all_give_way {
+    ($($name:literal: $state:expr => |$s:ident| $round:expr;)*) => {{
+        let polls = [$({
+            // By itself, so that the other half of a channel is dropped.
+            let state = $state;
+            ($name, polls(state, |$s| Box::pin(async move { _ = $round; })))
+        }),*];
+        let greedy: Vec<_> = polls.iter().filter(|(_, polls)| *polls < 2).map(|(name, _)| name).collect();
+        assert!(greedy.is_empty(), "these never give way: {greedy:?}");
+    }};
+}
+
+#[test]
+fn what_a_task_never_waits_for_gives_way() {
+    let full = mpmc::bounded(1);
+    full.0.try_send(1_u8).unwrap();
+    let closed = Semaphore::new(0);
+    closed.close();
+    let cancelled = CancellationToken::new();
+    cancelled.cancel();
+    all_give_way! {
+        "mpmc send": mpmc::unbounded::<u8>() => |s| s.0.send(1).await;
+        "mpmc send, closed": mpmc::unbounded::<u8>().0 => |s| s.send(1).await;
+        "mpmc recv, closed": mpmc::unbounded::<u8>().1 => |s| s.recv().await;
+        "mpmc recv_many, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many(&mut Vec::new(), 2).await;
+        "mpmc reserve": mpmc::bounded::<u8>(1) => |s| s.0.reserve().await;
+        "mpmc send_timeout, full": full => |s| s.0.send_timeout(1, std::time::Duration::ZERO).await;
+        "oneshot recv, closed": oneshot::channel::<u8>().1 => |s| s.await;
+        "oneshot closed": oneshot::channel::<u8>().0 => |s| s.closed().await;
+        "watch changed": watch::channel(0) => |s| (s.0.send_replace(1), s.1.changed().await);
+        "watch changed, closed": watch::channel(0).1 => |s| s.changed().await;
+        "watch wait_for": watch::channel(0) => |s| s.1.wait_for(|_| true).await.map(|_| ());
+        "watch wait_for, new": watch::channel(0) => |s| (s.0.send_replace(1), s.1.wait_for(|n| *n == 1).await.map(|_| ()));
+        "watch wait_for, closed": watch::channel(0).1 => |s| s.wait_for(|n| *n == 1).await.map(|_| ());
+        "watch closed": watch::channel(0).0 => |s| s.closed().await;
+        "broadcast recv": broadcast::channel(2) => |s| (s.0.send(1), s.1.recv().await);
+        "broadcast recv, closed": broadcast::channel::<u8>(2).1 => |s| s.recv().await;
+        "broadcast closed": broadcast::channel::<u8>(2).0 => |s| s.closed().await;
+        "notify": Notify::new() => |s| (s.notify_one(), s.notified().await);
+        "semaphore": Semaphore::new(1) => |s| s.acquire().await.map(drop);
+        "semaphore, none": Semaphore::new(0) => |s| s.acquire_many(0).await.map(drop);
+        "semaphore, closed": closed => |s| s.acquire().await.map(drop);
+        "cancelled": cancelled => |s| s.cancelled().await;
+        "thread Mutex": threads::Mutex::new(()) => |s| s.lock_async().await.map(drop);
+        "thread RwLock, read": threads::RwLock::new(()) => |s| s.read_async().await.map(drop);
+        "thread RwLock, write": threads::RwLock::new(()) => |s| s.write_async().await.map(drop);
+    }
+}
+
+/// How many turns another thread has while one does `round` so many times.
+fn turns_of_another<S: Send + 'static>(mut state: S, round: fn(&mut S)) -> usize {
+    let runtime = one_worker();
+    let main = runtime.spawn_thread(move || {
+        let (turns, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, stop) = (turns.clone(), over.clone());
+        let other = thread::spawn(move || {
+            while !stop.load(Ordering::SeqCst) {
+                counted.fetch_add(1, Ordering::SeqCst);
+                thread::yield_now();
+            }
+        });
+        thread::yield_now();
+        let before = turns.load(Ordering::SeqCst);
+        (0..ROUNDS).for_each(|_| round(&mut state));
+        let turns = turns.load(Ordering::SeqCst) - before;
+        over.store(true, Ordering::SeqCst);
+        other.join().unwrap();
+        turns
+    });
+    main.join().unwrap()
+}
+
+/// Names those during which nobody else had a turn.
+macro_rules! all_threads_give_way {
+    ($($name:literal: $state:expr => |$s:ident| $round:expr;)*) => {{
+        let turns = [$({
+            let state = $state;
+            ($name, turns_of_another(state, |$s| _ = $round))
+        }),*];
+        let greedy: Vec<_> = turns.iter().filter(|(_, turns)| *turns < 2).map(|(name, _)| name).collect();
+        assert!(greedy.is_empty(), "these never give way: {greedy:?}");
+    }};
+}
+
+#[test]
+fn what_a_thread_never_waits_for_gives_way() {
+    all_threads_give_way! {
+        "mpmc send_blocking": mpmc::unbounded::<u8>() => |s| s.0.send_blocking(1);
+        "mpmc recv_blocking, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_blocking();
+        "mpsc send and recv": threads::mpsc::sync_channel::<u8>(1) => |s| (s.0.send(1), s.1.recv());
+        "mpsc recv, closed": threads::mpsc::channel::<u8>().1 => |s| s.recv();
+        "broadcast": broadcast::channel(2) => |s| (s.0.send(1), s.1.blocking_recv());
+        "semaphore": Semaphore::new(1) => |s| s.acquire().wait().map(drop);
+        "notify": Notify::new() => |s| (s.notify_one(), s.notified().wait());
+        "watch wait_for": watch::channel(1) => |s| s.1.wait_for(|_| true).wait().map(|_| ());
+    }
+}
