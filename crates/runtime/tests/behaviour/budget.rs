@@ -132,6 +132,8 @@ fn what_a_thread_never_waits_for_gives_way() {
     all_threads_give_way! {
         "mpmc send_blocking": mpmc::unbounded::<u8>() => |s| s.0.send_blocking(1);
         "mpmc recv_blocking, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_blocking();
+        "mpsc send": threads::mpsc::channel::<u8>() => |s| s.0.send(1);
+        "mpsc send, closed": threads::mpsc::channel::<u8>().0 => |s| s.send(1);
         "mpsc send and recv": threads::mpsc::sync_channel::<u8>(1) => |s| (s.0.send(1), s.1.recv());
         "mpsc recv, closed": threads::mpsc::channel::<u8>().1 => |s| s.recv();
         "broadcast": broadcast::channel(2) => |s| (s.0.send(1), s.1.blocking_recv());

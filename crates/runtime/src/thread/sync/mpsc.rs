@@ -28,9 +28,9 @@ use super::{refuse_in_tasks, rendezvous};
 use crate::coop;
 use crate::sync::mpmc;
 use crate::thread::note::Reason;
-use crate::thread::wait::{wait_on, wait_timeout_on};
+use crate::thread::wait::{suspends, wait_on, wait_timeout_on};
 
-/// Makes a channel that holds any number of messages; sending never waits.
+/// Makes a channel that holds any number of messages; sending never waits for room.
 ///
 /// ```
 /// let (sender, receiver) = quadrille::thread::sync::mpsc::channel();
@@ -71,14 +71,22 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a message; never waits.
+    /// Sends a message; never waits for the receiver.
     ///
     /// # Errors
     /// With the message, if the receiver is gone.
+    /// # Blocking
+    /// Nobody, in a task neither. But a user-level thread that has had its turn gives way here, as wherever it waits: hold no lock of std's meanwhile.
+    #[track_caller]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        self.inner
-            .try_send(message)
-            .map_err(|error| SendError(error.into_inner()))
+        if suspends() {
+            // There is room always: what it may wait for is a turn. Else a thread that only sends would leave its worker to nobody, not even
+            // to who receives.
+            let sent = self.inner.send_blocking(message);
+            return sent.map_err(|error| SendError(error.into_inner()));
+        }
+        let sent = self.inner.try_send(message);
+        sent.map_err(|error| SendError(error.into_inner()))
     }
 }
 
