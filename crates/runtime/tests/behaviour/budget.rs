@@ -89,6 +89,7 @@ fn what_a_task_never_waits_for_gives_way() {
         "thread Mutex": threads::Mutex::new(()) => |s| s.lock_async().await.map(drop);
         "thread RwLock, read": threads::RwLock::new(()) => |s| s.read_async().await.map(drop);
         "thread RwLock, write": threads::RwLock::new(()) => |s| s.write_async().await.map(drop);
+        "thread Barrier": threads::Barrier::new(1) => |s| s.wait_async().await;
     }
 }
 
@@ -136,6 +137,7 @@ fn what_a_thread_never_waits_for_gives_way() {
         "mpsc send, closed": threads::mpsc::channel::<u8>().0 => |s| s.send(1);
         "mpsc send and recv": threads::mpsc::sync_channel::<u8>(1) => |s| (s.0.send(1), s.1.recv());
         "mpsc recv, closed": threads::mpsc::channel::<u8>().1 => |s| s.recv();
+        "Barrier": threads::Barrier::new(1) => |s| s.wait();
         "broadcast": broadcast::channel(2) => |s| (s.0.send(1), s.1.blocking_recv());
         "semaphore": Semaphore::new(1) => |s| s.acquire().wait().map(drop);
         "notify": Notify::new() => |s| (s.notify_one(), s.notified().wait());

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::refuse_in_tasks;
+use crate::coop;
 use crate::primitives::const_fn;
 use crate::sync::lock::Lock as Guarded;
 use crate::sync::waiters::{Wait, Waiter, Waiters};
@@ -74,7 +75,7 @@ impl Barrier {
         wait_on(self.wait_async(), Reason::barrier(self))
     }
 
-    /// Waits until all have come, without blocking anybody. It has come when it is polled first.
+    /// Waits until all have come, without blocking anybody. It has come when it is polled first, by a task that has [budget](crate::coop) left.
     ///
     /// # Cancel safety
     /// Strict: who is dropped before all have come has not come.
@@ -194,25 +195,27 @@ impl Future for Meet<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
         // SAFETY: the waiter is not moved while it is in the list.
         let this = unsafe { self.get_unchecked_mut() };
-        let mut fresh = None;
-        loop {
-            let step = match &this.waiter {
-                None => this.come(cx.waker()),
-                Some(waiter) => this.look(waiter, cx.waker(), &mut fresh),
-            };
-            match step {
-                Step::Leads => {
-                    this.barrier.wake();
-                    return Poll::Ready(BarrierWaitResult(true));
+        coop::poll_progress(cx, |cx| {
+            let mut fresh = None;
+            loop {
+                let step = match &this.waiter {
+                    None => this.come(cx.waker()),
+                    Some(waiter) => this.look(waiter, cx.waker(), &mut fresh),
+                };
+                match step {
+                    Step::Leads => {
+                        this.barrier.wake();
+                        return Poll::Ready(BarrierWaitResult(true));
+                    }
+                    Step::Met(_stale) => {
+                        this.waiter = None;
+                        return Poll::Ready(BarrierWaitResult(false));
+                    }
+                    Step::Waits(Wait::Queued) => return Poll::Pending,
+                    Step::Waits(Wait::NeedsWaker) => fresh = Some(cx.waker().clone()),
                 }
-                Step::Met(_stale) => {
-                    this.waiter = None;
-                    return Poll::Ready(BarrierWaitResult(false));
-                }
-                Step::Waits(Wait::Queued) => return Poll::Pending,
-                Step::Waits(Wait::NeedsWaker) => fresh = Some(cx.waker().clone()),
             }
-        }
+        })
     }
 }
 

@@ -60,6 +60,9 @@ use crate::thread::wait::wait_on;
 /// else runs. Waiters are woken first come, first served. A future of `lock_async` that was polled must be polled on or dropped: it
 /// may be its turn.
 ///
+/// A `lock` that finds the lock free spends no budget, since to give way there would be to do so with other locks held: a loop that only locks keeps
+/// its worker, as one that computes does. [`coop::consume_budget`](crate::coop::consume_budget)`().wait()` in it gives way.
+///
 /// # Deadlock
 ///
 /// A thread that locks what it has locked waits for ever.
