@@ -527,3 +527,25 @@ fn rwlock_no_writer_comes_before_one_that_becomes_a_reader() {
         writer.join().unwrap();
     });
 }
+
+/// Polled without budget at first, beside who gives it a permit: it has a place by then, or is woken for its next turn.
+#[test]
+fn semaphore_who_asks_without_budget_is_served() {
+    check(3, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let other = semaphore.clone();
+        let adds = spawn(move || other.add_permits(1));
+        let mut acquire = pin!(semaphore.acquire());
+        let mut is_spent = true;
+        let permit = block_on(poll_fn(|cx| {
+            if std::mem::take(&mut is_spent) {
+                acquire.as_mut().poll_spent(cx.waker());
+                return Poll::Pending;
+            }
+            acquire.as_mut().poll(cx)
+        }));
+        drop(permit.unwrap());
+        adds.join().unwrap();
+        assert_eq!(semaphore.available_permits(), 1);
+    });
+}

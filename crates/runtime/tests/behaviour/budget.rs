@@ -5,9 +5,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use futures_lite::future::poll_once;
 use quadrille::sync::{CancellationToken, Notify, Semaphore, broadcast, mpmc, oneshot, watch};
 use quadrille::thread::sync as threads;
-use quadrille::{Runtime, Wait as _, thread};
+use quadrille::{Runtime, Wait as _, coop, thread};
 
 use crate::shape::Shape;
 
@@ -143,4 +144,30 @@ fn what_a_thread_never_waits_for_gives_way() {
         "notify": Notify::new() => |s| (s.notify_one(), s.notified().wait());
         "watch wait_for": watch::channel(1) => |s| s.1.wait_for(|_| true).wait().map(|_| ());
     }
+}
+
+/// Polls `first` without budget, then `second` with, both of which must wait; then `event`, which is for one. Whether it was for the first.
+async fn is_first_served<F: Future>(first: F, second: F, event: impl FnOnce()) -> bool {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    while coop::has_budget_remaining() {
+        coop::consume_budget().await;
+    }
+    assert!(poll_once(first.as_mut()).await.is_none());
+    coop::unconstrained(async {
+        assert!(poll_once(second.as_mut()).await.is_none());
+        event();
+        let is_second = poll_once(second).await.is_some();
+        is_second != poll_once(first).await.is_some() && !is_second
+    })
+    .await
+}
+
+#[test]
+fn who_asks_a_semaphore_without_budget_has_a_place() {
+    let runtime = one_worker();
+    let task = runtime.spawn(async {
+        let semaphore = Semaphore::new(0);
+        is_first_served(semaphore.acquire(), semaphore.acquire(), || semaphore.add_permits(1)).await
+    });
+    assert!(runtime.block_on(task).unwrap());
 }

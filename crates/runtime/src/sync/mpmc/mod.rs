@@ -24,7 +24,8 @@
 //! - **Weak senders.** [`Sender::downgrade`] gives a handle that does not keep the channel open.
 //! - **Fairness.** Waiters are told first come, first told. Whoever runs may take a message or a place before a waiter
 //!   that was told but doesn't run yet; that waiter then waits again *at the front*. No waiter is passed by another
-//!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel.
+//!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel. A task that has spent its
+//!   [budget](crate::coop) has not asked yet: whoever asks before its next turn goes first.
 //! - **Forgotten futures.** A [`Send`], [`Reserve`], [`ReserveOwned`] or [`Recv`] that was told and is then neither polled nor dropped delays others
 //!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
 //!   on, however few are inside at a time. So does one whose task or user-level thread cannot run, behind a long poll or bound to a worker that is

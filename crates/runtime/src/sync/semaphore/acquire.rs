@@ -5,13 +5,15 @@ use std::marker::PhantomPinned;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
-use super::{AcquireError, Held, Look, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use super::{AcquireError, Enrolled, Held, Look, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use crate::coop;
 use crate::sync::waiters::{Wait, Waiter};
+
+const OVER: &str = "the future of an acquisition was polled after it had ended";
 
 /// What both futures do, and those of [`RwLock`](crate::sync::RwLock). `S` is a reference to the semaphore, the same one always.
 #[derive(Debug)]
@@ -35,16 +37,19 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
         }
     }
 
-    /// Ready once it has ended; a task pays for that with its budget. Without budget it has not looked: if it is new it has no place in the list yet.
+    /// Ready once it has ended; a task pays for that with its budget. Without budget it does not end, and has its place all the same.
     ///
     /// # Panics
     /// If polled after it was ready.
     pub(in crate::sync) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Held<S>, AcquireError>> {
+        if !coop::has_budget_remaining() {
+            self.poll_spent(cx.waker());
+            return Poll::Pending;
+        }
         // SAFETY: the waiter is not moved while it is in a list.
         let this = unsafe { self.get_unchecked_mut() };
         coop::poll_progress(cx, |cx| {
-            let semaphore = this.semaphore.as_deref();
-            let semaphore = semaphore.expect("the future of an acquisition was polled after it had ended");
+            let semaphore = this.semaphore.as_deref().expect(OVER);
             let mut fresh = None;
             loop {
                 let (look, _stale) = semaphore.state.with(|state| {
@@ -63,6 +68,30 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
                 }
             }
         })
+    }
+
+    /// A poll of a task that has no budget: it is waiting afterwards, or `current` was called, for a poll that ends it.
+    ///
+    /// # Panics
+    /// If polled after it was ready.
+    #[cold]
+    fn poll_spent(self: Pin<&mut Self>, current: &Waker) {
+        // SAFETY: the waiter is not moved while it is in a list.
+        let this = unsafe { self.get_unchecked_mut() };
+        let semaphore = this.semaphore.as_deref().expect(OVER);
+        let mut fresh = None;
+        loop {
+            let enrolled = semaphore.state.with(|state| {
+                // SAFETY: A1, inside the section; A2, pinned, and dropped in place; it is this one's waiter.
+                unsafe { state.enrol(this.wants, &mut this.waiter, current, &mut fresh) }
+            });
+            match enrolled {
+                Enrolled::NeedsWaker => fresh = Some(current.clone()),
+                Enrolled::Waiting(None) => return,
+                Enrolled::Waiting(Some(served)) => return served.wake(),
+                Enrolled::Over => return current.wake_by_ref(),
+            }
+        }
     }
 }
 
@@ -95,6 +124,12 @@ impl<'a> Acquire<'a> {
     pub(super) fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
         let turn = Turn::new(semaphore, permits);
         Self { turn }
+    }
+
+    /// For models, whose threads share one budget.
+    #[cfg(all(test, quadrille_loom))]
+    pub(in crate::sync) fn poll_spent(self: Pin<&mut Self>, current: &Waker) {
+        self.project().turn.poll_spent(current);
     }
 }
 

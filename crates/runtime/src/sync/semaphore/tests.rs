@@ -91,6 +91,20 @@ impl Model {
         Poll::Ready(is == Is::Holding)
     }
 
+    /// By a task without budget.
+    fn poll_spent(&mut self, of: usize) {
+        match self.futures[of] {
+            Is::Served | Is::Refused => self.wakes[of] += 1,
+            Is::Waiting => {}
+            Is::New | Is::Holding | Is::Gone if self.is_closed => self.wakes[of] += 1,
+            Is::New | Is::Holding | Is::Gone => {
+                self.order.push(of);
+                self.futures[of] = Is::Waiting;
+                self.add(0);
+            }
+        }
+    }
+
     fn drop_future_or_permit(&mut self, of: usize) {
         self.order.retain(|other| *other != of);
         let is = std::mem::replace(&mut self.futures[of], Is::Gone);
@@ -104,7 +118,7 @@ impl Model {
 
 /// What a step of a script does: some concern all, and each future has some of its own.
 const OF_ALL: usize = 4;
-const OF_EACH: usize = 2;
+const OF_EACH: usize = 3;
 
 /// A future, or the permits that it had.
 enum Real<'a> {
@@ -155,12 +169,21 @@ fn check(futures: usize, steps: &[usize]) {
                     real[of] = Real::Future(Box::pin(semaphore.acquire_many(WANTS[of])));
                 }
                 let Real::Future(future) = &mut real[of] else { continue };
-                let poll = future.as_mut().poll(&mut Context::from_waker(&wakers[of]));
-                let has_it = poll.map(|taken| match taken {
-                    Ok(permit) => (real[of] = Real::Permit(permit), true).1,
-                    Err(AcquireError) => (real[of] = Real::Nothing, false).1,
-                });
-                assert_eq!(has_it, model.poll(of), "{futures} futures: {steps:?}");
+                let mut cx = Context::from_waker(&wakers[of]);
+                if what == 2 {
+                    coop::start(0);
+                    let is_pending = future.as_mut().poll(&mut cx).is_pending();
+                    coop::stop();
+                    assert!(is_pending, "{futures} futures: {steps:?}");
+                    model.poll_spent(of);
+                } else {
+                    let poll = future.as_mut().poll(&mut cx);
+                    let has_it = poll.map(|taken| match taken {
+                        Ok(permit) => (real[of] = Real::Permit(permit), true).1,
+                        Err(AcquireError) => (real[of] = Real::Nothing, false).1,
+                    });
+                    assert_eq!(has_it, model.poll(of), "{futures} futures: {steps:?}");
+                }
             }
         }
         let could_be_had = if model.order.is_empty() { model.free } else { 0 };
@@ -177,7 +200,7 @@ fn check(futures: usize, steps: &[usize]) {
     });
 }
 
-/// Three futures, one of which wants two permits, each polled and dropped at every moment, with its permits or without.
+/// Three futures, one of which wants two permits, each polled, with budget and without, and dropped at every moment, with its permits or without.
 #[test]
 fn every_short_script_does_what_the_model_says() {
     let kinds = OF_ALL + 3 * OF_EACH;

@@ -57,8 +57,8 @@ use crate::thread::wait::wait_on;
 /// # Fairness
 ///
 /// Whoever runs may take a free lock before those who wait. A waiter that was woken and came too late four times is next, whoever
-/// else runs. Waiters are woken first come, first served. A future of `lock_async` that was polled must be polled on or dropped: it
-/// may be its turn.
+/// else runs. Waiters are woken first come, first served; a task that has spent its [budget](crate::coop) comes at its next turn. A future of
+/// `lock_async` that was polled must be polled on or dropped: it may be its turn.
 ///
 /// A `lock` that finds the lock free spends no budget, since to give way there would be to do so with other locks held: a loop that only locks keeps
 /// its worker, as one that computes does. [`coop::consume_budget`](crate::coop::consume_budget)`().wait()` in it gives way.
