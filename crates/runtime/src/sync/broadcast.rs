@@ -26,6 +26,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
+use super::notify::Notify;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::panics::FirstPanic;
@@ -43,6 +44,8 @@ const BATCH_MAX: usize = 32;
 #[derive(Debug)]
 struct Shared<T> {
     ring: Watched<Ring<T>>,
+    /// Tells those who wait for the end of all receivers, and for no message, once the ring says so.
+    unheard: Notify,
 }
 
 #[derive(Debug)]
@@ -123,6 +126,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             senders: 1,
             receivers: 1,
         }),
+        unheard: Notify::new(),
     });
     let receiver = Receiver {
         shared: shared.clone(),
@@ -211,9 +215,14 @@ impl<T> Sender<T> {
     /// # Cancel safety
     /// Strict.
     pub async fn closed(&self) {
-        let mut place = pin!(Place::new(&*self.shared));
-        let look = |_: &&Shared<T>, ring: &mut Ring<T>| (ring.receivers == 0).then_some(());
-        std::future::poll_fn(|cx| coop::poll_progress(cx, |cx| place.as_mut().poll(cx, look))).await;
+        loop {
+            // Made before the look, so that it is told of what comes after that (theorem G). There may be one again when it is.
+            let unheard = self.shared.unheard.notified();
+            if self.receiver_count() == 0 {
+                return coop::consume_budget().await;
+            }
+            unheard.await;
+        }
     }
 
     /// Whether both are of the same channel.
@@ -341,14 +350,13 @@ impl<T> Drop for Receiver<T> {
         let mut panic = FirstPanic::default();
         // It counts no more, and gives up every message, whatever the wakers and the destructors of users do. What is sent from here on is not
         // for it.
-        let mut end = 0;
-        panic.catch(|| {
-            self.shared.ring.change(|ring| {
-                ring.receivers -= 1;
-                end = ring.next();
-                (ring.receivers == 0, ())
-            });
+        let (end, is_last) = self.shared.ring.with(|ring| {
+            ring.receivers -= 1;
+            (ring.next(), ring.receivers == 0)
         });
+        if is_last {
+            panic.catch(|| self.shared.unheard.notify_waiters());
+        }
         let mut left = Vec::new();
         loop {
             // As many as there is room for outside of the lock.

@@ -23,6 +23,7 @@ use std::ops::Deref;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::notify::Notify;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
 
@@ -37,6 +38,8 @@ pub mod error {
 struct Shared<T> {
     value: RwLock<Versioned<T>>,
     news: Watched<News>,
+    /// Tells those who wait for the end of all receivers, and for no value, once `news` says so.
+    unwatched: Notify,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,7 @@ struct Versioned<T> {
     version: u64,
 }
 
-/// What is waited for.
+/// What receivers wait for, and how many there are.
 #[derive(Debug)]
 struct News {
     version: u64,
@@ -118,6 +121,7 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
             senders: 1,
             receivers: 0,
         }),
+        unwatched: Notify::new(),
     });
     let receiver = shared.receiver(FIRST);
     (Sender { shared }, receiver)
@@ -230,13 +234,14 @@ impl<T> Sender<T> {
     /// # Cancel safety
     /// Strict.
     pub async fn closed(&self) {
-        let mut place = pin!(Place::new(&*self.shared));
-        std::future::poll_fn(|cx| {
-            coop::poll_progress(cx, |cx| {
-                place.as_mut().poll(cx, |_, news| (news.receivers == 0).then_some(()))
-            })
-        })
-        .await;
+        loop {
+            // Made before the look, so that it is told of what comes after that (theorem G). There may be one again when it is.
+            let unwatched = self.shared.unwatched.notified();
+            if self.is_closed() {
+                return coop::consume_budget().await;
+            }
+            unwatched.await;
+        }
     }
 }
 
@@ -368,10 +373,13 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.shared.news.change(|news| {
+        let is_last = self.shared.news.with(|news| {
             news.receivers -= 1;
-            (news.receivers == 0, ())
+            news.receivers == 0
         });
+        if is_last {
+            self.shared.unwatched.notify_waiters();
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod budget;
 #[path = "../../src/child.rs"]
 #[expect(dead_code, reason = "shared with the unit tests, who need more of it")]
 mod child;
+mod closed;
 mod count;
 mod depth_first;
 mod destructors;
