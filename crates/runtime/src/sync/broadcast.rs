@@ -354,9 +354,6 @@ impl<T> Drop for Receiver<T> {
             ring.receivers -= 1;
             (ring.next(), ring.receivers == 0)
         });
-        if is_last {
-            panic.catch(|| self.shared.unheard.notify_waiters());
-        }
         let mut left = Vec::new();
         loop {
             // As many as there is room for outside of the lock.
@@ -374,6 +371,10 @@ impl<T> Drop for Receiver<T> {
             for message in left.drain(..) {
                 panic.catch(|| drop(message));
             }
+        }
+        // Only now, so that who is told finds the messages gone. Who has subscribed meanwhile tells in its turn.
+        if is_last && self.shared.ring.with(|ring| ring.receivers == 0) {
+            panic.catch(|| self.shared.unheard.notify_waiters());
         }
         panic.go_on();
     }

@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::Context;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 
 use quadrille::sync::{broadcast, mpmc, watch};
 
@@ -62,4 +64,58 @@ fn the_end_of_one_receiver_is_not_that_of_the_next() {
     waits(closed.as_mut(), &wakes);
     drop(next);
     assert_eq!(wakes.get(), 4, "broadcast");
+}
+
+/// Notes how many messages are inside when it is called.
+struct Len(broadcast::Sender<Arc<()>>, AtomicUsize);
+
+impl Wake for Len {
+    fn wake(self: Arc<Self>) {
+        self.1.store(self.0.len(), Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn who_hears_of_the_end_of_a_broadcast_finds_it_empty() {
+    let (sender, receiver) = broadcast::channel(4);
+    let message = Arc::new(());
+    sender.send(message.clone()).unwrap();
+    let len = Arc::new(Len(sender.clone(), AtomicUsize::new(usize::MAX)));
+    let mut closed = pin!(sender.closed());
+    let waker = Waker::from(len.clone());
+    assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(receiver);
+    assert_eq!(len.1.load(Ordering::SeqCst), 0);
+    assert_eq!(Arc::strong_count(&message), 1);
+}
+
+/// Subscribes when it is dropped.
+struct Subscribes(
+    broadcast::Sender<Arc<Self>>,
+    Arc<std::sync::Mutex<Vec<broadcast::Receiver<Arc<Self>>>>>,
+);
+
+impl Drop for Subscribes {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0.subscribe());
+    }
+}
+
+#[test]
+fn a_broadcast_that_has_a_new_receiver_by_then_has_not_ended() {
+    let wakes = Count::default();
+    let (sender, receiver) = broadcast::channel(4);
+    let later = Arc::default();
+    assert!(
+        sender
+            .send(Arc::new(Subscribes(sender.clone(), Arc::clone(&later))))
+            .is_ok()
+    );
+    let mut closed = pin!(sender.closed());
+    waits(closed.as_mut(), &wakes);
+    drop(receiver);
+    assert_eq!((later.lock().unwrap().len(), wakes.get()), (1, 0));
+    let last = later.lock().unwrap().pop();
+    drop(last);
+    assert_eq!(wakes.get(), 1);
 }
