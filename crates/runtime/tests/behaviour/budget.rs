@@ -68,6 +68,7 @@ fn what_a_task_never_waits_for_gives_way() {
         "mpmc send": mpmc::unbounded::<u8>() => |s| s.0.send(1).await;
         "mpmc send, closed": mpmc::unbounded::<u8>().0 => |s| s.send(1).await;
         "mpmc recv, closed": mpmc::unbounded::<u8>().1 => |s| s.recv().await;
+        "mpmc recv_many of none": mpmc::unbounded::<u8>() => |s| s.1.recv_many(&mut Vec::new(), 0).await;
         "mpmc recv_many, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many(&mut Vec::new(), 2).await;
         "mpmc reserve": mpmc::bounded::<u8>(1) => |s| s.0.reserve().await;
         "mpmc send_timeout, full": full => |s| s.0.send_timeout(1, std::time::Duration::ZERO).await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
@@ -11,6 +11,7 @@ use super::blocking::Take;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
 use super::{RecvError, TryRecvError};
+use crate::coop;
 use crate::panics::FirstPanic;
 
 /// Most elements by which [`Receiver::recv_many`] grows the vector at a time.
@@ -52,7 +53,8 @@ impl<T> Receiver<T> {
 
     /// Waits for messages and moves what is there, at most `count_max`, to the end of `messages`; returns how many.
     ///
-    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once.
+    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once. The vector grows by what is
+    /// there to be moved, and not while nothing is.
     ///
     /// # Errors
     /// If the channel is closed and drained.
@@ -270,6 +272,18 @@ pub struct RecvMany<'a, T> {
     seat: Seat,
 }
 
+impl<T> RecvMany<'_, T> {
+    /// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside of the lock, because
+    /// it may allocate.
+    fn make_room(&mut self) {
+        let wanted = self.count_max.min(GROW_MAX);
+        if self.messages.capacity() - self.messages.len() < wanted {
+            let there = self.shared.look(State::len);
+            self.messages.reserve(there.min(wanted));
+        }
+    }
+}
+
 impl<T> Future for RecvMany<'_, T> {
     type Output = Result<usize, RecvError>;
 
@@ -277,20 +291,27 @@ impl<T> Future for RecvMany<'_, T> {
         // SAFETY: the seat isn't moved.
         let this = unsafe { self.get_unchecked_mut() };
         if this.count_max == 0 {
-            return Poll::Ready(Ok(0));
+            return coop::poll_proceed(cx).map(|()| Ok(0));
         }
-        let (messages, count_max) = (&mut *this.messages, this.count_max);
-        messages.reserve(count_max.min(GROW_MAX));
-        let mut count = 0;
-        // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
-        let poll = unsafe {
-            this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
-                let (outcome, taken) = state.take_many(messages, count_max);
-                count = taken;
-                outcome
-            })
-        };
-        poll.map(|_| if count == 0 { Err(RecvError) } else { Ok(count) })
+        loop {
+            this.make_room();
+            let (messages, count_max) = (&mut *this.messages, this.count_max);
+            let mut count = 0;
+            // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
+            let poll = unsafe {
+                this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
+                    let (outcome, taken) = state.take_many(messages, count_max);
+                    count = taken;
+                    outcome
+                })
+            };
+            match ready!(poll) {
+                Outcome::Closed => return Poll::Ready(Err(RecvError)),
+                // There was none when room was made, and one when it was to be taken.
+                _ if count == 0 => {}
+                _ => return Poll::Ready(Ok(count)),
+            }
+        }
     }
 }
 

@@ -221,16 +221,19 @@ impl<T> State<T> {
     }
 
     /// Moves the oldest messages to the end of `messages`: at most `count_max`, at most what fits without growing it, at
-    /// most 64. The caller has seen to it that one fits.
+    /// most 64. Done with none, if none fits: then the caller makes room, and tries again.
     pub(super) fn take_many(&mut self, messages: &mut Vec<T>, count_max: usize) -> (Outcome, usize) {
+        if self.queue.is_empty() {
+            return (self.nothing_there(), 0);
+        }
         let room = messages.capacity() - messages.len();
         let count = self.queue.len().min(count_max).min(room);
         let count = u8::try_from(count).unwrap_or(BATCH_MAX).min(BATCH_MAX);
+        if count == 0 {
+            return (Outcome::Done, 0);
+        }
         for _ in 0..count {
             messages.extend(self.queue.pop());
-        }
-        if count == 0 {
-            return (self.nothing_there(), 0);
         }
         self.count_places(count);
         (Outcome::Done, usize::from(count))

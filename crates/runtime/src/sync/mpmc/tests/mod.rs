@@ -16,6 +16,7 @@ use futures_core::Stream;
 use futures_lite::StreamExt;
 use futures_lite::future::{block_on, poll_once};
 
+use super::state::{Outcome, State};
 use super::*;
 
 /// Counts its wake-ups.
@@ -263,6 +264,29 @@ fn batches_are_bounded_and_complete() {
     assert!(block_on(poll_once(receiver.recv_many(&mut got, 1))).is_none());
     drop(sender);
     assert_eq!(block_on(receiver.recv_many(&mut got, 1)), Err(RecvError));
+}
+
+#[test]
+fn a_batch_that_is_waited_for_takes_memory_when_it_comes() {
+    let (sender, receiver) = unbounded();
+    let mut got = Vec::new();
+    let mut receive = Box::pin(receiver.recv_many(&mut got, 1000));
+    assert!(block_on(poll_once(receive.as_mut())).is_none());
+    drop(receive);
+    assert_eq!(got.capacity(), 0);
+    (0..3).for_each(|n| sender.try_send([n; 4096]).unwrap());
+    assert_eq!(block_on(receiver.recv_many(&mut got, 1000)), Ok(3));
+    assert!(got.capacity() < 64);
+}
+
+/// A message comes between the look at how many are inside and the attempt: nothing of that is seen from outside but in the outcome.
+#[test]
+fn a_batch_without_room_is_not_waited_for() {
+    let mut state = State::new(usize::MAX);
+    assert_eq!(state.take_many(&mut Vec::new(), 9), (Outcome::NotNow, 0));
+    assert_eq!(state.put(&mut Some(1)), Outcome::Done);
+    assert_eq!(state.take_many(&mut Vec::new(), 9), (Outcome::Done, 0));
+    assert_eq!(state.take_many(&mut Vec::with_capacity(1), 9), (Outcome::Done, 1));
 }
 
 #[test]
