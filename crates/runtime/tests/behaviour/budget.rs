@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_lite::future::poll_once;
 use quadrille::sync::{CancellationToken, Notify, Semaphore, broadcast, mpmc, oneshot, watch};
+use quadrille::task::TaskTracker;
 use quadrille::thread::sync as threads;
 use quadrille::{Runtime, Wait as _, coop, thread};
 
@@ -64,6 +65,8 @@ fn what_a_task_never_waits_for_gives_way() {
     closed.close();
     let cancelled = CancellationToken::new();
     cancelled.cancel();
+    let over = TaskTracker::new();
+    over.close();
     all_give_way! {
         "mpmc send": mpmc::unbounded::<u8>() => |s| s.0.send(1).await;
         "mpmc send, closed": mpmc::unbounded::<u8>().0 => |s| s.send(1).await;
@@ -71,6 +74,7 @@ fn what_a_task_never_waits_for_gives_way() {
         "mpmc recv_many of none": mpmc::unbounded::<u8>() => |s| s.1.recv_many(&mut Vec::new(), 0).await;
         "mpmc recv_many, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many(&mut Vec::new(), 2).await;
         "mpmc reserve": mpmc::bounded::<u8>(1) => |s| s.0.reserve().await;
+        "mpmc closed": mpmc::unbounded::<u8>().0 => |s| s.closed().await;
         "mpmc send_timeout, full": full => |s| s.0.send_timeout(1, std::time::Duration::ZERO).await;
         "oneshot recv, closed": oneshot::channel::<u8>().1 => |s| s.await;
         "oneshot closed": oneshot::channel::<u8>().0 => |s| s.closed().await;
@@ -88,6 +92,7 @@ fn what_a_task_never_waits_for_gives_way() {
         "semaphore, none": Semaphore::new(0) => |s| s.acquire_many(0).await.map(drop);
         "semaphore, closed": closed => |s| s.acquire().await.map(drop);
         "cancelled": cancelled => |s| s.cancelled().await;
+        "tracker wait": over => |s| s.wait().await;
         "thread Mutex": threads::Mutex::new(()) => |s| s.lock_async().await.map(drop);
         "thread RwLock, read": threads::RwLock::new(()) => |s| s.read_async().await.map(drop);
         "thread RwLock, write": threads::RwLock::new(()) => |s| s.write_async().await.map(drop);

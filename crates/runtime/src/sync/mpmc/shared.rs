@@ -209,9 +209,10 @@ impl<T> Shared<T> {
     /// Waits until the channel is closed. Who is made before the look is told of what comes after it (theorem G).
     pub(super) async fn closed(&self) {
         let closed = self.closed.notified();
-        if !self.look(State::is_closed) {
-            closed.await;
+        if self.look(State::is_closed) {
+            return coop::consume_budget().await;
         }
+        closed.await;
     }
 
     /// Wakes all who wait for what a closed channel has no more.
