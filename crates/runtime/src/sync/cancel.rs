@@ -26,6 +26,7 @@
 //! that somebody else has. The price is one node for each ancestor.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -283,6 +284,21 @@ impl CancellationToken {
             future,
         }
         .await
+    }
+}
+
+/// Of clones of one token, and of no others, whatever became of them.
+impl PartialEq for CancellationToken {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.node, &other.node)
+    }
+}
+
+impl Eq for CancellationToken {}
+
+impl Hash for CancellationToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.node).hash(state);
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
@@ -212,4 +213,17 @@ fn threads_make_children_while_the_token_is_cancelled() {
             scope.spawn(|| token.cancel());
         });
     }
+}
+
+#[test]
+fn clones_are_equal_and_nobody_else() {
+    let token = CancellationToken::new();
+    let (clone, child, other) = (token.clone(), token.child_token(), CancellationToken::new());
+    assert_eq!(token, clone);
+    assert!(token != child && token != other && child != token.child_token());
+    token.cancel();
+    assert!(token == clone && token != child, "cancelled or not");
+    #[expect(clippy::mutable_key_type, reason = "what is hashed is where the node is")]
+    let set = HashSet::from([token, clone, child, other]);
+    assert_eq!(set.len(), 3);
 }
