@@ -1,7 +1,7 @@
 //! `Mutex` and `RwLock` of threads: threads, tasks and ordinary threads at one lock; who is next; what a panic leaves behind.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::TryLockError;
@@ -399,4 +399,17 @@ fn what_would_block_a_worker_is_refused() {
         messages.map(|message| message.contains("inside a task use `.await`"))
     });
     assert_eq!(runtime.block_on(refused).unwrap(), [true; 8]);
+}
+
+/// As std's: nothing of theirs is half done after a panic.
+#[test]
+fn what_is_caught_may_have_used_conditions_barriers_and_channels() {
+    fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    type Unsafe = &'static mut std::cell::Cell<u8>;
+    is_unwind_safe::<(std::sync::Condvar, std::sync::Barrier)>();
+    is_unwind_safe::<(std::sync::mpsc::Sender<Unsafe>, std::sync::mpsc::SyncSender<Unsafe>)>();
+    is_unwind_safe::<std::sync::mpsc::Receiver<Unsafe>>();
+    is_unwind_safe::<(Condvar, Barrier)>();
+    is_unwind_safe::<(mpsc::Sender<Unsafe>, mpsc::SyncSender<Unsafe>)>();
+    is_unwind_safe::<mpsc::Receiver<Unsafe>>();
 }

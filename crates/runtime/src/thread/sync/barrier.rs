@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -45,6 +46,10 @@ struct Meeting {
     /// How many of earlier generations are in the list.
     owed: usize,
 }
+
+// Its list is changed in sections that no user code runs in, so that no panic leaves it half done.
+impl UnwindSafe for Barrier {}
+impl RefUnwindSafe for Barrier {}
 
 impl Barrier {
     const_fn! {

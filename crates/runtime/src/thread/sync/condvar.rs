@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::{Pin, pin};
 use std::sync::{LockResult, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -68,6 +69,10 @@ impl List {
         waker
     }
 }
+
+// Its list is changed in sections that no user code runs in, so that no panic leaves it half done.
+impl UnwindSafe for Condvar {}
+impl RefUnwindSafe for Condvar {}
 
 impl Condvar {
     const_fn! {

@@ -20,6 +20,7 @@
 //! ```
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
@@ -89,6 +90,10 @@ impl<T> Sender<T> {
         sent.map_err(|error| SendError(error.into_inner()))
     }
 }
+
+// Messages are whole or not there: no user code runs while the channel is changed, so no panic leaves it half done.
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
@@ -184,6 +189,9 @@ impl<T> SyncSender<T> {
         }
     }
 }
+
+impl<T> UnwindSafe for SyncSender<T> {}
+impl<T> RefUnwindSafe for SyncSender<T> {}
 
 impl<T> Clone for SyncSender<T> {
     fn clone(&self) -> Self {
@@ -310,6 +318,9 @@ impl<T> Receiver<T> {
         TryIter { receiver: self }
     }
 }
+
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
