@@ -300,6 +300,8 @@ impl<T: Clone> Receiver<T> {
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
+    /// # Blocking
+    /// In a task it holds up the worker: there use [`recv`](Self::recv).
     pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
         super::block::block_on(self.recv())
     }

@@ -303,6 +303,12 @@ impl<T> Receiver<T> {
         self.shared.news.with(news).ok_or(RecvError)
     }
 
+    /// Whether there is no sender any more. A last value may not have been seen yet.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.news.with(|news| news.senders == 0)
+    }
+
     /// Makes the value count as not seen, by this receiver alone.
     pub fn mark_changed(&mut self) {
         // By what is waited for: that of the value may be ahead until its sender has told of it. The first version is 1.
@@ -442,7 +448,9 @@ mod tests {
         let (sender, mut receiver) = channel(1);
         assert!(block_on(poll_once(sender.closed())).is_none());
         sender.clone().send_modify(|n| *n += 1);
+        assert!(!receiver.is_closed(), "one of two is left");
         drop(sender);
+        assert!(receiver.is_closed());
         assert_eq!(block_on(receiver.changed()), Ok(()), "the last value comes first");
         assert_eq!(block_on(receiver.changed()), Err(RecvError));
         assert_eq!(receiver.has_changed(), Err(RecvError));
