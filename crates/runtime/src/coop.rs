@@ -13,7 +13,9 @@
 //!    spends nothing.
 //! 3. Who answers `Pending` for lack of budget has woken the task before. So nothing waits for a wake-up that nobody
 //!    owes it.
-//! 4. No answer here is needed for safety: with an unlimited budget everything works, only less fairly.
+//! 4. Who is ready with the first of several futures (`select!`) looks whether a unit is left before it polls any: one of them may be ready each time and
+//!    spend nothing, while the others are refused.
+//! 5. No answer here is needed for safety: with an unlimited budget everything works, only less fairly.
 //!
 //! A future that is driven inside of a poll by some other crate's `block_on` sees the budget of that poll and spins once
 //! it is spent; use `spawn_blocking`, or wrap the future in [`unconstrained`].
@@ -64,8 +66,7 @@ pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
 /// without polling if none is left.
 #[inline]
 pub(crate) fn poll_progress<T>(cx: &mut Context<'_>, operation: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-    if UNITS.get() == 0 {
-        cx.waker().wake_by_ref();
+    if poll_remaining(cx).is_pending() {
         return Poll::Pending;
     }
     let result = operation(cx);
@@ -73,6 +74,18 @@ pub(crate) fn poll_progress<T>(cx: &mut Context<'_>, operation: impl FnOnce(&mut
         spend();
     }
     result
+}
+
+/// Wakes the task and returns `Pending` if no unit is left; spends none.
+///
+/// For who polls several futures and is ready with the first of them, before it polls any.
+#[inline]
+pub(crate) fn poll_remaining(cx: &mut Context<'_>) -> Poll<()> {
+    if UNITS.get() == 0 {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    Poll::Ready(())
 }
 
 /// Spends one unit if the budget is limited and not empty. For operations without a context, which look before whether one is left.

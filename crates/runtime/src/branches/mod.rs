@@ -11,4 +11,4 @@ pub use self::chance::any_below;
 #[doc(hidden)]
 pub use self::join::{Joined, NeverFails, turn_after};
 #[doc(hidden)]
-pub use self::select::turns;
+pub use self::select::{poll_budget, turns};

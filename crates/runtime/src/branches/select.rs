@@ -1,5 +1,9 @@
 //! `select!`: the first of several futures.
 
+use core::task::{Context, Poll};
+
+use crate::coop;
+
 /// Waits for the first of several futures, and drops the others; with the syntax and the meaning of tokio's.
 ///
 /// ```text
@@ -15,7 +19,7 @@
 /// 2. All futures are made, of disabled branches too, in the order in which they stand there.
 /// 3. They are polled, in the calling task, those of disabled branches excepted. Each time the first one is another, by chance: so a branch
 ///    that is always ready can't starve the others. With `biased;` they are polled from top to bottom: a little faster, and the
-///    order is the caller's to choose.
+///    order is the caller's to choose. None is polled while the task has spent its [budget](crate::coop): first it gives way.
 /// 4. If the output of one that is ready matches its pattern, all futures are dropped, and then its handler runs, whose value is
 ///    that of the macro. If not, its branch is disabled, and the others are waited for.
 /// 5. If all are disabled the handler of `else` runs.
@@ -153,6 +157,9 @@ macro_rules! __select {
             )*
             $(let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($future));)*
             ::core::future::poll_fn(|cx| {
+                if $crate::branches::poll_budget(cx).is_pending() {
+                    return ::core::task::Poll::Pending;
+                }
                 let start: u32 = ($start)(branches);
                 let mut waits = false;
                 for chosen in $crate::branches::turns(start, branches) {
@@ -225,6 +232,14 @@ macro_rules! __select_pattern {
     ([$($out:tt)*] $stack:tt $one:tt $($rest:tt)*) => { $crate::__select_pattern!([$($out)* $one] $stack $($rest)*) };
 }
 
+/// Pending, and the task woken, if no budget is left. A branch that spends would be refused then, and one that doesn't, and is ready each time, would keep
+/// the task from giving way: in a loop for ever.
+#[doc(hidden)]
+#[inline]
+pub fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+    coop::poll_remaining(cx)
+}
+
 /// The numbers below `bound`, from `start` on and round.
 #[doc(hidden)]
 pub fn turns(start: u32, bound: u32) -> impl Iterator<Item = u32> {
@@ -233,10 +248,27 @@ pub fn turns(start: u32, bound: u32) -> impl Iterator<Item = u32> {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use std::future::{pending, ready};
+    use std::cell::Cell;
+    use std::future::{pending, poll_fn, ready};
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
 
     use futures_lite::future::block_on;
+
+    use crate::coop;
+
+    /// Counts its wakes.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     #[test]
     fn handlers_of_every_shape() {
@@ -304,6 +336,49 @@ mod tests {
         });
     }
 
+    /// Without budget nothing is polled, and nothing chosen, until the next turn.
+    #[test]
+    fn without_budget_no_branch_is_polled() {
+        async fn with_branch(polls: &Cell<u32>) -> u32 {
+            let branch = poll_fn(|_| {
+                polls.set(polls.get() + 1);
+                Poll::Ready(1)
+            });
+            select! { n = branch => n, else => 9 }
+        }
+        async fn with_bias(polls: &Cell<u32>) -> u32 {
+            let branch = poll_fn(|_| {
+                polls.set(polls.get() + 1);
+                Poll::Ready(1)
+            });
+            select! { biased; n = branch => n }
+        }
+        let polls = Cell::new(0);
+        let futures: [Pin<Box<dyn Future<Output = u32> + '_>>; 3] = [
+            Box::pin(with_branch(&polls)),
+            Box::pin(with_bias(&polls)),
+            Box::pin(async {
+                select! { () = pending(), if false => 0, else => 1 }
+            }),
+        ];
+        for mut future in futures {
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(wakes.clone());
+            let mut cx = Context::from_waker(&waker);
+            let before = polls.replace(0);
+            assert!(before <= 1);
+            coop::start(0);
+            assert!(future.as_mut().poll(&mut cx).is_pending());
+            assert_eq!((polls.get(), wakes.0.load(Ordering::Relaxed)), (0, 1));
+            // It spends nothing of its own.
+            coop::start(1);
+            assert_eq!(future.as_mut().poll(&mut cx), Poll::Ready(1));
+            assert!(coop::has_budget_remaining());
+            coop::stop();
+            assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        }
+    }
+
     #[test]
     fn what_does_not_match_disables_its_branch() {
         block_on(async {
@@ -344,7 +419,7 @@ mod tests {
             };
             assert_eq!(first, 12);
             let value = select! {
-                _ = std::future::poll_fn(|_| { number += 1; std::task::Poll::Ready(()) }) => {
+                _ = poll_fn(|_| { number += 1; Poll::Ready(()) }) => {
                     number += 10;
                     number
                 }

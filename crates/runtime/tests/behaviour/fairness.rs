@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
-use quadrille::{Runtime, Wait as _, spawn, thread};
+use quadrille::{Runtime, Wait as _, select, spawn, thread};
 use std::future::Future;
 
 use crate::shape::{for_each_shape, for_each_shape_if};
@@ -219,6 +219,50 @@ fn the_budget_is_one_polls() {
         assert!(runtime.block_on(task).unwrap());
         // 10,000 units, 128 a poll.
         assert_eq!(polls.get(), 10_000_usize.div_ceil(128));
+    });
+}
+
+/// A thousand messages, by a `select!` beside a branch that is always ready and spends nothing. How often that was taken.
+async fn receive_beside_ready(biased: bool) -> usize {
+    let (sender, receiver) = mpmc::bounded::<usize>(1000);
+    (0..1000).for_each(|n| sender.try_send(n).unwrap());
+    let (mut received, mut others) = (0, 0);
+    while received < 1000 && others < TURNS_MAX {
+        let is_message = if biased {
+            select! {
+                biased;
+                message = receiver.recv() => message.is_ok(),
+                () = std::future::ready(()) => false,
+            }
+        } else {
+            select! {
+                message = receiver.recv() => message.is_ok(),
+                () = std::future::ready(()) => false,
+            }
+        };
+        *(if is_message { &mut received } else { &mut others }) += 1;
+    }
+    others
+}
+
+/// Else the receiver, once the budget is spent, is refused each time, and the `select!` ready each time, by the other branch.
+#[test]
+fn a_select_gives_way_where_one_branch_spends_the_budget_and_the_other_none() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        for biased in [true, false] {
+            let check = |others: usize| {
+                // By chance it may be the first a thousand times over, and some.
+                assert!(if biased { others == 0 } else { others < 20_000 }, "{others}");
+            };
+            check(runtime.block_on(runtime.spawn(receive_beside_ready(biased))).unwrap());
+            let thread = runtime.spawn_thread(move || receive_beside_ready(biased).wait());
+            check(thread.join().unwrap());
+            check(runtime.block_on(receive_beside_ready(biased)));
+            check(receive_beside_ready(biased).wait());
+            let unlimited = runtime.spawn(quadrille::coop::unconstrained(receive_beside_ready(biased)));
+            check(runtime.block_on(unlimited).unwrap());
+        }
     });
 }
 
