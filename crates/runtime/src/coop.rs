@@ -8,7 +8,9 @@
 //! # Rules
 //!
 //! 1. The budget belongs to the thread and to the poll that runs on it: a worker fills it before each poll (`start`), and
-//!    lifts the limit when it stops to poll (`stop`). On a thread that is no worker the budget is unlimited.
+//!    lifts the limit when it stops to poll (`stop`). `block_on`, and `.wait()` on an ordinary thread, give each of their polls one (`with_limit`), and put
+//!    back what there was: they may be called inside of each other's polls. Outside of all these the budget is unlimited, so in code of a thread that
+//!    may block (`spawn_blocking`, `block_in_place`).
 //! 2. A unit pays for progress. An operation that finds nothing to do returns `Pending` for a reason of its own and
 //!    spends nothing.
 //! 3. Who answers `Pending` for lack of budget has woken the task before. So nothing waits for a wake-up that nobody
@@ -17,7 +19,7 @@
 //!    spend nothing, while the others are refused.
 //! 5. No answer here is needed for safety: with an unlimited budget everything works, only less fairly.
 //!
-//! A future that is driven inside of a poll by some other crate's `block_on` sees the budget of that poll and spins once
+//! A future that is driven inside of a poll, also of `block_on`, by some other crate's `block_on` sees the budget of that poll and spins once
 //! it is spent; use `spawn_blocking`, or wrap the future in [`unconstrained`].
 
 use core::cell::Cell;
@@ -29,6 +31,9 @@ use pin_project_lite::pin_project;
 
 /// A budget that is never spent.
 const UNLIMITED: u8 = u8::MAX;
+
+/// That of a thread which waits where there is no runtime: what `Config` has by default.
+pub(crate) const DEFAULT: u8 = 128;
 
 thread_local! {
     /// Units that the current poll may still spend, or [`UNLIMITED`].
@@ -100,6 +105,12 @@ pub(crate) fn spend() {
 /// Runs `operation` without a limit.
 #[inline]
 pub(crate) fn without_limit<T>(operation: impl FnOnce() -> T) -> T {
+    with_limit(UNLIMITED, operation)
+}
+
+/// Runs `operation` with a budget of its own.
+#[inline]
+pub(crate) fn with_limit<T>(budget: u8, operation: impl FnOnce() -> T) -> T {
     /// Puts the budget back, also when `operation` panics.
     struct Restore(u8);
     impl Drop for Restore {
@@ -107,13 +118,13 @@ pub(crate) fn without_limit<T>(operation: impl FnOnce() -> T) -> T {
             UNITS.set(self.0);
         }
     }
-    let _restore = Restore(UNITS.replace(UNLIMITED));
+    let _restore = Restore(UNITS.replace(budget));
     operation()
 }
 
 /// Is a unit left in the budget of the current poll?
 ///
-/// `true` on a thread that is no worker. When it is `false`, the next operation of this crate makes the task wait for
+/// `true` outside of a poll: in code that may block. When it is `false`, the next operation of this crate makes the task wait for
 /// its next turn; code that handles a batch at a time can use it to stop earlier and in a better place.
 ///
 /// ```
@@ -271,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_no_worker_has_no_limit() {
+    fn a_thread_that_polls_nothing_has_no_limit() {
         std::thread::spawn(|| {
             for _ in 0..1000 {
                 assert_eq!(poll_once(poll_proceed), (true, 0));
@@ -284,6 +295,11 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn the_default_is_that_of_the_policy() {
+        assert_eq!(DEFAULT, quadrille_policy::Config::default().budget);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use quadrille_policy::{Config, SetId, WorkerId};
 
 use crate::builder::Builder;
+use crate::coop;
 use crate::current::{self, EnterGuard};
 use crate::error::BuildError;
 use crate::metrics::Metrics;
@@ -463,7 +464,10 @@ pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) ->
 /// The same, for as long as `goes_on` says each time that it waits, `None` for ever; or no longer, if that says nothing.
 pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Option<Duration>>) -> Option<F::Output> {
     let mut future = pin!(future);
-    let stay = Stay::begin();
+    let (stay, budget) = current::with(|shared| {
+        let budget = shared.map_or(coop::DEFAULT, |shared| shared.policy.config.budget);
+        (Stay::begin(shared), budget)
+    });
     let thread = Arc::new(ThreadWaker {
         word: ParkWord::new(),
         guest: Guest::new(&stay),
@@ -472,9 +476,10 @@ pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Op
     let mut cx = TaskContext::from_waker(&waker);
     loop {
         thread.guest.polls(&stay);
-        if let Poll::Ready(output) = polling(|| future.as_mut().poll(&mut cx)) {
+        if let Poll::Ready(output) = coop::with_limit(budget, || polling(|| future.as_mut().poll(&mut cx))) {
             return Some(output);
         }
+        // A future that spends the whole budget each time comes here, too, having woken itself: its deadline counts, and others have their turn.
         let left = goes_on()?;
         // Whichever of the two ended it: the future says whether it is ready.
         thread.guest.rests(&stay);

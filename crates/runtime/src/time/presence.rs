@@ -46,10 +46,10 @@ fn address(shared: &Shared) -> usize {
     std::ptr::from_ref(shared).addr()
 }
 
-/// The current runtime, if its clock can be paused: it has one worker.
+/// That runtime, if its clock can be paused: it has one worker.
 #[inline]
-fn pausable() -> Option<Arc<Shared>> {
-    current::with(|shared| shared.filter(|shared| shared.worker_count() == 1).cloned())
+fn if_pausable(shared: Option<&Arc<Shared>>) -> Option<Arc<Shared>> {
+    shared.filter(|shared| shared.worker_count() == 1).cloned()
 }
 
 impl Presence {
@@ -115,10 +115,10 @@ pub(crate) struct Stay {
 }
 
 impl Stay {
-    /// A `block_on` in the current runtime.
+    /// A `block_on`, where that is the current runtime, if there is one.
     #[inline]
-    pub(crate) fn begin() -> Self {
-        Self::begin_in(pausable())
+    pub(crate) fn begin(current: Option<&Arc<Shared>>) -> Self {
+        Self::begin_in(if_pausable(current))
     }
 
     fn begin_in(shared: Option<Arc<Shared>>) -> Self {
@@ -193,7 +193,7 @@ impl AtWork {
     /// Something in the current runtime that no thread of ours does. `None` if nobody can pause its clock.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
     pub(crate) fn in_current() -> Option<Self> {
-        pausable().map(Self::begin)
+        current::with(if_pausable).map(Self::begin)
     }
 
     /// The calling thread, one of the pool, does it, and counts for it.
