@@ -144,7 +144,7 @@ macro_rules! __select {
             Disabled,
         }
         #[allow(unused_mut, unused_assignments, unused_variables, reason = "there may be no branch")]
-        let selected = {
+        let mut selected = {
             // A variable, which is the macro's own: an item would be seen by the caller's expressions.
             let branches = 0_u32 $(+ { let $name = 1; $name })*;
             let mut disabled = 0_u32;
@@ -155,7 +155,11 @@ macro_rules! __select {
                 }
                 bit = bit.wrapping_shl(1);
             )*
-            $(let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($future));)*
+            $(
+                // First as a variable: so what it borrows of itself, as `&mut future()` does, lives as long.
+                let $name = $future;
+                let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($name));
+            )*
             ::core::future::poll_fn(|cx| {
                 if $crate::branches::poll_budget(cx).is_pending() {
                     return ::core::task::Poll::Pending;
@@ -333,7 +337,42 @@ mod tests {
                 }
             };
             assert_eq!((n, word.as_str()), (5, "w!"));
+            let word = select! {
+                Some(ref mut word) = ready(Some(String::from("w"))) => {
+                    word.push('!');
+                    word.clone()
+                }
+            };
+            assert_eq!(word, "w!");
         });
+    }
+
+    /// One that would be gone at the end of its statement, if it were no variable's.
+    #[test]
+    fn a_branch_may_borrow_a_temporary() {
+        block_on(async {
+            let n = select! {
+                biased;
+                _ = &mut pending::<()>() => 0,
+                n = &mut ready(1) => n,
+            };
+            assert_eq!(n, 1);
+        });
+    }
+
+    /// In the future around it a branch takes its own room, and not twice that.
+    #[test]
+    fn a_large_branch_is_there_once() {
+        async fn large() -> u8 {
+            let bytes = [1; 4096];
+            futures_lite::future::yield_now().await;
+            bytes[0]
+        }
+        let around = async {
+            select! { n = large() => n, n = large() => n }
+        };
+        let (around, branch) = (size_of_val(&around), size_of_val(&large()));
+        assert!(around < 2 * branch + 256, "{around} bytes around two of {branch}");
     }
 
     /// Without budget nothing is polled, and nothing chosen, until the next turn.
