@@ -50,8 +50,11 @@ impl JoinError {
     #[must_use]
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send> {
-        self.try_into_panic()
-            .unwrap_or_else(|error| panic!("task {} was cancelled, it did not panic", error.id()))
+        // Not by a closure, which would not be told of the caller.
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("task {} was cancelled, it did not panic", error.id()),
+        }
     }
 
     /// The payload of the task's panic.

@@ -71,4 +71,5 @@ mod thread_turns;
 mod thread_valgrind;
 mod thread_wakes;
 mod timers;
+mod unwinding;
 mod wait;

@@ -1,0 +1,67 @@
+//! Panics: where one of ours is said to come from.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Once;
+
+use quadrille::{Handle, Runtime, spawn, time};
+
+/// Where the panic of `f` is said to come from.
+fn location_of(f: impl FnOnce()) -> (String, u32) {
+    thread_local! {
+        static LAST: Cell<Option<(String, u32)>> = const { Cell::new(None) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            LAST.set(info.location().map(|at| (at.file().to_owned(), at.line())));
+            before(info);
+        }));
+    });
+    assert!(catch_unwind(AssertUnwindSafe(f)).is_err(), "it does not panic");
+    LAST.take().expect("the hook has run")
+}
+
+/// Of the line after this.
+#[track_caller]
+fn next_line() -> (String, u32) {
+    let here = Location::caller();
+    (here.file().to_owned(), here.line() + 1)
+}
+
+#[test]
+fn a_panic_for_what_the_caller_did_is_reported_there() {
+    let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+    let aborted = runtime.spawn(std::future::pending::<()>());
+    aborted.abort();
+    let error = runtime.block_on(aborted).unwrap_err();
+    let mut expected = Vec::new();
+    let mut found = Vec::new();
+    found.push(location_of(|| {
+        expected.push(next_line());
+        drop(error.into_panic());
+    }));
+    let entered = runtime.enter();
+    found.push(location_of(|| {
+        expected.push(next_line());
+        time::pause();
+    }));
+    drop(entered);
+    let small = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
+    let entered = small.enter();
+    found.push(location_of(|| {
+        expected.push(next_line());
+        time::pause();
+    }));
+    drop(entered);
+    found.push(location_of(|| {
+        expected.push(next_line());
+        drop(spawn(async {}));
+    }));
+    found.push(location_of(|| {
+        expected.push(next_line());
+        drop(Handle::current());
+    }));
+    assert_eq!(found, expected);
+}
