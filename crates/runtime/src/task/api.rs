@@ -67,8 +67,8 @@ pub fn id() -> Id {
 /// The id of the task that the calling thread runs, if it runs one: as its [`JoinHandle::id`] says.
 ///
 /// A closure of [`spawn_blocking`](crate::spawn_blocking) and a user-level thread are tasks in this, too. The future of a
-/// [`block_on`](crate::Runtime::block_on) has none of its own: `None`, or the id of the task or closure around it. `None` also in the
-/// destructors of a task that is dropped because its runtime ends: they do not run inside of it. (Those of one that is aborted do, once it has run.)
+/// [`block_on`](crate::Runtime::block_on) has none of its own: `None`, or the id of the task or closure around it. Destructors are told the id of the task
+/// whose future they are part of, also if it is dropped without running, and of the one whose result they drop, if nobody has asked for that.
 ///
 /// ```
 /// # let runtime = quadrille::Runtime::new().unwrap();

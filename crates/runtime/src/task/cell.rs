@@ -296,7 +296,9 @@ pub(super) unsafe fn cancel(header: NonNull<Header>) {
     // SAFETY: held.
     let table = unsafe { header.as_ref() }.table;
     // SAFETY: who holds the runnable finds the body there; the table is that of its type.
-    unsafe { (table.cancel)(header) };
+    let cancel = || unsafe { (table.cancel)(header) };
+    // SAFETY: held until `end`.
+    unsafe { running::dropping(header, cancel) };
     std::mem::forget(broken);
     // SAFETY: passed on; the body is gone.
     unsafe { end(header, false) };
@@ -312,7 +314,9 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
     let drop_outcome = || {
         if outcome {
             // SAFETY: in place, and nobody else's (C c).
-            unsafe { (this.table.drop_outcome)(header) };
+            let drop_it = || unsafe { (this.table.drop_outcome)(header) };
+            // SAFETY: held, or ours alone, until it is freed or let go, which is later.
+            unsafe { running::dropping(header, drop_it) };
         }
     };
     let tell = || {

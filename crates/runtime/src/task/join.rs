@@ -16,7 +16,7 @@ use super::body::Outcome;
 use super::cell::{self, Header};
 use super::lifecycle::Detached;
 use super::meta::{Id, THREAD};
-use super::waker;
+use super::{running, waker};
 use crate::error::JoinError;
 use crate::sched::{Shared, waits_for_a_task};
 
@@ -183,7 +183,9 @@ impl<T> Drop for JoinHandle<T> {
         if let Detached::Done { outcome } = self.header().lifecycle.detach() {
             if outcome && self.claim == Claim::Open {
                 // SAFETY: as in `poll_outcome`; we are gone after this.
-                drop(unsafe { cell::take_outcome::<T>(self.header) });
+                let drop_it = || drop(unsafe { cell::take_outcome::<T>(self.header) });
+                // SAFETY: the task is there while it is joined (C e), which ends below.
+                unsafe { running::dropping(self.header, drop_it) };
             }
             let then = self.header().lifecycle.detach_done();
             // SAFETY: the answer to that.

@@ -5,7 +5,7 @@
 //! again. The runner holds the task anyway, and asks here when the poll has ended; meanwhile others find it held, as it is.
 //!
 //! Runs do not nest: tasks are run by the loops of workers, of relievers and of the blocking pool, and a destructor only drops what it
-//! finds. So a thread runs one task or none. While the task blocks in place it still is the one: others run on other threads.
+//! finds: what it drops of another task counts as that one meanwhile (`dropping`). So a thread runs one task or none. While the task blocks in place it still is the one: others run on other threads.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ thread_local! {
 
 /// What a thread runs. Two words: a bit in the first would be written by itself and read with the rest, which waits until it is in the cache.
 struct Running {
-    /// Held by who runs it, for as long as this is set.
+    /// Held by who runs it, or there for who drops what it leaves, for as long as this is set.
     task: Cell<Option<NonNull<Header>>>,
     woke_itself: Cell<bool>,
 }
@@ -50,10 +50,33 @@ pub(super) fn end() -> bool {
     })
 }
 
-/// The id of the task that the calling thread runs, if it runs one.
+/// Calls `f`, which drops what that task leaves, as if the thread ran the task: destructors are told its id. What the thread runs, if it
+/// runs anything, it runs again after that.
+///
+/// What it is told of wake-ups meanwhile goes with `f`: nobody runs a body that is dropped, or was.
+///
+/// # Safety
+/// The task is there until `f` has returned.
+pub(super) unsafe fn dropping<R>(header: NonNull<Header>, f: impl FnOnce() -> R) -> R {
+    /// Puts it back, also when `f` panics.
+    struct Restore(Option<NonNull<Header>>, bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            RUNNING.with(|running| {
+                running.task.set(self.0);
+                running.woke_itself.set(self.1);
+            });
+        }
+    }
+    let _restore = RUNNING.with(|running| Restore(running.task.replace(Some(header)), running.woke_itself.get()));
+    f()
+}
+
+/// The id of the task that the calling thread runs, if it runs one, or whose body or result it drops.
 pub(super) fn id() -> Option<Id> {
     let header = RUNNING.with(|running| running.task.get())?;
-    // SAFETY: set by `begin`, whose caller holds the task until it is no more; it runs on this thread, and so do we. The id never changes.
+    // SAFETY: set by `begin`, whose caller holds the task until it is no more, or by `dropping`, until when the task is there; that is on this
+    // thread, and so are we. The id never changes.
     Some(unsafe { header.as_ref() }.meta.id)
 }
 

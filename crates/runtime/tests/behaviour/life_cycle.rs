@@ -8,6 +8,7 @@ use quadrille::task::{self, AbortHandle, JoinError};
 use quadrille::{Handle, JoinHandle, Runtime, coop, thread};
 
 use crate::count::{Count, Token};
+use crate::gate::Gate;
 use crate::probe::{PAYLOAD, Probe, Step, Witness};
 use crate::shape::{Shape, for_each_shape, occupy};
 use crate::wait::eventually;
@@ -389,15 +390,17 @@ fn the_destructors_of_a_task_that_has_spent_its_budget_have_one() {
     assert_eq!((receiver.recv(), receiver.recv()), (Ok(true), Ok(true)));
 }
 
-/// What is dropped without running is not what runs.
-#[test]
-fn a_destructor_that_runs_in_no_task_has_no_id() {
-    struct Asks(std::sync::mpsc::Sender<Option<task::Id>>);
-    impl Drop for Asks {
-        fn drop(&mut self) {
-            self.0.send(task::try_id()).unwrap();
-        }
+/// Tells of the task in which it is dropped.
+struct Asks(std::sync::mpsc::Sender<Option<task::Id>>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.send(task::try_id()).unwrap();
     }
+}
+
+#[test]
+fn the_destructors_of_a_task_know_its_id() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let runtime = Shape::flat(1).runtime();
     let asks = Asks(sender.clone());
@@ -418,9 +421,59 @@ fn a_destructor_that_runs_in_no_task_has_no_id() {
         Ok(Some(id)),
         "who notices the abort is the task's own run"
     );
-    runtime.spawn(pending(Asks(sender)));
+    let ended = runtime.spawn(pending(Asks(sender.clone())));
+    let handle = runtime.handle().clone();
     drop(runtime);
-    assert_eq!(receiver.recv(), Ok(None));
+    assert_eq!(receiver.recv(), Ok(Some(ended.id())), "with its runtime");
+    let refused = handle.spawn(pending(Asks(sender)));
+    assert_eq!(receiver.recv(), Ok(Some(refused.id())), "before it ran");
+    assert_eq!(task::try_id(), None);
+}
+
+/// Wherever that is dropped, and whatever runs there.
+#[test]
+fn the_destructor_of_a_result_that_nobody_wants_knows_the_id() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let told = || receiver.recv().unwrap();
+        // Detached before it ends: by who ran it.
+        let (gate, asks) = (Gate::default(), Asks(sender.clone()));
+        let opens = gate.clone();
+        let detached = runtime.spawn(async move {
+            gate.pass().await;
+            asks
+        });
+        let id = detached.id();
+        drop(detached);
+        opens.open();
+        assert_eq!(told(), Some(id));
+        // After that, by a thread and by another task, which is what runs there then.
+        let asks = Asks(sender.clone());
+        let ended = runtime.spawn(async move { asks });
+        eventually("it has ended", || ended.is_finished());
+        let id = ended.id();
+        drop(ended);
+        assert_eq!(told(), Some(id));
+        assert_eq!(task::try_id(), None);
+        let asks = Asks(sender.clone());
+        let ended = runtime.spawn(async move { asks });
+        eventually("it has ended", || ended.is_finished());
+        let id = ended.id();
+        let other = runtime.spawn(async move {
+            let own = task::id();
+            drop(ended);
+            task::yield_now().await;
+            task::id() == own
+        });
+        assert!(runtime.block_on(other).unwrap());
+        assert_eq!(told(), Some(id));
+        // One that is taken is whose it is then.
+        let asks = Asks(sender.clone());
+        let ended = runtime.spawn(async move { asks });
+        drop(runtime.block_on(ended).unwrap());
+        assert_eq!(told(), None);
+    });
 }
 
 #[test]
