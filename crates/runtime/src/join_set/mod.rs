@@ -266,10 +266,17 @@ impl<T> fmt::Debug for JoinSet<T> {
 impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> FromIterator<F> for JoinSet<T> {
     fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
         let mut set = JoinSet::new();
-        for future in futures {
-            set.spawn(future);
-        }
+        set.extend(futures);
         set
+    }
+}
+
+/// Spawns each future on the current runtime, and adds it to the set.
+impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> Extend<F> for JoinSet<T> {
+    fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
+        for future in futures {
+            self.spawn(future);
+        }
     }
 }
 

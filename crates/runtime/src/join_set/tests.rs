@@ -44,6 +44,19 @@ fn a_set_can_be_collected_and_joined_as_a_whole() {
 }
 
 #[test]
+fn a_set_can_be_extended() {
+    run(async {
+        let mut set = JoinSet::new();
+        set.spawn(async { 0 });
+        set.extend((1..10).map(|number| async move { number }));
+        set.extend((10..20).map(std::future::ready));
+        let mut outputs = set.join_all().await;
+        outputs.sort_unstable();
+        assert_eq!(outputs, (0..20).collect::<Vec<_>>());
+    });
+}
+
+#[test]
 fn blocking_jobs_and_other_runtimes_take_part() {
     let other = Runtime::builder().worker_threads(1).build().unwrap();
     run(async {
