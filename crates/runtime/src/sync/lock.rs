@@ -14,6 +14,8 @@
 //! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways in
 //! which two threads can wait for a third, loom would try each.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
 use crate::primitives::{AtomicBool, Ordering, UnsafeCell, const_fn, relax, seems_set};
 
 #[cfg(quadrille_loom)]
@@ -94,6 +96,10 @@ pub(crate) struct Lock<S> {
 unsafe impl<S: Send> Send for Lock<S> {}
 // SAFETY: as above; no `&S` is ever shared, so `S: Sync` isn't asked for.
 unsafe impl<S: Send> Sync for Lock<S> {}
+
+// No section runs the user's code, so no panic of his leaves a value half changed; what is moved in and out was whole before.
+impl<S> UnwindSafe for Lock<S> {}
+impl<S> RefUnwindSafe for Lock<S> {}
 
 impl<S> Lock<S> {
     const_fn! {

@@ -24,6 +24,7 @@
 
 use std::marker::PhantomPinned;
 use std::mem;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::task::Waker;
 
@@ -69,6 +70,10 @@ pub(crate) struct Waiter {
 unsafe impl Send for Waiter {}
 // SAFETY: as above; `&Waiter` gives no access by itself.
 unsafe impl Sync for Waiter {}
+
+// As for `Lock`: under the lock no code of the user's runs.
+impl UnwindSafe for Waiter {}
+impl RefUnwindSafe for Waiter {}
 
 impl Waiter {
     /// A waiter whose owner leaves when it loses interest.

@@ -1,10 +1,52 @@
-//! Panics: where one of ours is said to come from.
+//! Panics: what may be used after one, and where one of ours is said to come from.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Once;
 
-use quadrille::{Handle, Runtime, spawn, time};
+use quadrille::sync::{
+    CancellationToken, Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, broadcast, mpmc, oneshot, watch,
+};
+use quadrille::task::{AbortHandle, TaskTracker};
+use quadrille::{Handle, JoinHandle, JoinSet, Runtime, TaskGroup, net, spawn, thread, time};
+
+/// Not safe by itself, as most of what a program sends.
+type Message = Rc<Cell<u8>>;
+
+#[test]
+fn what_is_whole_after_a_panic_may_be_used_after_it() {
+    fn check<T: UnwindSafe + RefUnwindSafe>() {}
+    check::<Runtime>();
+    check::<Handle>();
+    check::<JoinHandle<Message>>();
+    check::<AbortHandle>();
+    check::<JoinSet<Message>>();
+    check::<TaskTracker>();
+    check::<TaskGroup>();
+    check::<thread::JoinHandle<Message>>();
+    check::<Notify>();
+    check::<Semaphore>();
+    check::<SemaphorePermit<'_>>();
+    check::<OwnedSemaphorePermit>();
+    check::<CancellationToken>();
+    check::<mpmc::Sender<Message>>();
+    check::<mpmc::WeakSender<Message>>();
+    check::<mpmc::Receiver<Message>>();
+    check::<oneshot::Sender<Message>>();
+    check::<oneshot::Receiver<Message>>();
+    check::<broadcast::Sender<Message>>();
+    check::<broadcast::Receiver<Message>>();
+    check::<watch::Sender<u8>>();
+    check::<watch::Receiver<u8>>();
+    check::<net::TcpListener>();
+    check::<net::TcpStream>();
+    check::<net::UdpSocket>();
+    check::<net::UnixListener>();
+    check::<net::UnixStream>();
+    check::<net::UnixDatagram>();
+    check::<time::Sleep>();
+}
 
 /// Where the panic of `f` is said to come from.
 fn location_of(f: impl FnOnce()) -> (String, u32) {
