@@ -253,7 +253,7 @@ pin_project! {
 }
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
-    /// Takes the value out, most usefully when the future has been ready. To poll one that was not is an error of the caller's then.
+    /// Takes the value out, most usefully when the future has been ready. To poll one that was not is an error of the caller's then: it panics.
     pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
         self.project().value.take()
     }

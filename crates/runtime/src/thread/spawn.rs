@@ -109,7 +109,8 @@ impl Builder {
 
     /// Size of the thread's stack in bytes, rounded up; default 256 KiB (262144). Memory is used only as far as the stack is.
     /// What the closure and its result need is added if they are large. Results of tens of kilobytes are better boxed: built without
-    /// optimizations, a task with one of 50 kB overflows the 2 MiB of its worker's own stack.
+    /// optimizations, a task with one of 50 kB overflows the 2 MiB of its worker's own stack. So are futures of tens of kilobytes that the thread spawns or waits
+    /// for: without optimizations each call on their way to where they stay has a copy on its stack, and to spawn one of 20 kB overflows 256 KiB. `spawn(Box::pin(future))`.
     pub fn stack_size(mut self, size: usize) -> Self {
         self.stack_size = Some(size);
         self
