@@ -386,7 +386,11 @@ mod tests {
             },
             "group-map=0+2/1+3-5,mask-below=100,probe-above=600,filter-regime=5ms,steal-batch=8,group-batch=2",
         );
-        // Each name is read into its own field, and written back under it.
+    }
+
+    /// It is read into that, and written back under it.
+    #[test]
+    fn each_name_has_its_own_field() {
         let text = "look-up=1ms,observe=4,timer-looks=5,timer-slack-div=3,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
                     wake-cost-most=99us,wake-cost-kept=12us,wake-cost-look=7ms,wake-cost-burst=3,\
