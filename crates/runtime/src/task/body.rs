@@ -97,6 +97,12 @@ impl<T> Outcome<T> {
         Self(ManuallyDrop::new(result))
     }
 
+    /// Whether to drop it does anything.
+    #[inline]
+    pub(super) fn has_destructor(&self) -> bool {
+        std::mem::needs_drop::<T>() || self.0.is_err()
+    }
+
     /// The result, for the joiner.
     #[inline]
     pub(super) fn into_result(self) -> Result<T, Box<dyn Any + Send>> {

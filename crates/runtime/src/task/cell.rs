@@ -114,10 +114,10 @@ impl<B: Body> Cell<B> {
     }
 
     /// # Safety
-    /// As for [`take_outcome`].
+    /// As for [`drop_outcome`].
     unsafe fn drop_outcome(header: NonNull<Header>) {
         // SAFETY: passed on; the type is that of this table.
-        drop(unsafe { take_outcome::<B::Output>(header) });
+        unsafe { drop_outcome::<B::Output>(header) };
     }
 
     /// # Safety
@@ -314,9 +314,7 @@ unsafe fn end(header: NonNull<Header>, outcome: bool) {
     let drop_outcome = || {
         if outcome {
             // SAFETY: in place, and nobody else's (C c).
-            let drop_it = || unsafe { (this.table.drop_outcome)(header) };
-            // SAFETY: held, or ours alone, until it is freed or let go, which is later.
-            unsafe { running::dropping(header, drop_it) };
+            unsafe { (this.table.drop_outcome)(header) };
         }
     };
     let tell = || {
@@ -378,6 +376,20 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
     let place = header.as_ptr().wrapping_byte_add(offset).cast::<Outcome<T>>();
     // SAFETY: by our contract.
     unsafe { place.read() }
+}
+
+/// Drops a task's result, for the task if the user's code sees that.
+///
+/// # Safety
+/// As for [`take_outcome`]. The task is there until this returns.
+#[inline]
+pub(super) unsafe fn drop_outcome<T>(header: NonNull<Header>) {
+    // SAFETY: by our contract.
+    let outcome = unsafe { take_outcome::<T>(header) };
+    if outcome.has_destructor() {
+        // SAFETY: by our contract.
+        unsafe { running::dropping(header, || drop(outcome)) };
+    }
 }
 
 /// Whether such a body lies right behind its header: unless it, or its result, is aligned to more than that.

@@ -16,7 +16,7 @@ use super::body::Outcome;
 use super::cell::{self, Header};
 use super::lifecycle::Detached;
 use super::meta::{Id, THREAD};
-use super::{running, waker};
+use super::waker;
 use crate::error::JoinError;
 use crate::sched::{Shared, waits_for_a_task};
 
@@ -182,10 +182,8 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Detached::Done { outcome } = self.header().lifecycle.detach() {
             if outcome && self.claim == Claim::Open {
-                // SAFETY: as in `poll_outcome`; we are gone after this.
-                let drop_it = || drop(unsafe { cell::take_outcome::<T>(self.header) });
-                // SAFETY: the task is there while it is joined (C e), which ends below.
-                unsafe { running::dropping(self.header, drop_it) };
+                // SAFETY: as in `poll_outcome`; we are gone after this. The task is there while it is joined (C e), which ends below.
+                unsafe { cell::drop_outcome::<T>(self.header) };
             }
             let then = self.header().lifecycle.detach_done();
             // SAFETY: the answer to that.
