@@ -371,11 +371,22 @@ unsafe fn free(header: NonNull<Header>) {
 /// # Safety
 /// The task's body has results of type `T`; one is in its place, and the caller's to take, once.
 pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
-    // SAFETY: the caller has a part in the task.
-    let offset = unsafe { header.as_ref() }.table.outcome;
-    let place = header.as_ptr().wrapping_byte_add(offset).cast::<Outcome<T>>();
+    // SAFETY: passed on.
+    let place = unsafe { outcome_place::<T>(header) };
     // SAFETY: by our contract.
     unsafe { place.read() }
+}
+
+/// Where a task's result is.
+///
+/// # Safety
+/// The caller has a part in the task, whose body has results of type `T`.
+#[inline]
+unsafe fn outcome_place<T>(header: NonNull<Header>) -> NonNull<Outcome<T>> {
+    // SAFETY: by our contract it is there.
+    let offset = unsafe { header.as_ref() }.table.outcome;
+    // SAFETY: its table says how far from the header it is, in the same allocation.
+    unsafe { header.byte_add(offset) }.cast()
 }
 
 /// Drops a task's result, for the task if the user's code sees that.
@@ -384,12 +395,25 @@ pub(super) unsafe fn take_outcome<T>(header: NonNull<Header>) -> Outcome<T> {
 /// As for [`take_outcome`]. The task is there until this returns.
 #[inline]
 pub(super) unsafe fn drop_outcome<T>(header: NonNull<Header>) {
-    // SAFETY: by our contract.
-    let outcome = unsafe { take_outcome::<T>(header) };
-    if outcome.has_destructor() {
-        // SAFETY: by our contract.
-        unsafe { running::dropping(header, || drop(outcome)) };
+    // SAFETY: passed on.
+    let place = unsafe { outcome_place::<T>(header) };
+    // SAFETY: by our contract it is there, and ours.
+    if unsafe { place.as_ref() }.has_destructor() {
+        // SAFETY: passed on.
+        unsafe { drop_outcome_of_the_users::<T>(header) };
     }
+}
+
+/// Not inlined: most results have no destructor, and who drops one of those needs no frame for it.
+///
+/// # Safety
+/// As for [`drop_outcome`].
+#[inline(never)]
+unsafe fn drop_outcome_of_the_users<T>(header: NonNull<Header>) {
+    // SAFETY: by our contract.
+    let drop_it = || drop(unsafe { take_outcome::<T>(header) });
+    // SAFETY: by our contract.
+    unsafe { running::dropping(header, drop_it) };
 }
 
 /// Whether such a body lies right behind its header: unless it, or its result, is aligned to more than that.
