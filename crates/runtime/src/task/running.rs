@@ -53,22 +53,33 @@ pub(super) fn end() -> bool {
 /// Calls `f`, which drops what that task leaves, as if the thread ran the task: destructors are told its id. What the thread runs, if it
 /// runs anything, it runs again after that.
 ///
-/// What it is told of wake-ups meanwhile goes with `f`: nobody runs a body that is dropped, or was.
+/// What it is told of wake-ups meanwhile goes with `f`: nobody runs a body that is dropped, or was. On a user-level thread `f` may wait: that ends the
+/// run, and another has begun when it goes on, which is told what is its own.
 ///
 /// # Safety
 /// The task is there until `f` has returned.
 pub(super) unsafe fn dropping<R>(header: NonNull<Header>, f: impl FnOnce() -> R) -> R {
     /// Puts it back, also when `f` panics.
-    struct Restore(Option<NonNull<Header>>, bool);
+    struct Restore {
+        dropped: NonNull<Header>,
+        ran: Option<NonNull<Header>>,
+        woke_itself: bool,
+    }
     impl Drop for Restore {
         fn drop(&mut self) {
             RUNNING.with(|running| {
-                running.task.set(self.0);
-                running.woke_itself.set(self.1);
+                if running.task.get() == Some(self.dropped) {
+                    running.task.set(self.ran);
+                    running.woke_itself.set(self.woke_itself);
+                }
             });
         }
     }
-    let _restore = RUNNING.with(|running| Restore(running.task.replace(Some(header)), running.woke_itself.get()));
+    let _restore = RUNNING.with(|running| Restore {
+        dropped: header,
+        ran: running.task.replace(Some(header)),
+        woke_itself: running.woke_itself.get(),
+    });
     f()
 }
 

@@ -2,9 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
-use quadrille::task::TaskTracker;
-use quadrille::{Runtime, TaskGroup, spawn, thread};
+use quadrille::sync::mpmc;
+use quadrille::task::{TaskTracker, yield_now};
+use quadrille::time::sleep;
+use quadrille::{Runtime, TaskGroup, Wait as _, spawn, thread};
 
 use crate::blocking::running;
 use crate::count::{Count, OnDrop, Token};
@@ -273,7 +276,7 @@ fn destructors_find_their_runtime_at_shutdown() {
 fn destructors_wake_and_send_at_shutdown() {
     for_each_shape(|shape| {
         let runtime = shape.runtime();
-        let (sender, receiver) = quadrille::sync::mpmc::unbounded::<Token>();
+        let (sender, receiver) = mpmc::unbounded::<Token>();
         let (gate, drops, sent) = (Gate::default(), Count::default(), Count::default());
         for i in 0..100 {
             let (gate, sender, sent, token, message) =
@@ -362,4 +365,26 @@ fn a_thread_that_never_runs_is_in_its_group_until_all_it_has_captured_is_dropped
             assert_eq!((seen.recv(), group.len()), (Ok(1), 0));
         },
     );
+}
+
+/// A thread drops a result whose destructor waits, and wakes the thread when it goes on: that ends one run of the thread, and another has begun.
+#[test]
+fn a_destructor_that_waits_hides_no_wake_up_of_its_thread() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let waits = runtime.spawn_thread(|| {
+        let (tx, rx) = mpmc::bounded(1);
+        let result = spawn(async move {
+            OnDrop::new(move || {
+                sleep(Duration::from_millis(1)).wait();
+                tx.send(7).wait().unwrap();
+            })
+        });
+        while !result.is_finished() {
+            yield_now().wait();
+        }
+        let drops = async move { drop(result) };
+        let (received, ()) = futures_lite::future::zip(rx.recv(), drops).wait();
+        received.unwrap()
+    });
+    assert_eq!(runtime.block_on(waits).unwrap(), 7);
 }
