@@ -37,7 +37,10 @@ impl<'a, T: ?Sized> Future for Read<'a, T> {
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let make = |taken: Result<Held<_>, AcquireError>| RwLockReadGuard::make(this.lock, taken.expect(NEVER_CLOSED));
+        // SAFETY: a permit of that lock is what the turn asks for.
+        let make = |taken: Result<Held<_>, AcquireError>| unsafe {
+            RwLockReadGuard::make(this.lock, taken.expect(NEVER_CLOSED))
+        };
         this.turn.poll(cx).map(make)
     }
 }
@@ -72,7 +75,10 @@ impl<'a, T: ?Sized> Future for Write<'a, T> {
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let make = |taken: Result<Held<_>, AcquireError>| RwLockWriteGuard::make(this.lock, taken.expect(NEVER_CLOSED));
+        // SAFETY: all permits of that lock are what the turn asks for.
+        let make = |taken: Result<Held<_>, AcquireError>| unsafe {
+            RwLockWriteGuard::make(this.lock, taken.expect(NEVER_CLOSED))
+        };
         this.turn.poll(cx).map(make)
     }
 }
@@ -105,7 +111,9 @@ impl<T: ?Sized> Future for ReadOwned<T> {
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let make = |taken: Result<Held<_>, AcquireError>| OwnedRwLockReadGuard::make(taken.expect(NEVER_CLOSED));
+        // SAFETY: a permit of that lock is what the turn asks for.
+        let make =
+            |taken: Result<Held<_>, AcquireError>| unsafe { OwnedRwLockReadGuard::make(taken.expect(NEVER_CLOSED)) };
         self.project().turn.poll(cx).map(make)
     }
 }
@@ -139,7 +147,9 @@ impl<T: ?Sized> Future for WriteOwned<T> {
     /// # Panics
     /// If polled after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let make = |taken: Result<Held<_>, AcquireError>| OwnedRwLockWriteGuard::make(taken.expect(NEVER_CLOSED));
+        // SAFETY: all permits of that lock are what the turn asks for.
+        let make =
+            |taken: Result<Held<_>, AcquireError>| unsafe { OwnedRwLockWriteGuard::make(taken.expect(NEVER_CLOSED)) };
         self.project().turn.poll(cx).map(make)
     }
 }

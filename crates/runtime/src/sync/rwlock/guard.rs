@@ -102,8 +102,11 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
         }
     }
 
-    /// For one who has not chosen a part: what it wrote by a `&mut` of a part may be shared in the whole, say the inside of a `Cell`.
-    pub(super) fn downgrade(self) -> Shared<S, T> {
+    /// Goes on as a reader.
+    ///
+    /// # Safety
+    /// It is for the whole value, and not for a part: what could be written by a `&mut` of a part may be shared in the whole, say the inside of a `Cell`.
+    pub(super) unsafe fn downgrade(self) -> Shared<S, T> {
         // Made first: it gives back what is kept if a waker panics.
         let mut reader = Shared {
             held: self.held,

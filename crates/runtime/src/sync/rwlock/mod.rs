@@ -208,7 +208,8 @@ impl<T: ?Sized> RwLock<T> {
     /// If somebody changes it, or others wait.
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
         let held = Held::try_take(&self.permits, 1).map_err(|_| TryLockError)?;
-        Ok(RwLockReadGuard::make(self, held))
+        // SAFETY: just taken, of this lock.
+        Ok(unsafe { RwLockReadGuard::make(self, held) })
     }
 
     /// Changes the value if that is possible at once.
@@ -217,7 +218,8 @@ impl<T: ?Sized> RwLock<T> {
     /// If somebody has it, or others wait.
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
         let held = Held::try_take(&self.permits, self.readers_max).map_err(|_| TryLockError)?;
-        Ok(RwLockWriteGuard::make(self, held))
+        // SAFETY: all of them, just taken, of this lock.
+        Ok(unsafe { RwLockWriteGuard::make(self, held) })
     }
 
     /// As [`try_read`](Self::try_read), with a guard that keeps the lock and borrows nothing.
@@ -226,7 +228,8 @@ impl<T: ?Sized> RwLock<T> {
     /// As there.
     pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
         let held = Held::try_take(Owner(self), 1).map_err(|_| TryLockError)?;
-        Ok(OwnedRwLockReadGuard::make(held))
+        // SAFETY: just taken, of this lock.
+        Ok(unsafe { OwnedRwLockReadGuard::make(held) })
     }
 
     /// As [`try_write`](Self::try_write), with a guard that keeps the lock and borrows nothing.
@@ -236,7 +239,8 @@ impl<T: ?Sized> RwLock<T> {
     pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
         let all = self.readers_max;
         let held = Held::try_take(Owner(self), all).map_err(|_| TryLockError)?;
-        Ok(OwnedRwLockWriteGuard::make(held))
+        // SAFETY: all of them, just taken, of this lock.
+        Ok(unsafe { OwnedRwLockWriteGuard::make(held) })
     }
 
     /// The value, without locking: nobody else can have it.

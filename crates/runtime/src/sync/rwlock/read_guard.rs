@@ -16,9 +16,12 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// For whoever has taken a permit of the lock.
-    pub(super) fn make(lock: &'a RwLock<T>, held: Held<&'a Semaphore>) -> Self {
+    ///
+    /// # Safety
+    /// It is what is held.
+    pub(super) unsafe fn make(lock: &'a RwLock<T>, held: Held<&'a Semaphore>) -> Self {
         debug_assert!(std::ptr::eq(*held.semaphore(), &lock.permits));
-        // SAFETY: the caller's; it is the value of that lock.
+        // SAFETY: by our contract; it is the value of that lock.
         let inner = unsafe { Shared::new(held, lock.value.get()) };
         Self::of(inner)
     }
@@ -65,9 +68,12 @@ pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
 
 impl<T: ?Sized> OwnedRwLockReadGuard<T> {
     /// For whoever has taken a permit.
-    pub(super) fn make(held: Held<Owner<T>>) -> Self {
+    ///
+    /// # Safety
+    /// It is what is held.
+    pub(super) unsafe fn make(held: Held<Owner<T>>) -> Self {
         let value = held.semaphore().0.value.get();
-        // SAFETY: the caller's; it is the value of that lock.
+        // SAFETY: by our contract; it is the value of that lock.
         let inner = unsafe { Shared::new(held, value) };
         Self { inner }
     }

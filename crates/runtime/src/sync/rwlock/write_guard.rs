@@ -16,9 +16,12 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// For whoever has taken all permits of the lock.
-    pub(super) fn make(lock: &'a RwLock<T>, held: Held<&'a Semaphore>) -> Self {
+    ///
+    /// # Safety
+    /// They are what is held.
+    pub(super) unsafe fn make(lock: &'a RwLock<T>, held: Held<&'a Semaphore>) -> Self {
         debug_assert!(std::ptr::eq(*held.semaphore(), &lock.permits) && held.permits() == lock.readers_max);
-        // SAFETY: the caller's; it is the value of that lock.
+        // SAFETY: by our contract; it is the value of that lock.
         let inner = unsafe { Exclusive::new(held, lock.value.get()) };
         Self::of(inner)
     }
@@ -40,7 +43,8 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// # });
     /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
-        RwLockReadGuard::of(self.inner.downgrade())
+        // SAFETY: it is for the whole value.
+        RwLockReadGuard::of(unsafe { self.inner.downgrade() })
     }
 
     /// The right to change a part of the value.
@@ -128,18 +132,22 @@ pub struct OwnedRwLockWriteGuard<T: ?Sized> {
 
 impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// For whoever has taken all permits.
-    pub(super) fn make(held: Held<Owner<T>>) -> Self {
+    ///
+    /// # Safety
+    /// They are what is held.
+    pub(super) unsafe fn make(held: Held<Owner<T>>) -> Self {
         let lock = &held.semaphore().0;
         debug_assert!(held.permits() == lock.readers_max);
         let value = lock.value.get();
-        // SAFETY: the caller's; it is the value of that lock.
+        // SAFETY: by our contract; it is the value of that lock.
         let inner = unsafe { Exclusive::new(held, value) };
         Self { inner }
     }
 
     /// As [`RwLockWriteGuard::downgrade`].
     pub fn downgrade(self) -> OwnedRwLockReadGuard<T> {
-        OwnedRwLockReadGuard::of(self.inner.downgrade())
+        // SAFETY: as above.
+        OwnedRwLockReadGuard::of(unsafe { self.inner.downgrade() })
     }
 
     /// As [`RwLockWriteGuard::map`].
