@@ -53,7 +53,7 @@ impl<T> Receiver<T> {
 
     /// Waits for messages and moves what is there, at most `count_max`, to the end of `messages`; returns how many.
     ///
-    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once. The vector grows by what is
+    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once, or, in a task without budget, in its next turn. The vector grows by what is
     /// there to be moved, and not while nothing is.
     ///
     /// # Errors
@@ -274,12 +274,13 @@ pub struct RecvMany<'a, T> {
 
 impl<T> RecvMany<'_, T> {
     /// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside of the lock, because
-    /// it may allocate.
+    /// it may allocate. For one at least once it has waited: it would leave its place in the list with nothing.
     fn make_room(&mut self) {
         let wanted = self.count_max.min(GROW_MAX);
         if self.messages.capacity() - self.messages.len() < wanted {
             let there = self.shared.look(State::len);
-            self.messages.reserve(there.min(wanted));
+            let least = usize::from(self.seat.is_taken());
+            self.messages.reserve(there.clamp(least, wanted));
         }
     }
 }

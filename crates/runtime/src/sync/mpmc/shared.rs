@@ -44,6 +44,11 @@ impl Seat {
     pub(super) fn keep(&mut self) {
         self.waiter.get_or_insert_with(Waiter::weak);
     }
+
+    /// Whether it may be in the list.
+    pub(super) fn is_taken(&self) -> bool {
+        self.waiter.is_some()
+    }
 }
 
 impl<T> Shared<T> {
