@@ -62,7 +62,7 @@ enum Stage {
     Rests,
     All { from: SoloTally },
     Gathers { rate: u64, since: Nanos },
-    Settles { rate: u64 },
+    Settles { rate: u64, since: Nanos },
     Alone { from: SoloTally, rate: u64 },
     Holds { from: SoloTally, rate: u64, until: Nanos },
 }
@@ -146,14 +146,15 @@ impl SoloTrial {
             }
             Stage::Gathers { since, .. } if passed(since) > Self::STALE * window => self.rests(LOOK * window),
             Stage::Gathers { rate, .. } if now.others_sleep => {
-                self.stage = Stage::Settles { rate };
+                self.stage = Stage::Settles { rate, since: now.at };
                 (SoloStep::Alone, window / 2)
             }
             Stage::Gathers { since, .. } if passed(since) < window / 2 => (SoloStep::Gathers, window / 16),
             // The others find something to do.
             Stage::Gathers { .. } => self.was_wrong(config),
             // What waited meanwhile is done: it is no gain.
-            Stage::Settles { rate } => {
+            Stage::Settles { since, .. } if is_late(passed(since), window) => self.rests(LOOK * window),
+            Stage::Settles { rate, .. } => {
                 self.stage = Stage::Alone { from: *now, rate };
                 (SoloStep::Alone, window)
             }
@@ -404,6 +405,16 @@ mod tests {
             (400..420).contains(&waits[0]) && (800..820).contains(&waits[1]),
             "{waits:?}"
         );
+    }
+
+    #[test]
+    fn a_pause_while_it_settles_ends_it() {
+        let mut program = Program::new([100_000, 150_000]);
+        while !matches!(program.trial.stage, Stage::Settles { .. }) {
+            program.step();
+        }
+        program.runs(Nanos::from_millis(1));
+        assert_eq!(program.step(), SoloStep::All);
     }
 
     #[test]

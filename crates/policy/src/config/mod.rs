@@ -97,7 +97,7 @@ pub struct Config {
     /// the front has its turn. Default 64, 0 (none) or more. Ours, measured: a tree of a million tasks takes 2.4 times as long with 8, and 0.7 of it
     /// with 128, by which others would wait twice as long.
     pub join_polls_max: u32,
-    /// Operations on the runtime's resources a poll before the task must yield. Default 128 (tokio's), 1 or more.
+    /// Operations on the runtime's resources a poll before the task, or the future of a `block_on`, must yield. Default 128 (tokio's), 1 or more.
     pub budget: u8,
     /// Tasks a worker takes before it looks at the injector and the group's queues again. Default 61 (Go's and tokio's:
     /// a prime, so that it does not beat with a program's own periods), 1 or more.

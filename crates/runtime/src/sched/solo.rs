@@ -40,6 +40,20 @@ impl Solo {
     }
 }
 
+impl Solo {
+    /// Whether that worker is to go on alone.
+    pub(super) fn is_keeper(&self, worker: usize) -> bool {
+        // Ordering: Relaxed; a hint.
+        self.keeper.load(Ordering::Relaxed) == worker as u64 + 1
+    }
+
+    /// For tests: that one is.
+    #[cfg(all(test, not(quadrille_loom)))]
+    pub(super) fn keep(&self, worker: usize) {
+        self.keeper.store(worker as u64 + 1, Ordering::Relaxed);
+    }
+}
+
 impl Worker {
     /// Looking up: gives or takes what one worker is to have alone, and counts if it is time. Returns the time, which may have passed meanwhile.
     #[inline]

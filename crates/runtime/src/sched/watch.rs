@@ -154,8 +154,8 @@ impl Rounds {
                 queued,
                 stuck,
             } = self.look_at(shared, index);
-            // What is spared waits for its worker, though not for longer than an interval.
-            let least = if shared.workers[index].is_spared(now) {
+            // What waits for a worker that goes on alone waits, though not for longer than an interval.
+            let least = if shared.solo.is_keeper(index) && shared.workers[index].is_spared(now) {
                 policy.config.sentinel_interval
             } else {
                 wake_cost
@@ -418,8 +418,10 @@ mod tests {
             let interval = shared.policy.config.sentinel_interval;
             let now = Nanos(clock::nanos() + interval.0);
             (0..32).for_each(|_| shared.measured_wake(cost, now));
-            let until = if spared { u64::MAX } else { 0 };
-            shared.workers[0].told.spared_until.store(until, Ordering::Relaxed);
+            if spared {
+                shared.workers[0].told.spared_until.store(u64::MAX, Ordering::Relaxed);
+                shared.solo.keep(0);
+            }
             still.announce(1);
             let mut rounds = Rounds::new(1, &shared);
             rounds.last = now;

@@ -12,14 +12,14 @@ use crate::wait::eventually;
 
 /// A trial as soon as the one before has ended, whatever came of it.
 const ALL_THE_TIME: &str =
-    "solo=on,solo-window=1ms,solo-gain=0,solo-hold=0ns,solo-pause=0ns,solo-moves=4294967295,solo-run=1s";
+    "solo=on,solo-window=4ms,solo-gain=0,solo-hold=0ns,solo-pause=0ns,solo-moves=4294967295,solo-run=1s";
 const MEMBERS: usize = 20;
 const MESSAGES: u64 = 200;
 
 /// So many senders, each of which sends to all of so many receivers. Returns the sum of what has come.
 fn all_talk_to_each_other(runtime: &Runtime) -> u64 {
     let sum = Arc::new(AtomicU64::new(0));
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..MEMBERS).map(|_| mpmc::bounded(4)).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..MEMBERS).map(|_| mpmc::bounded(64)).unzip();
     let received = receivers.into_iter().map(|receiver| {
         let sum = sum.clone();
         runtime.spawn(async move {
