@@ -247,7 +247,7 @@ impl Handle {
     ///
     /// It goes on when the runtime stops, and dropping the runtime waits for it inside of [`spawn_blocking`](Self::spawn_blocking) and
     /// [`block_in_place`](crate::task::block_in_place): timers still end then, as [`sleep`](crate::time::sleep) says, while what waits for tasks of the runtime learns that they
-    /// are cancelled.
+    /// are cancelled. Each poll has a budget, as that of a task ([`coop`](crate::coop)).
     ///
     /// # Panics
     /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or `spawn_blocking`

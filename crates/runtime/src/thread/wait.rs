@@ -51,7 +51,7 @@ pub trait Wait: IntoFuture {
         wait_on(self.into_future(), Reason::FUTURE)
     }
 
-    /// Waits until the future is ready, but not longer than `limit`; a future that is ready at once never elapses. The future is
+    /// Waits until the future is ready, but not longer than `limit`; a future that is ready at once, with one budget, never elapses. The future is
     /// dropped in either case.
     ///
     /// # Errors

@@ -156,7 +156,9 @@ fn many_kinds() -> Vec<SignalKind> {
 fn has_stopped(child: &Child) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     threads.into_iter().all(|thread| {
-        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        // One that ends meanwhile was not stopped.
+        let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        let stat = stat.unwrap_or_default();
         // The state comes after the name, which is in parentheses and may have some.
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     })

@@ -78,6 +78,7 @@ impl<T> Sender<T> {
     /// With the message, if the receiver is gone.
     /// # Blocking
     /// Nobody, in a task neither. But a user-level thread that has had its turn gives way here, as wherever it waits: hold no lock of std's meanwhile.
+    /// If it is aborted, or the runtime stops, it unwinds from here, and the message goes with it.
     #[track_caller]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         if suspends() {
