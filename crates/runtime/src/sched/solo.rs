@@ -38,9 +38,7 @@ impl Solo {
             trial: Mutex::new(SoloTrial::default()),
         }
     }
-}
 
-impl Solo {
     /// Whether that worker is to go on alone.
     pub(super) fn is_keeper(&self, worker: usize) -> bool {
         // Ordering: Relaxed; a hint.
