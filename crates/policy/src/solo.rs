@@ -413,7 +413,7 @@ mod tests {
         while !matches!(program.trial.stage, Stage::Settles { .. }) {
             program.step();
         }
-        program.runs(Nanos::from_millis(1));
+        program.runs(Nanos::from_millis(2));
         assert_eq!(program.step(), SoloStep::All);
     }
 
