@@ -31,8 +31,8 @@ macro_rules! counters {
                 spawned,
                 /// Tasks that ended on this worker, by whatever end, before it left.
                 finished,
-                /// Units of their budgets that tasks have spent on this worker, but for the poll in which each ended; none with a budget of 255,
-                /// which is no limit.
+                /// Units of their budgets that tasks have spent on this worker, but for the poll in which each ended, where
+                /// one worker may go on alone (`solo`); none with a budget of 255, which is no limit.
                 units,
                 /// Times that this worker was to go on alone, to see whether that gets more done.
                 solo_trials,

@@ -57,14 +57,30 @@ pub enum SoloStep {
     Alone,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     Rests,
-    All { from: SoloTally },
-    Gathers { rate: u64, since: Nanos },
-    Settles { rate: u64, since: Nanos },
-    Alone { from: SoloTally, rate: u64 },
-    Holds { from: SoloTally, rate: u64, until: Nanos },
+    All {
+        from: SoloTally,
+    },
+    Gathers {
+        rate: u64,
+        since: Nanos,
+    },
+    Settles {
+        rate: u64,
+        since: Nanos,
+    },
+    Alone {
+        from: SoloTally,
+        rate: u64,
+    },
+    Holds {
+        from: SoloTally,
+        rate: u64,
+        until: Nanos,
+    },
 }
 
 /// The rule, and what it knows so far. One a runtime.
@@ -95,22 +111,12 @@ enum Stage {
 /// }
 /// assert_eq!(window(150_000, true), SoloStep::All);
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SoloTrial {
     stage: Stage,
     /// How many holds in a row were right to their end, and trials in vain.
     right: u32,
     wrong: u32,
-}
-
-impl Default for SoloTrial {
-    fn default() -> Self {
-        Self {
-            stage: Stage::Rests,
-            right: 0,
-            wrong: 0,
-        }
-    }
 }
 
 /// Units in a millisecond, from one tally to the next.

@@ -45,6 +45,8 @@ pub(crate) struct Worker {
     /// Streaks that had begun when it last looked up.
     pub(super) streaks_before: u64,
     budget: u8,
+    /// Whether a policy wants to know what polls spend of it.
+    counts_units: bool,
     pub(super) profit: Profit,
     pub(super) reserve: Reserve,
     run_delay: RunDelay,
@@ -84,6 +86,7 @@ impl Worker {
             bursts: Bursts::default(),
             streaks_before: 0,
             budget: config.budget,
+            counts_units: shared.policy.active().solo,
             profit: Profit::default(),
             reserve: shared.policy.new_reserve(),
             run_delay: RunDelay::new(fallback, now, &config.pin),
@@ -308,7 +311,9 @@ impl Worker {
         context.me().counters.polls.add(1);
         coop::start(self.budget);
         let ran = runnable.run();
-        context.me().counters.units.add(u64::from(coop::spent(self.budget)));
+        if self.counts_units {
+            context.me().counters.units.add(u64::from(coop::spent(self.budget)));
+        }
         match ran {
             Ran::Again(again) => context.requeue(again),
             Ran::Finished => context.me().counters.finished.add(1),
