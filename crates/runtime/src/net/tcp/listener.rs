@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{self, SocketAddr};
 use std::os::fd::AsFd;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -44,8 +43,8 @@ const BACKLOG: u32 = 1024;
 #[derive(Debug)]
 pub struct TcpListener {
     fd: AsyncFd<net::TcpListener>,
-    /// Where it is watched, and what it accepts where the caller is in no runtime. A panic of who uses it leaves no runtime half changed.
-    handle: AssertUnwindSafe<Handle>,
+    /// Where it is watched, and what it accepts where the caller is in no runtime.
+    handle: Handle,
 }
 
 impl TcpListener {
@@ -141,7 +140,7 @@ impl TcpListener {
     pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
         Ok(TcpListener {
             fd: AsyncFd::reader(listener)?,
-            handle: AssertUnwindSafe(Handle::current()),
+            handle: Handle::current(),
         })
     }
 
@@ -150,7 +149,7 @@ impl TcpListener {
     pub(super) fn from_nonblocking(listener: net::TcpListener) -> io::Result<TcpListener> {
         Ok(TcpListener {
             fd: AsyncFd::from_nonblocking(listener, Interest::READABLE)?,
-            handle: AssertUnwindSafe(Handle::current()),
+            handle: Handle::current(),
         })
     }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{self, SocketAddr};
-use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -40,8 +39,8 @@ use crate::sys::socket;
 #[derive(Debug)]
 pub struct UnixListener {
     fd: AsyncFd<net::UnixListener>,
-    /// Where it is watched, and what it accepts where the caller is in no runtime. A panic of who uses it leaves no runtime half changed.
-    handle: AssertUnwindSafe<Handle>,
+    /// Where it is watched, and what it accepts where the caller is in no runtime.
+    handle: Handle,
 }
 
 impl UnixListener {
@@ -89,7 +88,7 @@ impl UnixListener {
     pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
         Ok(UnixListener {
             fd: AsyncFd::reader(listener)?,
-            handle: AssertUnwindSafe(Handle::current()),
+            handle: Handle::current(),
         })
     }
 
