@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -118,6 +118,7 @@ fn a_peer_that_answers_no_ping_is_given_up() {
             socket.read_to_end(&mut Vec::new()).map(drop)
         });
         let (stream, _) = listener.accept().await.unwrap();
+        let begun = Instant::now();
         let (client, connection) = http2::Builder::new(Executor)
             .timer(Timer)
             .keep_alive_interval(Duration::from_millis(5))
@@ -131,6 +132,8 @@ fn a_peer_that_answers_no_ping_is_given_up() {
         if let Err(error) = timeout(LIMIT, connection).await.unwrap() {
             assert!(error.is_timeout(), "{error:?}");
         }
+        // Not before a ping and the time for its answer.
+        assert!(begun.elapsed() >= Duration::from_millis(10));
         drop(client);
         // Closed, or reset: it did not read to the end.
         let _ = quadrille::spawn_blocking(|| mute.join().unwrap()).await.unwrap();
