@@ -125,25 +125,29 @@ impl Worker {
 
 impl Sleepers {
     /// The poll duty with which `worker` goes to sleep: that of its own cache's shard, else of the nearest behind whose cache nobody is
-    /// awake. A sentinel leaves its own to who is awake there, so that the next event does not take the watch away (L c).
-    pub(super) fn poll_duty(&self, worker: usize, is_sentinel: bool, others: &[LlcId]) -> Option<(usize, Duty<'_>)> {
+    /// awake. A sentinel leaves its own to who is awake there and comes to the end of a task, so that the next event does not take the watch away (L c).
+    pub(super) fn poll_duty(&self, worker: usize, is_sentinel: bool, host: &impl Host) -> Option<(usize, Duty<'_>)> {
         if !self.reactor.is_used() {
             return None;
         }
         let own = self.llc_of(worker);
         let take = |llc: usize, is_left: bool| {
             let shard = self.reactor.shard(llc);
-            let is_free = shard.is_unpolled() && !(is_left && self.awake_and_idle(llc).0 > 0);
-            let duty = if is_free { shard.try_hold(worker) } else { None };
+            let is_left = || is_left && self.awake_and_idle(llc).0 > 0 && !(llc == own && host.all_held());
+            let duty = if shard.is_unpolled() && !is_left() {
+                shard.try_hold(worker)
+            } else {
+                None
+            };
             duty.map(|duty| (llc, duty))
         };
-        take(own, is_sentinel).or_else(|| others.iter().find_map(|other| take(other.index(), true)))
+        take(own, is_sentinel).or_else(|| host.others().iter().find_map(|other| take(other.index(), true)))
     }
 
-    /// Whether `worker`, which is awake, would go to sleep with the poll duty of its own cache's shard, as things are.
-    pub(super) fn would_poll(&self, worker: usize) -> bool {
+    /// Whether `worker`, which is awake, would go to sleep with the poll duty of its own cache's shard, as things are. `all_held`: as [`Host::all_held`].
+    pub(super) fn would_poll(&self, worker: usize, all_held: impl FnOnce() -> bool) -> bool {
         let own = self.llc_of(worker);
-        let is_left = || !self.has_sentinel() && self.awake_and_idle(own).0 > 1;
+        let is_left = || !self.has_sentinel() && self.awake_and_idle(own).0 > 1 && !all_held();
         self.reactor.is_used() && self.reactor.shard(own).is_unpolled() && !is_left()
     }
 

@@ -299,7 +299,10 @@ impl Worker {
             return false;
         }
         // Events are not among what it would look at here, and while it does nobody waits for them.
-        if shared.sleepers.would_poll(self.context.id.index()) {
+        if shared
+            .sleepers
+            .would_poll(self.context.id.index(), || self.rounds.all_held(&self.context))
+        {
             return false;
         }
         while clock::nanos() - start < delay {
@@ -464,6 +467,10 @@ impl Host for Bed<'_> {
 
     fn is_neglected(&self, shard: usize) -> bool {
         self.rounds.is_neglected(shard)
+    }
+
+    fn all_held(&self) -> bool {
+        self.rounds.all_held(self.context)
     }
 
     fn takes_over(&mut self, shard: usize, rouse: bool) {

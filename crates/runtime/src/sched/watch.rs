@@ -31,6 +31,8 @@ pub(crate) struct Rounds {
     timers: u64,
     /// Workers that had work and finished nothing since the look before.
     stuck: Vec<bool>,
+    /// Workers that had begun no task since the look before.
+    held: Vec<bool>,
     /// Where the next look of a busy worker begins.
     cursor: usize,
     /// The LLC whose shared queues a busy worker looks at next.
@@ -62,6 +64,7 @@ impl Rounds {
             polls: vec![0; workers],
             timers: 0,
             stuck: vec![false; workers],
+            held: vec![false; workers],
             cursor: worker + 1,
             llc: 0,
             waiting: vec![false; groups],
@@ -81,6 +84,7 @@ impl Rounds {
         let queued = worker.stealer.len() as u64;
         let stuck = advanced == 0 && (queued > 0 || !worker.slot.is_empty());
         self.stuck[index] = stuck;
+        self.held[index] = advanced == 0;
         Progress {
             advanced,
             queued,
@@ -106,6 +110,17 @@ impl Rounds {
     /// Whether nobody has polled a shard with sources between the last two looks.
     pub(super) fn is_neglected(&self, shard: usize) -> bool {
         self.shards[shard].neglected
+    }
+
+    /// Whether all others who are awake behind the cache of its worker are in a task that they were in throughout the interval before the last look.
+    pub(super) fn all_held(&self, context: &Context) -> bool {
+        let shared = &*context.shared;
+        let others = shared.policy.plan.llcs[context.llc()].workers.iter();
+        let mut awake = others.filter(|other| **other != context.id && !shared.sleepers.is_idle(other.index()));
+        awake.all(|other| {
+            let (held, polls) = (self.held[other.index()], self.polls[other.index()]);
+            held && shared.workers[other.index()].counters.polls.get() == polls
+        })
     }
 
     /// Time since the last look.

@@ -102,6 +102,24 @@ fn stuck_workers_delay_nobody_while_one_is_free() {
     );
 }
 
+/// Whoever took over from a worker that is stuck sleeps in the poll from then on: not each message waits for an interval of the sentinel.
+#[test]
+fn who_has_taken_over_polls_on_while_the_other_is_stuck() {
+    let runtime = Shape::flat(2).runtime();
+    let (socket, task) = echo(&runtime);
+    round_trips(&socket, 3);
+    let stuck = hold_up(&runtime, 1);
+    let takeovers = || runtime.metrics().total().io_takeovers;
+    let before = takeovers();
+    round_trips(&socket, 40);
+    assert!(takeovers() - before <= 3, "{} for 40 messages", takeovers() - before);
+    for task in stuck.release() {
+        runtime.block_on(task).unwrap();
+    }
+    drop(socket);
+    runtime.block_on(task).unwrap();
+}
+
 /// While a task computes for long, another connection is served: before the computation ends, so by another worker.
 #[test]
 fn a_task_that_registers_and_computes_does_not_keep_its_source_to_itself() {

@@ -58,6 +58,11 @@ pub(crate) trait Host {
     /// After a look as sentinel: has nobody polled this shard since the look before?
     fn is_neglected(&self, shard: usize) -> bool;
 
+    /// Whether those who are awake behind the worker's cache have been in one task each since before its last look, so that none of them polls soon.
+    fn all_held(&self) -> bool {
+        false
+    }
+
     /// The worker has become holder, as sentinel; or it has polled a shard without a wait, because it holds another already: wakes
     /// somebody who is behind the cache, if all of those sleep.
     fn takes_over(&mut self, shard: usize, rouse: bool);
@@ -145,7 +150,7 @@ impl Sleepers {
         // Before the spin: whoever pushes meanwhile shall know that somebody looks after it.
         let duty = self.words.len() > 1 && !self.is_relieved(host) && self.take_duty(worker);
         // After (B): who has registered a source before it sees our bit, or has its source seen by us (L b).
-        let polls = self.poll_duty(worker, duty, host.others());
+        let polls = self.poll_duty(worker, duty, host);
         if polls.is_none() {
             host.spin(word);
         }
