@@ -81,8 +81,12 @@ pub struct Config {
     pub spin_probe: u8,
     /// Between two polls for readiness without a wait, by whichever workers behind a cache, at least. Default 200 us, 0 to 1 s. Ours,
     /// measured with pipes between hundreds of tasks: polled each 20 us, 2 CPUs pass a tenth less, because each event of a task that is
-    /// about to run anyway is brought and dealt with; from 200 us on nothing changes. A worker without tasks does not wait for it.
+    /// about to run anyway is brought and dealt with, and each 50 us 3 to 7 in a hundred; from 200 us on nothing changes. A worker without tasks does not wait for it.
     pub poll_interval: Nanos,
+    /// So long after the last poll a worker that has run out of tasks polls without a wait, before it goes to sleep. Default 20 us, 0 to 1 s. Ours,
+    /// measured with servers of 64 connections whose clients ask again at once: with 200 us, as between tasks, they sleep 3 to 15 times as often, and
+    /// take 1.05 to 1.15 times the CPU a request.
+    pub poll_dry: Nanos,
     /// How often the sentinel, a parked worker with a timeout, looks at all queues while somebody runs. Default 500 us,
     /// 20 us to 1 s. Ours, assumed.
     pub sentinel_interval: Nanos,
@@ -147,6 +151,7 @@ impl Default for Config {
             spin_vain: 8,
             spin_probe: 16,
             poll_interval: Nanos::from_micros(200),
+            poll_dry: Nanos::from_micros(20),
             sentinel_interval: Nanos::from_micros(500),
             slot_polls_max: 3,
             slot_time: Nanos::from_micros(10),

@@ -56,6 +56,7 @@ names! {
     "spin-vain" => spin_vain;
     "spin-probe" => spin_probe;
     "poll-interval" => poll_interval;
+    "poll-dry" => poll_dry;
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;
     "slot-time" => slot_time;

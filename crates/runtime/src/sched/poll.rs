@@ -38,7 +38,8 @@ impl Worker {
     /// deque, or wherever the policies put it.
     #[inline]
     pub(super) fn poll_own(&mut self, now: Nanos) {
-        if self.reactor().is_used() && self.poll_if_due(now).is_some() {
+        let interval = self.context.shared.policy.config.poll_interval;
+        if self.reactor().is_used() && self.poll_if_due(now, interval).is_some() {
             // Who has registered a source meanwhile has seen a holder, and woken nobody (L b); our next task may run for long.
             self.name_successor();
         }
@@ -49,7 +50,8 @@ impl Worker {
         if !self.reactor().is_used() || !self.reactor().shard(self.llc()).has_sources() {
             return None;
         }
-        if self.poll_if_due(now) != Some(true) {
+        let interval = self.context.shared.policy.config.poll_dry;
+        if self.poll_if_due(now, interval) != Some(true) {
             return None;
         }
         let found = self.next_local()?;
@@ -57,11 +59,10 @@ impl Worker {
         Some(found)
     }
 
-    /// Whether it has woken somebody, if it has polled.
-    fn poll_if_due(&mut self, now: Nanos) -> Option<bool> {
+    /// Whether it has woken somebody, if it has polled, because nobody has for that long.
+    fn poll_if_due(&mut self, now: Nanos, interval: Nanos) -> Option<bool> {
         let context = &self.context;
         let shard = context.shared.sleepers.reactor.shard(context.llc());
-        let interval = context.shared.policy.config.poll_interval;
         if !shard.is_unpolled() || now.since(Nanos(shard.polled_at())) < interval {
             return None;
         }
