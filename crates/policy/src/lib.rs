@@ -65,6 +65,7 @@ mod bind;
 mod bursts;
 mod busy;
 mod cause;
+mod coalescing;
 mod config;
 mod contention;
 mod counters;
@@ -98,6 +99,7 @@ pub use bind::Backlog;
 pub use bursts::Bursts;
 pub use busy::{BusyCounter, BusySum};
 pub use cause::Cause;
+pub use coalescing::Coalescing;
 pub use config::{
     Adversary, Aggregation, Bind, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
     OnContention, Pin, Skip, Solo, Steal, Timers, WakeCost, WakeGroups,

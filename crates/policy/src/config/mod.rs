@@ -87,6 +87,10 @@ pub struct Config {
     /// measured with servers of 64 connections whose clients ask again at once: with 200 us, as between tasks, they sleep 3 to 15 times as often, and
     /// take 1.05 to 1.15 times the CPU a request.
     pub poll_dry: Nanos,
+    /// For how long a worker that drains its injector on the heels of who fills it puts off the next look, so that more comes together
+    /// ([`Coalescing`](crate::Coalescing)). Default 1 us, 0 (never) to 100 us. Ours, measured with batches of 1,000 short tasks from outside: 500 ns to 4 us take
+    /// 0.58 to 0.67 of the time with two workers, and 0.5 to 0.64 of the CPU.
+    pub coalesce: Nanos,
     /// How often the sentinel, a parked worker with a timeout, looks at all queues while somebody runs. Default 500 us,
     /// 20 us to 1 s. Ours, assumed.
     pub sentinel_interval: Nanos,
@@ -152,6 +156,7 @@ impl Default for Config {
             spin_probe: 16,
             poll_interval: Nanos::from_micros(200),
             poll_dry: Nanos::from_micros(20),
+            coalesce: Nanos::from_micros(1),
             sentinel_interval: Nanos::from_micros(500),
             slot_polls_max: 3,
             slot_time: Nanos::from_micros(10),

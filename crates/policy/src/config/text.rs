@@ -57,6 +57,7 @@ names! {
     "spin-probe" => spin_probe;
     "poll-interval" => poll_interval;
     "poll-dry" => poll_dry;
+    "coalesce" => coalesce;
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;
     "slot-time" => slot_time;

@@ -7,7 +7,7 @@ use super::far::Sight;
 use super::park::Awake;
 use super::search::Scope;
 use super::worker::Worker;
-use crate::primitives::Ordering;
+use crate::primitives::{Ordering, spin_hint};
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -18,10 +18,31 @@ impl Worker {
         if self.context.shared.sleepers.is_stopping() {
             return None;
         }
+        self.waits_for_more();
+        let pops = self.context.me().counters.injector_pops.get();
         // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
-        let found = self.take_shared(self.context.shared.batch)?;
+        let found = self.take_shared(self.context.shared.batch);
+        if found.is_none() || self.context.me().counters.injector_pops.get() != pops {
+            self.coalescing
+                .took(self.context.local.len() + usize::from(found.is_some()));
+        }
+        let found = found?;
         self.owes(false);
         Some(found)
+    }
+
+    /// Before it looks into the injector, which others fill one by one as it empties it: leaves them the lines of the queue for a moment, as if it ran one
+    /// more task.
+    #[inline]
+    fn waits_for_more(&mut self) {
+        let shared = &*self.context.shared;
+        let wait = self.coalescing.wait(self.pace.average_run(), &shared.policy.config);
+        if wait > Nanos(0) && shared.spins {
+            let end = clock::nanos().saturating_add(wait.0);
+            while clock::nanos() < end {
+                (0..4).for_each(|_| spin_hint());
+            }
+        }
     }
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops. Out of line, so that who takes the next task

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Bursts, Cause, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId};
+use quadrille_policy::{
+    Bursts, Cause, Coalescing, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId,
+};
 use quadrille_topology::PuSet;
 
 use super::Shared;
@@ -62,6 +64,7 @@ pub(crate) struct Worker {
     /// What its polls for readiness have brought (L).
     pub(super) catch: Catch,
     pub(super) spins: Spins,
+    pub(super) coalescing: Coalescing,
 }
 
 impl Worker {
@@ -98,6 +101,7 @@ impl Worker {
             bound_first: false,
             catch: Catch::new(),
             spins: Spins::default(),
+            coalescing: Coalescing::default(),
             context: Context::new(shared, id, local, Rng::new(seed), now),
         }
     }
