@@ -288,10 +288,13 @@ impl Worker {
 
     /// Spins a little before the worker announces itself idle, which others then write back: between two tasks that follow each
     /// other closely nobody needs to know. It is still a searcher, and so a witness. True if something came.
-    pub(super) fn linger(&self) -> bool {
+    ///
+    /// Who is the last one awake goes on, as long as that pays: where each task comes from a thread that has slept until the one before it was done,
+    /// that one's wake-up is what the worker waits for, and then its own is what the thread waits for.
+    pub(super) fn linger(&mut self) -> bool {
         let shared = &*self.context.shared;
         let delay = shared.policy.config.idle_filter.publish_delay.0;
-        if !shared.spins || !shared.policy.lingers() || shared.clock.is_paused() {
+        if delay == 0 || !shared.spins || !shared.policy.lingers() || shared.clock.is_paused() {
             return false;
         }
         let start = clock::nanos();
@@ -305,13 +308,27 @@ impl Worker {
         {
             return false;
         }
-        while clock::nanos() - start < delay {
-            if self.anything_shared() || !self.context.me().bound.is_empty() {
-                return true;
+        let longest = self.context.linger_limit();
+        let is_long = longest > delay && self.is_last_awake() && self.lingers.are_worth_it(&shared.policy.config);
+        let limit = if is_long { longest } else { delay };
+        loop {
+            let passed = clock::nanos().saturating_sub(start);
+            let came = self.anything_shared() || !self.context.me().bound.is_empty();
+            // What comes at once says nothing about what comes later.
+            if is_long && (passed > delay || !came) && (came || passed >= limit) {
+                self.lingers.ended(came);
+            }
+            if came || passed >= limit {
+                return came;
             }
             (0..8).for_each(|_| spin_hint());
         }
-        false
+    }
+
+    /// Whether all others are idle, as far as is known.
+    fn is_last_awake(&self) -> bool {
+        let sleepers = &self.context.shared.sleepers;
+        sleepers.idle.caches.total() + 1 >= sleepers.worker_count()
     }
 
     /// What it has not published yet, nor handed to the kernel.
@@ -370,6 +387,12 @@ impl Context {
     /// future.
     fn spin_limit(&self) -> u64 {
         self.shared.policy.config.spin_max.0.min(self.shared.wake_cost().0)
+    }
+
+    /// How long the last worker that is awake lingers at most: as long as two wake-ups cost, that of the thread from which its next task comes, and its own.
+    fn linger_limit(&self) -> u64 {
+        let wake_cost = self.shared.wake_cost().0;
+        self.shared.policy.config.spin_max.0.min(wake_cost.saturating_mul(2))
     }
 
     /// Whether it gets up by itself so soon that it would spin most of the time, if each time for so long.

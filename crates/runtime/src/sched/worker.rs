@@ -64,6 +64,8 @@ pub(crate) struct Worker {
     /// What its polls for readiness have brought (L).
     pub(super) catch: Catch,
     pub(super) spins: Spins,
+    /// How lingering for long has paid.
+    pub(super) lingers: Spins,
     pub(super) coalescing: Coalescing,
 }
 
@@ -101,6 +103,7 @@ impl Worker {
             bound_first: false,
             catch: Catch::new(),
             spins: Spins::default(),
+            lingers: Spins::default(),
             coalescing: Coalescing::default(),
             context: Context::new(shared, id, local, Rng::new(seed), now),
         }

@@ -184,14 +184,14 @@ fn no_patience_is_none() {
 }
 
 /// Whether the worker spins before it announces itself, with `publish-delay=1ms`, while nothing comes.
-fn lingers(worker: &Worker) -> bool {
+fn lingers(worker: &mut Worker) -> bool {
     let start = clock::nanos();
     assert!(!worker.linger(), "nothing comes");
     clock::nanos() - start >= Nanos::from_millis(1).0
 }
 
 /// Whether `worker` is seen not to linger: somebody else may have had our CPU in one attempt or the other.
-fn does_not_linger(worker: &Worker) -> bool {
+fn does_not_linger(worker: &mut Worker) -> bool {
     (0..50).any(|_| !lingers(worker))
 }
 
@@ -209,15 +209,15 @@ fn a_worker_lingers_by_policy() {
     ] {
         let policy = format!("{policy},publish-delay=1ms");
         let mut still = Still::spinning("core:2", &policy);
-        let worker = still.worker(0);
+        let mut worker = still.worker(0);
         let lingers = if expected {
-            lingers(&worker)
+            lingers(&mut worker)
         } else {
-            !does_not_linger(&worker)
+            !does_not_linger(&mut worker)
         };
         assert_eq!(lingers, expected, "{policy}");
         let mut still = Still::new("core:2", &policy);
-        assert!(does_not_linger(&still.worker(0)), "{policy}: where nobody spins");
+        assert!(does_not_linger(&mut still.worker(0)), "{policy}: where nobody spins");
     }
 }
 
@@ -226,46 +226,75 @@ fn what_comes_while_a_worker_lingers_ends_that() {
     let mut still = Still::spinning("core:2", "publish-delay=1ms");
     let mut worker = still.worker(0);
     // Somebody else may have our CPU for longer than it lingers.
-    let sees_it = |worker: &Worker| (0..50).any(|_| worker.linger());
-    assert!(!sees_it(&worker), "nothing yet");
+    let sees_it = |worker: &mut Worker| (0..50).any(|_| worker.linger());
+    assert!(!sees_it(&mut worker), "nothing yet");
     still.inject(0);
-    assert!(sees_it(&worker), "in the injector");
+    assert!(sees_it(&mut worker), "in the injector");
     assert_eq!(take_queued(&still.shared).len(), 1);
     worker.context.me().bound.push(still.task(0, SetId::NONE));
-    assert!(sees_it(&worker), "in its mailbox");
+    assert!(sees_it(&mut worker), "in its mailbox");
     assert!(worker.next_local().is_some());
 }
 
 #[test]
 fn who_gets_up_soon_does_not_linger() {
     let mut still = Still::spinning("core:2", "publish-delay=1ms,wake-cost-first=50us");
-    let worker = still.worker(0);
-    let expires_in = |us: u64| {
+    let mut worker = still.worker(0);
+    let expires_in = |worker: &Worker, us: u64| {
         let due = clock::nanos() + us * 1000;
         assert!(worker.context.me().timers.insert(due, Waker::noop().clone()).is_ok());
     };
     // Twenty times the longer of both, which is 20 ms.
-    expires_in(10_000_000);
-    assert!(lingers(&worker));
-    expires_in(10_000);
-    assert!(does_not_linger(&worker));
+    expires_in(&worker, 10_000_000);
+    assert!(lingers(&mut worker));
+    expires_in(&worker, 10_000);
+    assert!(does_not_linger(&mut worker));
 }
 
 /// Who is about to sleep in the poll does not linger before: events are not among what it would see. A sentinel leaves the poll to who is awake.
 #[test]
 fn who_would_poll_does_not_linger() {
     let mut still = Still::spinning("core:2", "groups=on,filter=on,publish-delay=1ms");
-    let worker = still.worker(0);
-    assert!(lingers(&worker), "for as long as it is told to");
+    let mut worker = still.worker(0);
+    assert!(lingers(&mut worker), "for as long as it is told to");
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let sides = Interest {
         readable: true,
         writable: false,
     };
     let _source = still.shared.register(socket.as_fd(), sides).unwrap();
-    assert!(lingers(&worker), "the other worker is awake, and polls");
+    assert!(lingers(&mut worker), "the other worker is awake, and polls");
     still.announce(1);
-    assert!(does_not_linger(&worker), "nobody else polls");
+    assert!(does_not_linger(&mut worker), "nobody else polls");
+}
+
+/// The last one lingers for two wake-ups: with 1 ms a wake-up for 2 ms. Others, and it after eight times in vain, for `publish-delay`.
+#[test]
+fn the_last_one_awake_lingers_for_longer_while_that_pays() {
+    let mut still = Still::spinning("core:2", "publish-delay=1us,spin=1s,wake-cost-first=1ms");
+    let mut worker = still.worker(0);
+    // Somebody else may have our CPU for longer than it lingers.
+    let lingers = |worker: &mut Worker, times: u32| {
+        let lasted = |_| {
+            let start = clock::nanos();
+            assert!(!worker.linger(), "nothing comes");
+            clock::nanos() - start
+        };
+        (0..times).map(lasted).min().unwrap()
+    };
+    let long = Nanos::from_millis(2).0;
+    assert!(lingers(&mut worker, 50) < long, "the other one is awake");
+    still.announce(1);
+    assert!(lingers(&mut worker, 8) >= long);
+    assert!(lingers(&mut worker, 15) < long, "in vain");
+    assert!(lingers(&mut worker, 1) >= long, "each sixteenth time");
+    assert!(lingers(&mut worker, 15) < long);
+    // It has paid again.
+    worker.lingers.ended(true);
+    assert!(lingers(&mut worker, 1) >= long);
+    still.inject(0);
+    assert!(worker.linger());
+    drop(take_queued(&still.shared));
 }
 
 /// A search that finds nothing looks at every deque, and at a closed gate at those behind its own cache alone.
