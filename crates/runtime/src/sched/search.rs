@@ -310,16 +310,22 @@ impl Worker {
         }
         let longest = self.context.linger_limit();
         let is_long = longest > delay && self.is_last_awake() && self.lingers.are_worth_it(&shared.policy.config);
-        let limit = if is_long { longest } else { delay };
         loop {
             let passed = clock::nanos().saturating_sub(start);
-            let came = self.anything_shared() || !self.context.me().bound.is_empty();
-            // What comes at once says nothing about what comes later.
-            if is_long && (passed > delay || !came) && (came || passed >= limit) {
-                self.lingers.ended(came);
+            if self.anything_shared() || !self.context.me().bound.is_empty() {
+                // What comes at once says nothing about what comes later.
+                if is_long && passed > delay {
+                    self.lingers.ended(true);
+                }
+                return true;
             }
-            if came || passed >= limit {
-                return came;
+            // Another one may have got up, with more than it needs: it sees a searcher, who does not look there.
+            if passed >= delay && !(is_long && self.is_last_awake()) {
+                return false;
+            }
+            if passed >= longest.max(delay) {
+                self.lingers.ended(false);
+                return false;
             }
             (0..8).for_each(|_| spin_hint());
         }
