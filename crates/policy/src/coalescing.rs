@@ -1,69 +1,89 @@
-//! Whether a worker that drains its injector as fast as others fill it waits a moment, so that more comes together.
+//! Whether a worker that drains its injector faster than others fill it waits a moment, so that more comes together.
 
 use crate::{Config, Nanos};
 
-/// A look that brings so many tasks, or fewer, brings few.
+/// A look that finds so many tasks, or fewer, finds few.
 const FEW: usize = 4;
-/// After so many in a row that brought few, the next one is put off.
+/// After so many in a row that found few, the next ones are put off.
 const IN_A_ROW: u8 = 4;
-/// After one that was put off and brought few all the same, so many are not.
+/// After one that was put off in vain, so many that find something are not.
 const LEFT_OUT: u8 = 32;
 
-/// What a worker's last looks into its injector have brought, and so whether it puts off the next one. A worker keeps one for itself.
+/// What a worker's last looks into its injector have found, and so whether it puts off the next one. A worker keeps one for itself.
 ///
 /// A worker that runs short tasks from outside sooner than they are pushed takes each as it comes: for each of them the lines of the queue go from the
 /// pusher's CPU to its own and back, which takes both of them longer than the task. If it looks a microsecond later it finds a dozen, for one such
 /// transfer. Network cards do the same: interrupt moderation, after Jeffrey Mogul and K. K. Ramakrishnan, "Eliminating receive livelock in an
-/// interrupt-driven kernel" (1997), and Jamal Hadi Salim and others, "Beyond softnet" (2001). So after four looks in a row, with none in vain between them,
-/// that brought four tasks or fewer each, it waits for `coalesce` before the next one; if that brings few, too, the next 32 looks are not put off.
+/// interrupt-driven kernel" (1997), and Jamal Hadi Salim and others, "Beyond softnet" (2001). So after four looks in a row that found one to four tasks
+/// each it waits for `coalesce` before each look, unless more than that are there already, until it finds none. If the first such look finds few, too, or nothing, the next 32 that find something are
+/// not put off.
 ///
 /// ```
 /// use quadrille_policy::{Coalescing, Config, Nanos};
 ///
 /// let (config, run) = (Config::default(), Nanos(50));
 /// let mut coalescing = Coalescing::default();
-/// (0..4).for_each(|_| coalescing.took(1));
-/// assert_eq!(coalescing.wait(run, &config), Nanos(1_000));
+/// (0..4).for_each(|_| coalescing.found(1));
+/// assert_eq!(coalescing.put_off(0, run, &config), Nanos(1_000));
 /// // More came together: it goes on so.
-/// coalescing.took(12);
-/// assert_eq!(coalescing.wait(run, &config), Nanos(1_000));
+/// coalescing.found(12);
+/// assert_eq!(coalescing.put_off(1, run, &config), Nanos(1_000));
+/// coalescing.found(13);
+/// // There are many without a wait.
+/// assert_eq!(coalescing.put_off(9, run, &config), Nanos(0));
+/// coalescing.found(9);
 /// // There is nothing: who comes next comes alone.
-/// coalescing.took(0);
-/// assert_eq!(coalescing.wait(run, &config), Nanos(0));
+/// assert_eq!(coalescing.put_off(0, run, &config), Nanos(1_000));
+/// coalescing.found(0);
+/// assert_eq!(coalescing.put_off(1, run, &config), Nanos(0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
-    /// Looks in a row that brought few, up to what makes it wait.
+    /// Looks in a row that found few, up to what makes it wait.
     few: u8,
-    /// Looks that are not put off, whatever they bring.
+    /// Looks that find something and are not put off.
     left_out: u8,
     /// The next look was put off.
-    waits: bool,
+    is_put_off: bool,
+    /// One that was put off found more than few, since it began to wait.
+    has_paid: bool,
 }
 
 impl Coalescing {
-    /// For how long to put off the next look; mostly not at all. A task takes `run` on average: where that is longer than the wait, what a transfer takes hardly counts.
+    /// For how long to put off a look at a queue in which so many tasks are; mostly not at all. A task takes `run` on average: where that is longer than
+    /// the wait, what a transfer takes hardly counts.
     #[inline]
     #[must_use]
-    pub fn wait(&mut self, run: Nanos, config: &Config) -> Nanos {
-        self.waits = self.few >= IN_A_ROW && run <= config.coalesce;
-        if self.waits { config.coalesce } else { Nanos(0) }
+    pub fn put_off(&mut self, there: usize, run: Nanos, config: &Config) -> Nanos {
+        self.is_put_off = self.few >= IN_A_ROW && there <= FEW && run <= config.coalesce;
+        if self.is_put_off { config.coalesce } else { Nanos(0) }
     }
 
-    /// A look has brought so many tasks.
+    /// Whether a look may be put off: only then what is there need be known before it.
     #[inline]
-    pub fn took(&mut self, tasks: usize) {
-        let waits = core::mem::take(&mut self.waits);
-        if tasks == 0 {
+    #[must_use]
+    pub fn may_put_off(&self) -> bool {
+        self.few >= IN_A_ROW
+    }
+
+    /// A look has found so many tasks.
+    #[inline]
+    pub fn found(&mut self, tasks: usize) {
+        let was_put_off = core::mem::take(&mut self.is_put_off);
+        self.has_paid |= was_put_off && tasks > FEW;
+        if was_put_off && tasks <= FEW && !(tasks == 0 && self.has_paid) {
+            *self = Self {
+                left_out: LEFT_OUT,
+                ..Self::default()
+            };
+        } else if tasks == 0 {
             // The time between two tasks is longer than a look takes.
-            self.few = 0;
-        } else if waits && tasks <= FEW {
-            (self.few, self.left_out) = (0, LEFT_OUT);
+            (self.few, self.has_paid) = (0, false);
         } else if self.left_out > 0 {
             self.left_out -= 1;
         } else if tasks <= FEW {
             self.few = (self.few + 1).min(IN_A_ROW);
-        } else if !waits {
+        } else if !self.may_put_off() {
             self.few = 0;
         }
     }
@@ -76,12 +96,12 @@ mod tests {
 
     const SHORT: Nanos = Nanos(50);
 
-    /// Which of so many looks are put off, each of which brings so many tasks, and so many if it was put off.
-    fn put_off(coalescing: &mut Coalescing, looks: usize, brings: usize, brings_later: usize) -> Vec<usize> {
+    /// Which of so many looks are put off, each of which finds so many tasks, and so many if it was put off.
+    fn put_off(coalescing: &mut Coalescing, looks: usize, finds: usize, finds_later: usize) -> Vec<usize> {
         let mut looks_late = |_: &usize| {
-            let waits = coalescing.wait(SHORT, &Config::default()) > Nanos(0);
-            coalescing.took(if waits { brings_later } else { brings });
-            waits
+            let is_put_off = coalescing.put_off(finds, SHORT, &Config::default()) > Nanos(0);
+            coalescing.found(if is_put_off { finds_later } else { finds });
+            is_put_off
         };
         (0..looks).filter(|look| looks_late(look)).collect()
     }
@@ -96,15 +116,31 @@ mod tests {
     #[test]
     fn a_wait_in_vain_is_tried_now_and_then() {
         let expected: Vec<usize> = (0..3).map(|time| 4 + 37 * time).collect();
-        assert_eq!(put_off(&mut Coalescing::default(), 100, 1, FEW), expected);
+        for finds_later in [0, FEW] {
+            assert_eq!(
+                put_off(&mut Coalescing::default(), 100, 1, finds_later),
+                expected,
+                "{finds_later}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_ends_after_waits_that_paid_was_not_in_vain() {
+        let mut coalescing = Coalescing::default();
+        for _ in 0..10 {
+            assert_eq!(put_off(&mut coalescing, 6, 1, 12), [4, 5]);
+            // The end of a batch.
+            assert_eq!(put_off(&mut coalescing, 1, 0, 0), [0]);
+        }
     }
 
     #[test]
     fn who_finds_many_or_nothing_does_not_wait() {
-        for brings in [0, FEW + 1, 100] {
-            assert_eq!(put_off(&mut Coalescing::default(), 100, brings, 100), [], "{brings}");
+        for finds in [0, FEW + 1, 100] {
+            assert_eq!(put_off(&mut Coalescing::default(), 100, finds, 100), [], "{finds}");
         }
-        // Between two looks that bring few is one in vain.
+        // Between two looks that find few is one in vain.
         let mut coalescing = Coalescing::default();
         for _ in 0..100 {
             assert_eq!(put_off(&mut coalescing, 3, 1, 100), []);
@@ -112,17 +148,26 @@ mod tests {
         }
     }
 
+    /// Those who push have become faster: it does not wait beside a queue that is full.
+    #[test]
+    fn nothing_is_put_off_while_many_are_there() {
+        let mut coalescing = Coalescing::default();
+        assert_eq!(put_off(&mut coalescing, 5, 1, 5), [4]);
+        assert_eq!(put_off(&mut coalescing, 100, FEW + 1, 5), []);
+        assert_eq!(put_off(&mut coalescing, 2, FEW, 5), [0, 1]);
+    }
+
     #[test]
     fn long_tasks_are_not_put_off_and_nothing_is_with_a_wait_of_0() {
         let mut coalescing = Coalescing::default();
-        (0..4).for_each(|_| coalescing.took(1));
+        (0..4).for_each(|_| coalescing.found(1));
         let config = Config::default();
         let off = Config {
             coalesce: Nanos(0),
             ..Config::default()
         };
-        assert_eq!(coalescing.wait(Nanos(1_001), &config), Nanos(0));
-        assert_eq!(coalescing.wait(SHORT, &off), Nanos(0));
-        assert_eq!(coalescing.wait(Nanos(1_000), &config), config.coalesce);
+        assert_eq!(coalescing.put_off(1, Nanos(1_001), &config), Nanos(0));
+        assert_eq!(coalescing.put_off(1, SHORT, &off), Nanos(0));
+        assert_eq!(coalescing.put_off(1, Nanos(1_000), &config), config.coalesce);
     }
 }

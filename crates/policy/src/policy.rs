@@ -265,7 +265,7 @@ impl Policy {
     }
 
     /// Whether a worker that has found nothing remains a searcher for [`IdleFilter::publish_delay`](crate::IdleFilter::publish_delay) before it
-    /// announces itself idle: nobody has to be woken for what comes meanwhile. Never where workers do not spin: it waits busily.
+    /// announces itself idle, or for longer: nobody has to be woken for what comes meanwhile. Never where workers do not spin: it waits busily.
     #[inline]
     #[must_use]
     pub fn lingers(&self) -> bool {

@@ -72,7 +72,7 @@ pub use timers::Timers;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Spinning of a worker that has announced itself idle, before it sleeps, at most. Default 50 us, 0 (never) to 1 s. Ours, assumed: about
-    /// what parking and being woken again costs on a virtual machine.
+    /// what parking and being woken again costs on a virtual machine. The last one that is awake may spin for as long before it does so, too ([`IdleFilter::publish_delay`]).
     pub spin_max: Nanos,
     /// After so many spins in a row that nobody has ended by a wake-up a worker spins only now and then ([`Spins`](crate::Spins)). Default
     /// 8, 1 to 255, which is nearly never. Ours, assumed.

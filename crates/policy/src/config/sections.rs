@@ -118,7 +118,8 @@ pub struct IdleFilter {
     pub sample: Nanos,
     /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy is on, or cost-aware
     /// wake, and workers spin. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong writes the group's idle word twice a round trip, and a task
-    /// at a time from outside takes 5 to 8 times as long on two CPUs. A worker does not if its first timer expires within 20
+    /// at a time from outside takes 5 to 8 times as long on two CPUs. The last one that is awake goes on for two wake-ups as they were measured, `spin_max` at most, where that has paid lately, as
+    /// spins have (`spin_vain`, `spin_probe`). A worker does not if its first timer expires within 20
     /// times as long, or 20 of the longest spins; nor if it would poll for readiness; nor while its clock is paused.
     pub publish_delay: Nanos,
     /// Share (1/1024) of random probes that meet an idle worker below which a waker looks at the mask of idle groups.

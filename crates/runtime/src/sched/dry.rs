@@ -18,31 +18,39 @@ impl Worker {
         if self.context.shared.sleepers.is_stopping() {
             return None;
         }
-        self.waits_for_more();
+        let there = self.waits_for_more();
         let pops = self.context.me().counters.injector_pops.get();
         // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
         let found = self.take_shared(self.context.shared.batch);
-        if found.is_none() || self.context.me().counters.injector_pops.get() != pops {
-            self.coalescing
-                .took(self.context.local.len() + usize::from(found.is_some()));
-        }
+        let is_injected = self.context.me().counters.injector_pops.get() != pops;
+        self.coalescing.found(if is_injected { there.max(1) } else { 0 });
         let found = found?;
         self.owes(false);
         Some(found)
     }
 
     /// Before it looks into the injector, which others fill one by one as it empties it: leaves them the lines of the queue for a moment, as if it ran one
-    /// more task.
-    #[inline]
-    fn waits_for_more(&mut self) {
-        let shared = &*self.context.shared;
-        let wait = self.coalescing.wait(self.pace.average_run(), &shared.policy.config);
-        if wait > Nanos(0) && shared.spins {
-            let end = clock::nanos().saturating_add(wait.0);
-            while clock::nanos() < end {
-                (0..4).for_each(|_| spin_hint());
+    /// more task. Returns how many are there then.
+    fn waits_for_more(&mut self) -> usize {
+        let context = &self.context;
+        let shared = &*context.shared;
+        let injector = &shared.injectors[context.llc()];
+        if self.coalescing.may_put_off() && shared.spins {
+            let config = &shared.policy.config;
+            let wait = self.coalescing.put_off(injector.len(), self.pace.average_run(), config);
+            if wait > Nanos(0) {
+                let start = clock::nanos();
+                let mut now = start;
+                while now.saturating_sub(start) < wait.0 {
+                    (0..4).for_each(|_| spin_hint());
+                    now = clock::nanos();
+                }
+                // No task of ours ran meanwhile.
+                let pause = now.saturating_sub(start);
+                context.now.set(Nanos(context.now.get().0.saturating_add(pause)));
             }
         }
+        injector.len()
     }
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops. Out of line, so that who takes the next task
@@ -215,6 +223,30 @@ impl Worker {
             let shared = &self.context.shared;
             let lost = self.contended.gets_up(now, &shared.policy.config);
             shared.measured_wake(Nanos(now.since(Nanos(at)).0.saturating_add(lost.0)), now);
+        }
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+    use crate::sched::still::Still;
+
+    /// By a wait of 100 us, and by what is not taken for work of its tasks.
+    #[test]
+    fn who_is_on_the_heels_of_a_pusher_looks_later() {
+        for (config, waits) in [("coalesce=100us", true), ("coalesce=0ns", false)] {
+            let mut still = Still::spinning("core:1", config);
+            let mut worker = still.worker(0);
+            worker.context.now.set(Nanos(clock::nanos()));
+            let mut passed = Nanos(0);
+            for _ in 0..5 {
+                still.inject(0);
+                let before = worker.context.now.get();
+                assert!(worker.take_near().is_some());
+                passed = worker.context.now.get().since(before);
+            }
+            assert_eq!(passed >= Nanos::from_micros(100), waits, "{config}: {passed}");
         }
     }
 }

@@ -338,6 +338,25 @@ mod tests {
     }
 
     #[test]
+    fn who_has_run_dry_polls_sooner_than_between_two_tasks() {
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let shared = still.shared.clone();
+        let _source = shared.register(socket.as_fd(), READABLE).unwrap();
+        worker.poll_own(Nanos(clock::nanos()));
+        let polls = || shared.workers[0].counters.io_polls.get();
+        assert_eq!(polls(), 1);
+        let polled_at = shared.sleepers.reactor.shard(0).polled_at();
+        let after = |micros: u64| Nanos(polled_at + micros * 1000);
+        worker.poll_own(after(199));
+        assert!(worker.take_polled(after(19)).is_none());
+        assert_eq!(polls(), 1);
+        assert!(worker.take_polled(after(20)).is_none());
+        assert_eq!(polls(), 2);
+    }
+
+    #[test]
     fn a_reliever_leaves_a_sentinel_where_it_has_polled() {
         assert!(sleeper_is_woken_by(|worker| {
             let _any = worker.context.shared.poll_all(&mut Catch::new());

@@ -309,32 +309,45 @@ impl Worker {
             return false;
         }
         let longest = self.context.linger_limit();
-        let is_long = longest > delay && self.is_last_awake() && self.lingers.are_worth_it(&shared.policy.config);
+        let mut is_long = None;
         loop {
             let passed = clock::nanos().saturating_sub(start);
             if self.anything_shared() || !self.context.me().bound.is_empty() {
-                // What comes at once says nothing about what comes later.
-                if is_long && passed > delay {
+                if is_long == Some(true) {
                     self.lingers.ended(true);
                 }
                 return true;
             }
-            // Another one may have got up, with more than it needs: it sees a searcher, who does not look there.
-            if passed >= delay && !(is_long && self.is_last_awake()) {
-                return false;
-            }
-            if passed >= longest.max(delay) {
-                self.lingers.ended(false);
-                return false;
+            if passed >= delay {
+                let goes_on = passed < longest && self.may_linger_on(start.saturating_add(passed), longest);
+                let config = &self.context.shared.policy.config;
+                let is_long = *is_long.get_or_insert_with(|| goes_on && self.lingers.are_worth_it(config));
+                if is_long && passed >= longest {
+                    self.lingers.ended(false);
+                }
+                if !(is_long && goes_on) {
+                    return false;
+                }
             }
             (0..8).for_each(|_| spin_hint());
         }
     }
 
+    /// Whether it may linger for so long: it is the last one awake, since who gets up with more than it needs sees a searcher, who does not look there; and neither events
+    /// nor a timer wait for it, which another thread may have brought meanwhile.
+    fn may_linger_on(&self, now: u64, longest: u64) -> bool {
+        let sleepers = &self.context.shared.sleepers;
+        let all_held = || self.rounds.all_held(&self.context);
+        self.is_last_awake()
+            && !self.context.gets_up_soon(now, longest)
+            && !sleepers.would_poll(self.context.id.index(), all_held)
+    }
+
     /// Whether all others are idle, as far as is known.
     fn is_last_awake(&self) -> bool {
         let sleepers = &self.context.shared.sleepers;
-        sleepers.idle.caches.total() + 1 >= sleepers.worker_count()
+        // Those behind other caches, whose counts others write, last.
+        sleepers.awake_and_idle(self.llc()).0 <= 1 && sleepers.idle.caches.total() + 1 >= sleepers.worker_count()
     }
 
     /// What it has not published yet, nor handed to the kernel.

@@ -112,7 +112,7 @@ impl Rounds {
         self.shards[shard].neglected
     }
 
-    /// Whether all others who are awake behind the cache of its worker are in a task that they were in throughout the interval before the last look.
+    /// Whether all others who are awake behind the cache of its worker have begun no task since the look before the last one, as who is in a long one. A hint.
     pub(super) fn all_held(&self, context: &Context) -> bool {
         let shared = &*context.shared;
         let others = shared.policy.plan.llcs[context.llc()].workers.iter();

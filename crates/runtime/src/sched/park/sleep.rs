@@ -58,7 +58,8 @@ pub(crate) trait Host {
     /// After a look as sentinel: has nobody polled this shard since the look before?
     fn is_neglected(&self, shard: usize) -> bool;
 
-    /// Whether those who are awake behind the worker's cache have been in one task each since before its last look, so that none of them polls soon.
+    /// Whether those who are awake behind the worker's cache have begun no task for as long as it knows, so that none of them polls soon. A hint: who searches counts,
+    /// too, if it had nothing to do before, and nobody at all.
     fn all_held(&self) -> bool {
         false
     }
