@@ -15,7 +15,7 @@ const LEFT_OUT: u8 = 32;
 /// pusher's CPU to its own and back, which takes both of them longer than the task. If it looks a microsecond later it finds a dozen, for one such
 /// transfer. Network cards do the same: interrupt moderation, after Jeffrey Mogul and K. K. Ramakrishnan, "Eliminating receive livelock in an
 /// interrupt-driven kernel" (1997), and Jamal Hadi Salim and others, "Beyond softnet" (2001). So after four looks in a row that found one to four tasks
-/// each it waits for `coalesce` before each look, unless more than that are there already, until it finds none. If the first such look finds few, too, or nothing, the next 32 that find something are
+/// each it waits for `coalesce` before each look, unless the one before has left more than that, until it finds none. If the first such look finds few, too, or nothing, the next 32 that find something are
 /// not put off.
 ///
 /// ```
@@ -23,19 +23,19 @@ const LEFT_OUT: u8 = 32;
 ///
 /// let (config, run) = (Config::default(), Nanos(50));
 /// let mut coalescing = Coalescing::default();
-/// (0..4).for_each(|_| coalescing.found(1));
-/// assert_eq!(coalescing.put_off(0, run, &config), Nanos(1_000));
+/// (0..4).for_each(|_| coalescing.found(1, 0));
+/// assert_eq!(coalescing.put_off(run, &config), Nanos(1_000));
 /// // More came together: it goes on so.
-/// coalescing.found(12);
-/// assert_eq!(coalescing.put_off(1, run, &config), Nanos(1_000));
-/// coalescing.found(13);
-/// // There are many without a wait.
-/// assert_eq!(coalescing.put_off(9, run, &config), Nanos(0));
-/// coalescing.found(9);
+/// coalescing.found(12, 0);
+/// assert_eq!(coalescing.put_off(run, &config), Nanos(1_000));
+/// // There are more than it takes.
+/// coalescing.found(100, 50);
+/// assert_eq!(coalescing.put_off(run, &config), Nanos(0));
+/// coalescing.found(50, 0);
 /// // There is nothing: who comes next comes alone.
-/// assert_eq!(coalescing.put_off(0, run, &config), Nanos(1_000));
-/// coalescing.found(0);
-/// assert_eq!(coalescing.put_off(1, run, &config), Nanos(0));
+/// assert_eq!(coalescing.put_off(run, &config), Nanos(1_000));
+/// coalescing.found(0, 0);
+/// assert_eq!(coalescing.put_off(run, &config), Nanos(0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
@@ -47,28 +47,24 @@ pub struct Coalescing {
     is_put_off: bool,
     /// One that was put off found more than few, since it began to wait.
     has_paid: bool,
+    /// The last one left more than few.
+    leaves_many: bool,
 }
 
 impl Coalescing {
-    /// For how long to put off a look at a queue in which so many tasks are; mostly not at all. A task takes `run` on average: where that is longer than
-    /// the wait, what a transfer takes hardly counts.
+    /// For how long to put off the next look; mostly not at all. A task takes `run` on average: where that is longer than the wait, what a transfer takes
+    /// hardly counts.
     #[inline]
     #[must_use]
-    pub fn put_off(&mut self, there: usize, run: Nanos, config: &Config) -> Nanos {
-        self.is_put_off = self.few >= IN_A_ROW && there <= FEW && run <= config.coalesce;
+    pub fn put_off(&mut self, run: Nanos, config: &Config) -> Nanos {
+        self.is_put_off = self.few >= IN_A_ROW && !self.leaves_many && run <= config.coalesce;
         if self.is_put_off { config.coalesce } else { Nanos(0) }
     }
 
-    /// Whether a look may be put off: only then what is there need be known before it.
+    /// A look has found so many tasks, and left so many of them.
     #[inline]
-    #[must_use]
-    pub fn may_put_off(&self) -> bool {
-        self.few >= IN_A_ROW
-    }
-
-    /// A look has found so many tasks.
-    #[inline]
-    pub fn found(&mut self, tasks: usize) {
+    pub fn found(&mut self, tasks: usize, left: usize) {
+        self.leaves_many = left > FEW;
         let was_put_off = core::mem::take(&mut self.is_put_off);
         self.has_paid |= was_put_off && tasks > FEW;
         if was_put_off && tasks <= FEW && !(tasks == 0 && self.has_paid) {
@@ -83,7 +79,7 @@ impl Coalescing {
             self.left_out -= 1;
         } else if tasks <= FEW {
             self.few = (self.few + 1).min(IN_A_ROW);
-        } else if !self.may_put_off() {
+        } else if self.few < IN_A_ROW {
             self.few = 0;
         }
     }
@@ -99,8 +95,8 @@ mod tests {
     /// Which of so many looks are put off, each of which finds so many tasks, and so many if it was put off.
     fn put_off(coalescing: &mut Coalescing, looks: usize, finds: usize, finds_later: usize) -> Vec<usize> {
         let mut looks_late = |_: &usize| {
-            let is_put_off = coalescing.put_off(finds, SHORT, &Config::default()) > Nanos(0);
-            coalescing.found(if is_put_off { finds_later } else { finds });
+            let is_put_off = coalescing.put_off(SHORT, &Config::default()) > Nanos(0);
+            coalescing.found(if is_put_off { finds_later } else { finds }, 0);
             is_put_off
         };
         (0..looks).filter(|look| looks_late(look)).collect()
@@ -150,24 +146,28 @@ mod tests {
 
     /// Those who push have become faster: it does not wait beside a queue that is full.
     #[test]
-    fn nothing_is_put_off_while_many_are_there() {
+    fn nothing_is_put_off_while_many_are_left() {
         let mut coalescing = Coalescing::default();
         assert_eq!(put_off(&mut coalescing, 5, 1, 5), [4]);
-        assert_eq!(put_off(&mut coalescing, 100, FEW + 1, 5), []);
+        for left in [FEW + 1, 100, FEW + 1] {
+            coalescing.found(left + 1, left);
+            assert_eq!(coalescing.put_off(SHORT, &Config::default()), Nanos(0));
+        }
+        coalescing.found(FEW + 1, FEW);
         assert_eq!(put_off(&mut coalescing, 2, FEW, 5), [0, 1]);
     }
 
     #[test]
     fn long_tasks_are_not_put_off_and_nothing_is_with_a_wait_of_0() {
         let mut coalescing = Coalescing::default();
-        (0..4).for_each(|_| coalescing.found(1));
+        (0..4).for_each(|_| coalescing.found(1, 0));
         let config = Config::default();
         let off = Config {
             coalesce: Nanos(0),
             ..Config::default()
         };
-        assert_eq!(coalescing.put_off(1, Nanos(1_001), &config), Nanos(0));
-        assert_eq!(coalescing.put_off(1, SHORT, &off), Nanos(0));
-        assert_eq!(coalescing.put_off(1, Nanos(1_000), &config), config.coalesce);
+        assert_eq!(coalescing.put_off(Nanos(1_001), &config), Nanos(0));
+        assert_eq!(coalescing.put_off(SHORT, &off), Nanos(0));
+        assert_eq!(coalescing.put_off(Nanos(1_000), &config), config.coalesce);
     }
 }

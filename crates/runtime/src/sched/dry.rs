@@ -18,39 +18,44 @@ impl Worker {
         if self.context.shared.sleepers.is_stopping() {
             return None;
         }
-        let there = self.waits_for_more();
-        let pops = self.context.me().counters.injector_pops.get();
+        self.waits_for_more();
+        let context = &self.context;
+        let pops = context.me().counters.injector_pops.get();
+        let there = context.shared.injectors[context.llc()].len();
         // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
         let found = self.take_shared(self.context.shared.batch);
-        let is_injected = self.context.me().counters.injector_pops.get() != pops;
-        self.coalescing.found(if is_injected { there.max(1) } else { 0 });
+        if self.context.me().counters.injector_pops.get() == pops {
+            self.coalescing.found(0, 0);
+        } else {
+            let taken = self.context.local.len() + 1;
+            self.coalescing.found(there.max(taken), there.saturating_sub(taken));
+        }
         let found = found?;
         self.owes(false);
         Some(found)
     }
 
     /// Before it looks into the injector, which others fill one by one as it empties it: leaves them the lines of the queue for a moment, as if it ran one
-    /// more task. Returns how many are there then.
-    fn waits_for_more(&mut self) -> usize {
+    /// more task.
+    #[inline]
+    fn waits_for_more(&mut self) {
         let context = &self.context;
         let shared = &*context.shared;
-        let injector = &shared.injectors[context.llc()];
-        if self.coalescing.may_put_off() && shared.spins {
-            let config = &shared.policy.config;
-            let wait = self.coalescing.put_off(injector.len(), self.pace.average_run(), config);
-            if wait > Nanos(0) {
-                let start = clock::nanos();
-                let mut now = start;
-                while now.saturating_sub(start) < wait.0 {
-                    (0..4).for_each(|_| spin_hint());
-                    now = clock::nanos();
-                }
-                // No task of ours ran meanwhile.
-                let pause = now.saturating_sub(start);
-                context.now.set(Nanos(context.now.get().0.saturating_add(pause)));
-            }
+        if !shared.spins {
+            return;
         }
-        injector.len()
+        let wait = self.coalescing.put_off(self.pace.average_run(), &shared.policy.config);
+        if wait == Nanos(0) {
+            return;
+        }
+        let start = clock::nanos();
+        let mut pause = 0;
+        while pause < wait.0 {
+            (0..4).for_each(|_| spin_hint());
+            pause = clock::nanos().saturating_sub(start);
+        }
+        // No task of ours ran meanwhile.
+        context.now.set(Nanos(context.now.get().0.saturating_add(pause)));
     }
 
     /// Out of work: search, sleep, search again, until there is a task or the runtime stops. Out of line, so that who takes the next task
