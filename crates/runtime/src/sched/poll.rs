@@ -132,14 +132,11 @@ impl Sleepers {
             return None;
         }
         let own = self.llc_of(worker);
-        let take = |llc: usize, is_left: bool| {
+        let take = |llc: usize, leaves_it: bool| {
             let shard = self.reactor.shard(llc);
-            let is_left = || is_left && self.awake_and_idle(llc).0 > 0 && !(llc == own && host.all_held());
-            let duty = if shard.is_unpolled() && !is_left() {
-                shard.try_hold(worker)
-            } else {
-                None
-            };
+            let is_left = || leaves_it && self.awake_and_idle(llc).0 > 0 && !(llc == own && host.all_held());
+            let is_free = shard.is_unpolled() && !is_left();
+            let duty = if is_free { shard.try_hold(worker) } else { None };
             duty.map(|duty| (llc, duty))
         };
         take(own, is_sentinel).or_else(|| host.others().iter().find_map(|other| take(other.index(), true)))

@@ -298,34 +298,31 @@ impl Worker {
             return false;
         }
         let start = clock::nanos();
-        if self.context.gets_up_soon(start, delay.max(self.context.spin_limit())) {
-            return false;
-        }
-        // Events are not among what it would look at here, and while it does nobody waits for them.
-        if shared
-            .sleepers
-            .would_poll(self.context.id.index(), || self.rounds.all_held(&self.context))
-        {
+        if self.has_better_to_do(start, delay.max(self.context.spin_limit())) {
             return false;
         }
         let longest = self.context.linger_limit();
-        let mut is_long = None;
+        // Known once `delay` has passed.
+        let mut is_worth_it = None;
         loop {
             let passed = clock::nanos().saturating_sub(start);
             if self.anything_shared() || !self.context.me().bound.is_empty() {
-                if is_long == Some(true) {
+                if is_worth_it == Some(true) {
                     self.lingers.ended(true);
                 }
                 return true;
             }
             if passed >= delay {
-                let goes_on = passed < longest && self.may_linger_on(start.saturating_add(passed), longest);
+                // Another one may have got up, with more than it needs: it sees a searcher, who does not look there.
+                let may_go_on = passed < longest
+                    && self.is_last_awake()
+                    && !self.has_better_to_do(start.saturating_add(passed), longest);
                 let config = &self.context.shared.policy.config;
-                let is_long = *is_long.get_or_insert_with(|| goes_on && self.lingers.are_worth_it(config));
-                if is_long && passed >= longest {
+                let pays = *is_worth_it.get_or_insert_with(|| may_go_on && self.lingers.are_worth_it(config));
+                if pays && passed >= longest {
                     self.lingers.ended(false);
                 }
-                if !(is_long && goes_on) {
+                if !(pays && may_go_on) {
                     return false;
                 }
             }
@@ -333,14 +330,12 @@ impl Worker {
         }
     }
 
-    /// Whether it may linger for so long: it is the last one awake, since who gets up with more than it needs sees a searcher, who does not look there; and neither events
-    /// nor a timer wait for it, which another thread may have brought meanwhile.
-    fn may_linger_on(&self, now: u64, longest: u64) -> bool {
+    /// Whether a worker does not linger for so long, since its first timer or events would wait for that, which other threads may bring at any time: events are not
+    /// among what it looks at, and nobody else waits for them.
+    fn has_better_to_do(&self, now: u64, spin: u64) -> bool {
         let sleepers = &self.context.shared.sleepers;
         let all_held = || self.rounds.all_held(&self.context);
-        self.is_last_awake()
-            && !self.context.gets_up_soon(now, longest)
-            && !sleepers.would_poll(self.context.id.index(), all_held)
+        self.context.gets_up_soon(now, spin) || sleepers.would_poll(self.context.id.index(), all_held)
     }
 
     /// Whether all others are idle, as far as is known.

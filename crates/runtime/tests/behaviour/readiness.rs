@@ -106,18 +106,21 @@ fn stuck_workers_delay_nobody_while_one_is_free() {
 #[test]
 fn who_has_taken_over_polls_on_while_the_other_is_stuck() {
     let runtime = Shape::flat(2).runtime();
-    let (socket, task) = echo(&runtime);
-    round_trips(&socket, 3);
-    let stuck = hold_up(&runtime, 1);
-    let takeovers = || runtime.metrics().total().io_takeovers;
-    let before = takeovers();
-    round_trips(&socket, 40);
-    assert!(takeovers() - before <= 3, "{} for 40 messages", takeovers() - before);
-    for task in stuck.release() {
+    // Once might be luck: a worker that has not slept when the next message comes waits for no sentinel.
+    for _ in 0..5 {
+        let (socket, task) = echo(&runtime);
+        round_trips(&socket, 3);
+        let stuck = hold_up(&runtime, 1);
+        let takeovers = || runtime.metrics().total().io_takeovers;
+        let before = takeovers();
+        round_trips(&socket, 40);
+        assert!(takeovers() - before <= 3, "{} for 40 messages", takeovers() - before);
+        for task in stuck.release() {
+            runtime.block_on(task).unwrap();
+        }
+        drop(socket);
         runtime.block_on(task).unwrap();
     }
-    drop(socket);
-    runtime.block_on(task).unwrap();
 }
 
 /// While a task computes for long, another connection is served: before the computation ends, so by another worker.
