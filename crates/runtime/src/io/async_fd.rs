@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use super::{Interest, Progress, Ready};
 use crate::current;
-use crate::reactor::{self, Registration, Side, Tick};
+use crate::reactor::{self, Registration, Side, Tick, Watch};
 use crate::runtime::{self, Handle};
 use crate::sched::Shared;
 use crate::sys;
@@ -81,20 +81,21 @@ impl<T: AsFd> AsyncFd<T> {
     /// The same for what is in non-blocking mode already.
     #[track_caller]
     pub(crate) fn from_nonblocking(io: T, interest: Interest) -> io::Result<Self> {
-        runtime::with_current(|shared| Self::register(shared, io, interest))
+        runtime::with_current(|shared| Self::register(shared, io, watch_of(interest)))
+    }
+
+    /// The same for what is watched for writing first: a socket that is being connected.
+    pub(crate) fn connecting(io: T) -> io::Result<Self> {
+        runtime::with_current(|shared| Self::register(shared, io, Watch::Both))
     }
 
     /// The same in the current runtime, or, outside of any, in that of `handle`.
     pub(crate) fn from_nonblocking_or(handle: &Handle, io: T, interest: Interest) -> io::Result<Self> {
-        current::with(|shared| Self::register(shared.unwrap_or(&handle.shared), io, interest))
+        current::with(|shared| Self::register(shared.unwrap_or(&handle.shared), io, watch_of(interest)))
     }
 
-    fn register(shared: &Arc<Shared>, io: T, interest: Interest) -> io::Result<Self> {
-        let interest = reactor::Interest {
-            readable: interest.is_readable(),
-            writable: interest.is_writable(),
-        };
-        let registration = shared.register(io.as_fd(), interest)?;
+    fn register(shared: &Arc<Shared>, io: T, watch: Watch) -> io::Result<Self> {
+        let registration = shared.register(io.as_fd(), watch)?;
         Ok(AsyncFd {
             io: Some(io),
             registration,
@@ -115,6 +116,16 @@ impl<T: AsFd> AsyncFd<T> {
 
     pub(super) fn registration(&self) -> &Registration {
         &self.registration
+    }
+
+    /// As [`Registration::ready`].
+    pub(super) fn side(&self, side: Side, eager: bool) -> reactor::Ready<'_> {
+        self.registration.ready(self.as_fd(), side, eager)
+    }
+
+    /// As [`Registration::poll_ready`].
+    pub(super) fn poll_side(&self, side: Side, eager: bool, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
+        self.registration.poll_ready(self.as_fd(), side, eager, cx)
     }
 
     /// What is watched.
@@ -162,7 +173,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Strict: nothing is consumed.
     pub async fn readable(&self) -> io::Result<()> {
-        self.registration.ready(Side::Read, false).await.map(drop)
+        self.side(Side::Read, false).await.map(drop)
     }
 
     /// Waits until it may be writable, or the other end is closed; see [`readable`](Self::readable).
@@ -175,7 +186,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Strict: nothing is consumed.
     pub async fn writable(&self) -> io::Result<()> {
-        self.registration.ready(Side::Write, false).await.map(drop)
+        self.side(Side::Write, false).await.map(drop)
     }
 
     /// Waits until one of the sides that `interest` names may be ready, and says which are; see
@@ -189,8 +200,8 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Strict: nothing is consumed.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        let mut read = pin!(self.registration.ready(Side::Read, false));
-        let mut write = pin!(self.registration.ready(Side::Write, false));
+        let mut read = pin!(self.side(Side::Read, false));
+        let mut write = pin!(self.side(Side::Write, false));
         poll_fn(|cx| {
             let readable = interest.is_readable() && pass_error(read.as_mut().poll(cx))?;
             let writable = interest.is_writable() && pass_error(write.as_mut().poll(cx))?;
@@ -208,7 +219,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// The runtime shuts down.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.registration.poll_ready(Side::Read, false, cx).map_ok(drop)
+        self.poll_side(Side::Read, false, cx).map_ok(drop)
     }
 
     /// Is it writable? For implementations of `poll_write`: of those who poll one side, only the last is woken.
@@ -217,7 +228,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// The runtime shuts down.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.registration.poll_ready(Side::Write, false, cx).map_ok(drop)
+        self.poll_side(Side::Write, false, cx).map_ok(drop)
     }
 
     /// Calls `operation` until it answers something other than [`WouldBlock`](io::ErrorKind::WouldBlock) (or
@@ -299,6 +310,15 @@ impl<T: AsFd> AsyncFd<T> {
             // It fails if `io` has exchanged its descriptor: then the kernel has forgotten the old one when it was closed.
             let _ = self.registration.deregister(io.as_fd());
         }
+    }
+}
+
+/// Who may write hears of room from when that is waited for; most find some.
+fn watch_of(interest: Interest) -> Watch {
+    match (interest.is_readable(), interest.is_writable()) {
+        (true, true) => Watch::ReadFirst,
+        (false, true) => Watch::Write,
+        (_, false) => Watch::Read,
     }
 }
 

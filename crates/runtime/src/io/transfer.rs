@@ -73,7 +73,7 @@ impl<T: AsFd> AsyncFd<T> {
         mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
     ) -> io::Result<R> {
         loop {
-            let tick = self.registration().ready(side, true).await?;
+            let tick = self.side(side, true).await?;
             if let Some(outcome) = self.attempt(side, tick, &mut operation) {
                 return outcome;
             }
@@ -88,7 +88,7 @@ impl<T: AsFd> AsyncFd<T> {
         mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let tick = ready!(self.registration().poll_ready(side, true, cx))?;
+            let tick = ready!(self.poll_side(side, true, cx))?;
             if let Some(outcome) = self.attempt(side, tick, &mut operation) {
                 return Poll::Ready(outcome);
             }

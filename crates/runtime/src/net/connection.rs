@@ -30,14 +30,6 @@ macro_rules! connection_methods {
             })
         }
 
-        /// The same for what is in non-blocking mode already.
-        #[track_caller]
-        pub(super) fn from_nonblocking(socket: net::$stream) -> io::Result<Self> {
-            Ok(Self {
-                fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
-            })
-        }
-
         /// The same for what a listener in the runtime of `handle` has accepted: if the caller is in none, that is its runtime as well.
         pub(super) fn accepted(socket: net::$stream, handle: &Handle) -> io::Result<Self> {
             let both = Interest::READABLE | Interest::WRITABLE;

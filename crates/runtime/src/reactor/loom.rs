@@ -11,7 +11,7 @@ use super::readiness::Side;
 use super::shard::Shard;
 use super::slab::Slab;
 use super::source::{Source, WaiterId};
-use super::{Interest, Registration, Tick};
+use super::{Registration, Tick, Watch};
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::poller::Event;
 
@@ -130,19 +130,20 @@ fn l_a_late_event_is_nobodys() {
 fn l_registered_or_refused() {
     check(|| {
         let shard = Arc::new(Shard::new());
-        let interest = Interest {
-            readable: true,
-            writable: true,
-        };
         // The first has the page to itself, the second is one of two on the next, whose other place was never used: so many are
         // there is what the closer may read too early. The pages are made here: loom does not see that their lock hands them over.
-        let _held = [(); 2].map(|()| Registration::new(&shard, std::io::stdin().as_fd(), interest));
+        let _held = [(); 2].map(|()| Registration::new(&shard, std::io::stdin().as_fd(), Watch::Both));
         let other = shard.clone();
-        let thread = spawn(move || Registration::new(&other, std::io::stdin().as_fd(), interest));
+        let thread = spawn(move || Registration::new(&other, std::io::stdin().as_fd(), Watch::Both));
         let mut wakers = Vec::new();
         shard.close(&mut wakers);
         if let Ok(registration) = thread.join().unwrap() {
-            let answer = registration.poll_ready(Side::Read, false, &mut Context::from_waker(Waker::noop()));
+            let answer = registration.poll_ready(
+                std::io::stdin().as_fd(),
+                Side::Read,
+                false,
+                &mut Context::from_waker(Waker::noop()),
+            );
             assert!(matches!(answer, Poll::Ready(Err(_))), "it would wait for ever");
         }
     });

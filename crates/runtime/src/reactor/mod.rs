@@ -40,11 +40,10 @@ use crate::panics::quietly;
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 pub(crate) use self::readiness::{Side, Tick};
-pub(crate) use self::registration::Registration;
+pub(crate) use self::registration::{Ready, Registration, Watch};
 #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
 pub(crate) use self::shard::stopped;
 pub(crate) use self::shard::{Catch, Duty, Polled, Shard};
-pub(crate) use crate::sys::poller::Interest;
 
 /// The shards of one runtime, by cache.
 pub(crate) struct Reactor {

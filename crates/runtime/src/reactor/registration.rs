@@ -10,15 +10,46 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::task::{Context, Poll};
 
-use super::source::{Closed, Source, WaiterId};
-use super::{Interest, Shard, Side, Tick};
+use super::source::{Source, WaiterId};
+use super::{Shard, Side, Tick};
 use crate::coop;
+use crate::primitives::{AtomicBool, Ordering};
+use crate::sys::poller::Interest;
+
+/// What the kernel is to watch of a descriptor, and from when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    Read,
+    Write,
+    /// Both sides from the beginning: for one that is written first.
+    Both,
+    /// Reading from the beginning, and writing as well from when somebody has to wait for it. Until then nobody hears that there is room: a
+    /// datagram that is taken at the other end makes room each time, and most writes find some.
+    ReadFirst,
+}
+
+impl Watch {
+    /// What to begin with.
+    fn at_first(self) -> Interest {
+        Interest {
+            readable: self != Watch::Write,
+            writable: matches!(self, Watch::Write | Watch::Both),
+        }
+    }
+}
+
+const BOTH: Interest = Interest {
+    readable: true,
+    writable: true,
+};
 
 /// A watched descriptor. Dropping it ends the watch only as far as the runtime is concerned: see
 /// [`deregister`](Self::deregister).
 pub(crate) struct Registration {
     shard: Arc<Shard>,
     index: u32,
+    /// The kernel does not watch the writing side yet, and is to as soon as somebody waits for it.
+    defers_write: AtomicBool,
 }
 
 impl Registration {
@@ -27,11 +58,12 @@ impl Registration {
     /// # Errors
     ///
     /// The system can't watch this kind of descriptor, or has no descriptor for the set, or the runtime was shut down.
-    pub(crate) fn new(shard: &Arc<Shard>, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Self> {
-        let index = shard.add(fd, interest)?;
+    pub(crate) fn new(shard: &Arc<Shard>, fd: BorrowedFd<'_>, watch: Watch) -> io::Result<Self> {
+        let index = shard.add(fd, watch.at_first())?;
         Ok(Self {
             shard: Arc::clone(shard),
             index,
+            defers_write: AtomicBool::new(watch == Watch::ReadFirst),
         })
     }
 
@@ -60,11 +92,44 @@ impl Registration {
         self.shard.remove(fd)
     }
 
-    /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` as in [`ready`](Self::ready). Of those who poll
-    /// one side in this way only the last is woken; that one has no such limit.
-    pub(crate) fn poll_ready(&self, side: Side, eager: bool, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
+    /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` and `fd` as in [`ready`](Self::ready). Of those who
+    /// poll one side in this way only the last is woken; that one has no such limit.
+    pub(crate) fn poll_ready(
+        &self,
+        fd: BorrowedFd<'_>,
+        side: Side,
+        eager: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Tick>> {
         let mut waiter = Some(WaiterId::SHARED);
-        coop::poll_progress(cx, |cx| answer(self.source().poll(side, &mut waiter, eager, cx)))
+        coop::poll_progress(cx, |cx| self.poll_source(fd, side, &mut waiter, eager, cx))
+    }
+
+    /// As [`Source::poll`]; if there is a waiter afterwards, the kernel watches for it.
+    fn poll_source(
+        &self,
+        fd: BorrowedFd<'_>,
+        side: Side,
+        waiter: &mut Option<WaiterId>,
+        eager: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Tick>> {
+        let poll = self.source().poll(side, waiter, eager, cx);
+        if poll.is_pending() && side == Side::Write {
+            self.watch_write(fd)?;
+        }
+        poll.map_err(io::Error::from)
+    }
+
+    /// Sees to it that the kernel watches the writing side, for a waiter that is there (L e). Who comes at the same time may do it as well.
+    fn watch_write(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        // Ordering: Acquire; (L e) with the store below: who finds it done finds that the kernel has heard.
+        if self.defers_write.load(Ordering::Acquire) {
+            self.shard.modify(fd, self.index, BOTH)?;
+            // Ordering: Release; as above.
+            self.defers_write.store(false, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Is it ready? If not, `waker` is called at the next event. For who is no task, and has no budget; of several only the last is called.
@@ -84,11 +149,12 @@ impl Registration {
         }
     }
 
-    /// Waits for readiness; any number of tasks may do so. `eager` also ends if nothing is known of the side, for those
+    /// Waits for readiness; any number of tasks may do so. `fd` is what was registered. `eager` also ends if nothing is known of the side, for those
     /// who try in any case.
-    pub(crate) fn ready(&self, side: Side, eager: bool) -> Ready<'_> {
+    pub(crate) fn ready<'a>(&'a self, fd: BorrowedFd<'a>, side: Side, eager: bool) -> Ready<'a> {
         Ready {
-            source: self.source(),
+            registration: self,
+            fd,
             side,
             eager,
             waiter: None,
@@ -123,11 +189,6 @@ impl Registration {
     }
 }
 
-/// The answer with the error that users see.
-fn answer(poll: Poll<Result<Tick, Closed>>) -> Poll<io::Result<Tick>> {
-    poll.map_err(io::Error::from)
-}
-
 impl Drop for Registration {
     fn drop(&mut self) {
         self.shard.forget(self.index);
@@ -146,7 +207,8 @@ impl fmt::Debug for Registration {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Ready<'a> {
-    source: &'a Source,
+    registration: &'a Registration,
+    fd: BorrowedFd<'a>,
     side: Side,
     eager: bool,
     /// The name under which it waits, if it does.
@@ -159,12 +221,14 @@ impl Future for Ready<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
         let this = self.get_mut();
         coop::poll_progress(cx, |cx| {
-            let poll = this.source.poll(this.side, &mut this.waiter, this.eager, cx);
+            let poll = this
+                .registration
+                .poll_source(this.fd, this.side, &mut this.waiter, this.eager, cx);
             if poll.is_ready() {
                 // The event that made it ready has taken the waiter out, or will: it found the bit.
                 this.waiter = None;
             }
-            answer(poll)
+            poll
         })
     }
 }
@@ -172,7 +236,7 @@ impl Future for Ready<'_> {
 impl Drop for Ready<'_> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            self.source.remove_waiter(self.side, waiter);
+            self.registration.source().remove_waiter(self.side, waiter);
         }
     }
 }

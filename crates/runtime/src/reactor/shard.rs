@@ -156,6 +156,15 @@ impl Shard {
         Ok(index)
     }
 
+    /// Changes what is heard of `fd`, which is watched as the source in this place. If it is ready now, that is an event.
+    ///
+    /// # Errors
+    ///
+    /// `fd` is another descriptor.
+    pub(super) fn modify(&self, fd: BorrowedFd<'_>, index: u32, interest: Interest) -> io::Result<()> {
+        self.poller()?.modify(fd, self.key_of(index), interest)
+    }
+
     /// What the kernel's events carry of the source in a place, as long as its owner has it.
     pub(super) fn key_of(&self, index: u32) -> u64 {
         key(index, self.source(index).generation())

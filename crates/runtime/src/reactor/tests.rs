@@ -14,17 +14,12 @@ use crate::Runtime;
 use crate::net::TcpListener;
 use crate::panics::tests::Bomb;
 
-const BOTH: Interest = Interest {
-    readable: true,
-    writable: true,
-};
-
 fn runtime() -> Runtime {
     Runtime::builder().worker_threads(2).build().unwrap()
 }
 
 fn register(runtime: &Runtime, socket: &UnixStream) -> std::io::Result<Registration> {
-    runtime.handle().shared.register(socket.as_fd(), BOTH)
+    runtime.handle().shared.register(socket.as_fd(), Watch::Both)
 }
 
 /// Two ends that don't block.
@@ -48,7 +43,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Call<F> {
 fn read_byte(registration: &Registration, mut socket: &UnixStream) -> u8 {
     let mut byte = [0];
     loop {
-        let tick = block_on(registration.ready(Side::Read, false)).unwrap();
+        let tick = block_on(registration.ready(socket.as_fd(), Side::Read, false)).unwrap();
         match socket.read(&mut byte) {
             Ok(1) => return byte[0],
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
@@ -78,7 +73,7 @@ fn several_tasks_may_wait_for_one_side() {
     let registration = register(&runtime, &left).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| block_on(registration.ready(Side::Read, false)).unwrap());
+            scope.spawn(|| block_on(registration.ready(left.as_fd(), Side::Read, false)).unwrap());
         }
         right.write_all(b"x").unwrap();
     });
@@ -91,8 +86,8 @@ fn a_hang_up_makes_both_sides_ready() {
     let (left, right) = pair();
     let registration = register(&runtime, &left).unwrap();
     drop(right);
-    block_on(registration.ready(Side::Read, false)).unwrap();
-    block_on(registration.ready(Side::Write, false)).unwrap();
+    block_on(registration.ready(left.as_fd(), Side::Read, false)).unwrap();
+    block_on(registration.ready(left.as_fd(), Side::Write, false)).unwrap();
     registration.deregister(left.as_fd()).unwrap();
 }
 
@@ -104,12 +99,87 @@ fn a_short_read_does_not_hide_the_end() {
     let registration = register(&runtime, &left).unwrap();
     right.write_all(b"abc").unwrap();
     drop(right);
-    let tick = block_on(registration.ready(Side::Read, false)).unwrap();
+    let tick = block_on(registration.ready(left.as_fd(), Side::Read, false)).unwrap();
     // Whether or not data and end came with one event.
     assert_eq!(left.read(&mut [0; 9]).unwrap(), 3);
     registration.clear_exhausted(Side::Read, tick);
-    block_on(registration.ready(Side::Read, false)).unwrap();
+    block_on(registration.ready(left.as_fd(), Side::Read, false)).unwrap();
     assert_eq!(left.read(&mut [0; 9]).unwrap(), 0);
+}
+
+/// What the other end takes makes room. Nobody has waited for that, so nobody is told; once somebody has, each time.
+#[test]
+fn of_room_is_told_who_has_waited_for_it() {
+    let runtime = runtime();
+    let (left, mut right) = pair();
+    let registration = runtime
+        .handle()
+        .shared
+        .register(left.as_fd(), Watch::ReadFirst)
+        .unwrap();
+    let mut exchange = || {
+        (&left).write_all(b"x").unwrap();
+        right.read_exact(&mut [0]).unwrap();
+        right.write_all(b"y").unwrap();
+        assert_eq!(read_byte(&registration, &left), b'y');
+        registration.tick(Side::Write)
+    };
+    assert_eq!(
+        exchange(),
+        Tick::default(),
+        "and the answer's event came after that of the room"
+    );
+    assert_eq!(exchange(), Tick::default());
+    block_on(registration.ready(left.as_fd(), Side::Write, false)).unwrap();
+    let before = registration.tick(Side::Write);
+    assert!(
+        (0..1000).any(|_| exchange() != before),
+        "an answer may come before its event"
+    );
+    registration.deregister(left.as_fd()).unwrap();
+}
+
+/// Whether the kernel has watched the writing side before or not, and of whoever waits at the same time.
+#[test]
+fn who_has_filled_a_socket_is_told_of_room() {
+    let runtime = runtime();
+    for watch in [Watch::ReadFirst, Watch::Both] {
+        let (left, mut right) = pair();
+        let registration = runtime.handle().shared.register(left.as_fd(), watch).unwrap();
+        for _ in 0..20 {
+            let mut filled = 0;
+            let tick = loop {
+                let tick = registration.tick(Side::Write);
+                match (&left).write(&[0; 4096]) {
+                    Ok(length) => filled += length,
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break tick,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            registration.clear_readiness(Side::Write, tick);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| block_on(registration.ready(left.as_fd(), Side::Write, true)).unwrap());
+                }
+                right.read_exact(&mut vec![0; filled]).unwrap();
+            });
+        }
+        registration.deregister(left.as_fd()).unwrap();
+    }
+}
+
+/// The kernel is asked to watch something else; it says so.
+#[test]
+fn to_wait_for_room_of_another_descriptor_is_an_error() {
+    let runtime = runtime();
+    let (left, right) = pair();
+    let registration = runtime
+        .handle()
+        .shared
+        .register(left.as_fd(), Watch::ReadFirst)
+        .unwrap();
+    assert!(block_on(registration.ready(right.as_fd(), Side::Write, false)).is_err());
+    registration.deregister(left.as_fd()).unwrap();
 }
 
 #[test]
@@ -120,7 +190,7 @@ fn an_exhausted_side_waits_for_the_next_event() {
     for round in 0..100_u8 {
         right.write_all(&[round]).unwrap();
         let tick = loop {
-            let tick = block_on(registration.ready(Side::Read, false)).unwrap();
+            let tick = block_on(registration.ready(left.as_fd(), Side::Read, false)).unwrap();
             let mut buffer = [0; 9];
             match left.read(&mut buffer) {
                 Ok(length) => {
@@ -146,7 +216,7 @@ fn a_file_that_cannot_be_watched_is_an_error_and_leaves_nothing_behind() {
     let runtime = runtime();
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let shared = &runtime.handle().shared;
-    assert!(shared.register(file.as_fd(), BOTH).is_err());
+    assert!(shared.register(file.as_fd(), Watch::Both).is_err());
     let shards = shared.sleepers.reactor.shards();
     assert!(shards.iter().all(|shard| !shard.has_sources()));
 }
@@ -186,15 +256,19 @@ fn shutdown_tells_who_waits() {
     let (closed, closes) = mpsc::channel();
     let told = Waker::from(Arc::new(Call(move || closed.send(()).unwrap())));
     let mut cx = Context::from_waker(&told);
-    assert!(registration.poll_ready(Side::Read, false, &mut cx).is_pending());
+    assert!(
+        registration
+            .poll_ready(left.as_fd(), Side::Read, false, &mut cx)
+            .is_pending()
+    );
     drop(runtime);
     assert_eq!(closes.try_iter().count(), 1);
     assert!(matches!(
-        registration.poll_ready(Side::Read, false, &mut cx),
+        registration.poll_ready(left.as_fd(), Side::Read, false, &mut cx),
         Poll::Ready(Err(_))
     ));
     assert!(
-        handle.shared.register(left.as_fd(), BOTH).is_err(),
+        handle.shared.register(left.as_fd(), Watch::Both).is_err(),
         "it watches nothing more"
     );
 }
@@ -211,7 +285,7 @@ fn a_waker_that_panics_ends_no_worker() {
     })));
     assert!(
         registration
-            .poll_ready(Side::Read, false, &mut Context::from_waker(&bomb))
+            .poll_ready(left.as_fd(), Side::Read, false, &mut Context::from_waker(&bomb))
             .is_pending()
     );
     right.write_all(b"x").unwrap();
@@ -232,12 +306,8 @@ fn a_new_source_knows_nothing_of_the_one_before() {
         registration.deregister(left.as_fd()).unwrap();
         drop(registration);
         let (other, _end) = pair();
-        let interest = Interest {
-            readable: true,
-            writable: false,
-        };
-        let registration = runtime.handle().shared.register(other.as_fd(), interest).unwrap();
-        let ready = registration.ready(Side::Read, false);
+        let registration = runtime.handle().shared.register(other.as_fd(), Watch::Read).unwrap();
+        let ready = registration.ready(other.as_fd(), Side::Read, false);
         assert!(block_on(futures_lite::future::poll_once(ready)).is_none());
         registration.deregister(other.as_fd()).unwrap();
     }
@@ -264,10 +334,10 @@ fn a_waker_that_panics_when_it_is_dropped_keeps_no_place() {
     let shard = Arc::new(Shard::new());
     let (left, _right) = pair();
     for _ in 0..3 {
-        let registration = Registration::new(&shard, left.as_fd(), BOTH).unwrap();
+        let registration = Registration::new(&shard, left.as_fd(), Watch::Both).unwrap();
         assert_eq!(registration.index(), 0, "it is the place that was given back");
         let waker = Waker::from(Arc::new(Holds(Bomb)));
-        let polled = registration.poll_ready(Side::Read, false, &mut Context::from_waker(&waker));
+        let polled = registration.poll_ready(left.as_fd(), Side::Read, false, &mut Context::from_waker(&waker));
         assert!(polled.is_pending());
         drop(waker);
         registration.deregister(left.as_fd()).unwrap();

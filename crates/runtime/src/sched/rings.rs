@@ -127,7 +127,7 @@ mod operations {
     use std::task::Waker;
 
     use super::{Context, Rings, Shared, wake_each};
-    use crate::reactor::Interest;
+    use crate::reactor::Watch;
     use crate::reactor::ring::Closed;
     use crate::sys::ring::Entry;
     use crate::time::presence::AtWork;
@@ -140,13 +140,9 @@ mod operations {
         /// There are none, or the system has no room to watch them; the message says why.
         pub(crate) fn watched_rings(self: &Arc<Self>) -> Result<&Arc<Rings>, String> {
             let rings = self.rings.as_ref().map_err(String::clone)?;
-            let readable = Interest {
-                readable: true,
-                writable: false,
-            };
             let register = |worker: usize, fd: std::os::fd::BorrowedFd<'_>| {
                 let llc = self.policy.plan.workers[worker].llc.index();
-                self.register_behind(llc, fd, readable)
+                self.register_behind(llc, fd, Watch::Read)
             };
             let watched: io::Result<()> = rings.watched(register);
             watched.map_err(|error| format!("rings can't be watched: {error}"))?;

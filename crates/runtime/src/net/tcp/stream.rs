@@ -91,7 +91,9 @@ impl TcpStream {
     /// Connects a socket that doesn't block.
     pub(super) async fn connect_socket(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
         socket::connect(&socket, &address.into())?;
-        let stream = Self::from_nonblocking(socket.into())?;
+        let stream = Self {
+            fd: AsyncFd::connecting(socket.into())?,
+        };
         // Paid for whatever comes: who never has to wait gives way all the same.
         coop::consume_budget().await;
         if !is_connected(stream.fd.get_ref())? {

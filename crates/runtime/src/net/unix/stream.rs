@@ -88,7 +88,9 @@ impl UnixStream {
                 }
             }
         }
-        Self::from_nonblocking(socket.into())
+        Ok(Self {
+            fd: AsyncFd::from_nonblocking(socket.into(), Interest::READABLE | Interest::WRITABLE)?,
+        })
     }
 
     /// Makes two sockets that are connected with each other.

@@ -9,24 +9,24 @@ use std::time::Duration;
 use loom::thread::spawn;
 
 use super::{Machine, Sleeper, check, one_group, seat};
-use crate::reactor::{Catch, Duty, Interest, Polled, Registration, Side};
+use crate::reactor::{Catch, Duty, Polled, Registration, Side, Watch};
 use crate::sys::poller::Event;
-
-const READ: Interest = Interest {
-    readable: true,
-    writable: false,
-};
 
 /// A source of the first shard. The descriptor is never looked at.
 fn register(machine: &Machine) -> (Registration, bool) {
     machine.sleepers.register(0, &[], |shard| {
-        Registration::new(shard, std::io::stdin().as_fd(), READ).expect("the model's poller takes any")
+        Registration::new(shard, std::io::stdin().as_fd(), Watch::Read).expect("the model's poller takes any")
     })
 }
 
 /// Waits for a source in the name of one of the machine's items, which is done when it is woken.
 fn wait_for(registration: &Registration) {
-    let poll = registration.poll_ready(Side::Read, false, &mut Context::from_waker(Waker::noop()));
+    let poll = registration.poll_ready(
+        std::io::stdin().as_fd(),
+        Side::Read,
+        false,
+        &mut Context::from_waker(Waker::noop()),
+    );
     assert!(poll.is_pending(), "nothing has happened");
 }
 

@@ -49,14 +49,18 @@ impl Poller {
     ///
     /// Remove it before it is closed: if it has been duplicated, its events go on.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
-        let mut flags = EventFlags::ET | EventFlags::RDHUP;
-        if interest.readable {
-            flags |= EventFlags::IN | EventFlags::PRI;
-        }
-        if interest.writable {
-            flags |= EventFlags::OUT;
-        }
-        Ok(epoll::add(&self.set, fd, EventData::new_u64(key), flags)?)
+        Ok(epoll::add(&self.set, fd, EventData::new_u64(key), flags_of(interest))?)
+    }
+
+    /// Changes what it is to hear of a descriptor that was added with `key`. If it is ready now, there is an event for that, also for a side that was
+    /// watched before.
+    pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(
+            &self.set,
+            fd,
+            EventData::new_u64(key),
+            flags_of(interest),
+        )?)
     }
 
     /// Removes a descriptor.
@@ -129,6 +133,17 @@ impl Poller {
         // Ordering: Relaxed; see `wait`.
         self.is_coarse.load(Ordering::Relaxed)
     }
+}
+
+fn flags_of(interest: Interest) -> EventFlags {
+    let mut flags = EventFlags::ET | EventFlags::RDHUP;
+    if interest.readable {
+        flags |= EventFlags::IN | EventFlags::PRI;
+    }
+    if interest.writable {
+        flags |= EventFlags::OUT;
+    }
+    flags
 }
 
 /// How a wait has ended.

@@ -36,6 +36,10 @@ impl Poller {
         Ok(())
     }
 
+    pub(crate) fn modify(&self, _fd: BorrowedFd<'_>, _key: u64, _interest: Interest) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(crate) fn remove(&self, _fd: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }

@@ -35,13 +35,17 @@ impl Poller {
     ///
     /// Remove it before it is closed: if it has been duplicated, its events go on.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
-        debug_assert!(key != NOTIFICATION, "no source has that key");
-        let key = usize::try_from(key).map_err(|_| unsupported("keys of this system have fewer than 64 bits"))?;
-        let event = polling::Event::new(key, interest.readable, interest.writable);
+        let event = wanted(key, interest)?;
         // SAFETY: polling asks that a source be deleted before it is dropped, for the backends that go on using the
         // number. Those that support edge mode (epoll and kqueue; `new` accepts no other) hold no number: there the
         // kernel itself forgets a descriptor when it is closed. The number is open now, because `fd` borrows it.
         unsafe { self.0.add_with_mode(fd.as_raw_fd(), event, PollMode::Edge) }
+    }
+
+    /// Changes what it is to hear of a descriptor that was added with `key`. If it is ready now, there is an event for that, also for a side that was
+    /// watched before.
+    pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
+        self.0.modify_with_mode(fd, wanted(key, interest)?, PollMode::Edge)
     }
 
     /// Removes a descriptor.
@@ -72,6 +76,12 @@ impl Poller {
     pub(crate) fn is_coarse(&self) -> bool {
         false
     }
+}
+
+fn wanted(key: u64, interest: Interest) -> io::Result<polling::Event> {
+    debug_assert!(key != NOTIFICATION, "no source has that key");
+    let key = usize::try_from(key).map_err(|_| unsupported("keys of this system have fewer than 64 bits"))?;
+    Ok(polling::Event::new(key, interest.readable, interest.writable))
 }
 
 impl Events {

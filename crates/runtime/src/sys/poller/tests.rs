@@ -70,6 +70,28 @@ macro_rules! tests_of {
             }
 
             #[test]
+            fn of_what_is_of_interest_later_is_told_what_is_so_already() {
+                let poller = Poller::new().unwrap();
+                let (left, mut right) = pair();
+                let interest = Interest {
+                    writable: false,
+                    ..BOTH
+                };
+                poller.add(left.as_fd(), 1, interest).unwrap();
+                assert_eq!(now(&poller), []);
+                poller.modify(left.as_fd(), 1, BOTH).unwrap();
+                let events = now(&poller);
+                assert!(events.len() == 1 && events[0].writable && !events[0].readable && events[0].key == 1);
+                assert_eq!(now(&poller), []);
+                right.write_all(b"x").unwrap();
+                assert!(now(&poller)[0].readable);
+                assert!(
+                    poller.modify(right.as_fd(), 1, BOTH).is_err(),
+                    "it is not in the set"
+                );
+            }
+
+            #[test]
             fn a_closed_end_is_told() {
                 let poller = Poller::new().unwrap();
                 let (left, right) = pair();
