@@ -37,7 +37,7 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
         }
     }
 
-    /// Ready once it has ended; a task pays for that with its budget. Without budget it does not end, and has its place all the same.
+    /// Ready once it has ended; a task pays for that with its budget. Without budget it does not end, and has its place all the same if it has to wait.
     ///
     /// # Panics
     /// If polled after it was ready.
@@ -70,7 +70,7 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
         })
     }
 
-    /// A poll of a task that has no budget: it is waiting afterwards, or `current` was called, for a poll that ends it.
+    /// A poll of a task that has no budget: it is waiting afterwards, or `current` was called, for another poll.
     ///
     /// # Panics
     /// If polled after it was ready.
@@ -87,8 +87,7 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
             });
             match enrolled {
                 Enrolled::NeedsWaker => fresh = Some(current.clone()),
-                Enrolled::Waiting(None) => return,
-                Enrolled::Waiting(Some(served)) => return served.wake(),
+                Enrolled::Waiting => return,
                 Enrolled::Over => return current.wake_by_ref(),
             }
         }

@@ -5,7 +5,7 @@
 //!
 //! | a future is | its waiter is | left by |
 //! |---|---|---|
-//! | new | none | its poll: ended, if what it wants is free and nobody waits, or it is closed; else waiting. By a task whose budget is spent: served for ended, and new if it is closed or wants nothing |
+//! | new | none | its poll: ended, if what it wants is free and nobody waits, or it is closed; else waiting. By a task whose budget is spent: new for ended, and it is polled again |
 //! | waiting | in the list | permits that are free, once it is the first and they are enough: served; `close`: refused; its drop |
 //! | served | `Notified`, in no list | its poll: ended, with its permits; its drop: they are free again |
 //! | refused | `Out`, or yet in the list | its poll: ended, with an error; its drop |
@@ -14,23 +14,25 @@
 //! # Theorem: a permit is in one place
 //!
 //! *(a) A permit is free, or held, or that of a future that is served; `forget` and `forget_permits` alone take one away. (b) Once no call is at
-//! work the first who waits wants more than are free. (c) Who waits is served in the order of the first polls, those without budget among them. (d)
-//! Nobody waits for a semaphore that is closed.*
+//! work the first who waits wants more than are free. (c) Who waits is served in the order of the first polls that found too few free or others waiting, those without budget among
+//! them. (d) Nobody waits for a semaphore that is closed.*
 //!
 //! (a) Permits are taken from those that are free in the section that serves their future, of which its waiter's place is the proof, or ends it. A
 //! future that is served and dropped gives them back, as does a permit that is dropped. (b) Three things make it untrue: permits that become free, a
 //! first waiter who leaves for nothing, and wants that are less than are free where somebody enters the list. The first two go on to serve, in the same section or
 //! in one of the same call, until it is true again; of the third there is none, since nobody enters the list who could have been served, but behind
-//! others, or to be served in the same section. (c) Who finds somebody waiting takes nothing, however little it wants, and goes to the back; only the
+//! others. (c) Who finds somebody waiting takes nothing, however little it wants, and goes to the back; only the
 //! first is served. (d) Who finds it closed does not enter the list, in the section of the look; those who are there are refused by the call that
 //! closes it.
 //!
-//! A poll without budget must not end the wait, and yet is one: who was polled goes before who is polled later. So it enters the list like any other, and
-//! one that finds its permits free is served there and then, by itself, and ends at its next poll.
+//! A poll without budget must not end the wait, and yet is one where others wait: who was polled goes before who is polled later, and it enters the list like any other.
+//! One that finds nobody waiting and enough free takes nothing, and comes again in its task's next turn.
 //!
 //! Nobody waits for nothing: zero permits are had at once, or at the next turn.
 //!
 //! Rejected: to take those who need few before one who needs many. Where permits are always in use the latter never has enough.
+//! Rejected: to serve who has no budget and need not wait. Its task sits in a queue meanwhile and holds what it has no use for: two tasks that took a lock in a loop took
+//! 72 ns a turn in place of 24, since each met the other's.
 //! Rejected: to wake who may be served, and let it take what is free when it runs. Who comes meanwhile takes it away, or must not, and the permit lies
 //! idle in both cases until the other runs.
 
@@ -109,9 +111,9 @@ enum Look {
 enum Enrolled {
     /// Nothing has changed: its waker is to be cloned, see [`Wait::NeedsWaker`].
     NeedsWaker,
-    /// It is in the list, or was served just now. With the waker of who was, to be called.
-    Waiting(Option<Waker>),
-    /// It was served or refused before, or need not wait, and ends at its next poll.
+    /// It is in the list.
+    Waiting,
+    /// It was served or refused, or need not wait: it is to be polled again.
     Over,
 }
 
@@ -193,7 +195,7 @@ impl State {
         (Look::Waits(unsafe { self.waiting.wait(waiter, current, fresh) }), None)
     }
 
-    /// Sees to it that a future is waiting, or served, unless its next poll ends it anyway, and ends nothing; see [`look`](Self::look) for the waker.
+    /// Sees to it that a future is waiting, unless it need not, and ends nothing; see [`look`](Self::look) for the waker.
     ///
     /// # Safety
     /// As `look`.
@@ -206,16 +208,15 @@ impl State {
     ) -> Enrolled {
         // SAFETY: A1, the caller's; A3, there is no other list.
         let is_served = waiter.as_ref().is_some_and(|w| unsafe { self.waiting.is_notified(w) });
-        if is_served || self.is_closed || wants == 0 {
+        let need_not = self.is_closed || wants == 0 || self.waiting.is_empty() && wants as usize <= self.free;
+        if is_served || need_not {
             return Enrolled::Over;
         }
         let waiter = waiter.get_or_insert_with(|| Waiter::wanting(wants));
         // SAFETY: A1 and A2, the caller's; A3, as above.
         match unsafe { self.waiting.wait(waiter, current, fresh) } {
             Wait::NeedsWaker => Enrolled::NeedsWaker,
-            // This one, by its own waker, if nobody was waiting; nobody, or, while another call is at that, who it would serve next.
-            // SAFETY: A1 and A2, the caller's.
-            Wait::Queued => Enrolled::Waiting(unsafe { self.serve_first() }),
+            Wait::Queued => Enrolled::Waiting,
         }
     }
 }

@@ -96,11 +96,14 @@ impl Model {
         match self.futures[of] {
             Is::Served | Is::Refused => self.wakes[of] += 1,
             Is::Waiting => {}
-            Is::New | Is::Holding | Is::Gone if self.is_closed => self.wakes[of] += 1,
             Is::New | Is::Holding | Is::Gone => {
-                self.order.push(of);
-                self.futures[of] = Is::Waiting;
-                self.add(0);
+                let could_be_had = self.order.is_empty() && WANTS[of] as usize <= self.free;
+                if self.is_closed || could_be_had {
+                    self.wakes[of] += 1;
+                } else {
+                    self.order.push(of);
+                    self.futures[of] = Is::Waiting;
+                }
             }
         }
     }
