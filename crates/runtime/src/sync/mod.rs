@@ -42,6 +42,7 @@ pub mod watch;
 mod block;
 mod cancel;
 mod error;
+mod guard;
 pub(crate) mod lock;
 mod notify;
 mod queue;

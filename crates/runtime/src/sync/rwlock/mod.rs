@@ -32,7 +32,6 @@ use super::semaphore::{Held, Semaphore};
 use crate::primitives::const_fn;
 
 mod acquire;
-mod guard;
 mod read_guard;
 mod write_guard;
 

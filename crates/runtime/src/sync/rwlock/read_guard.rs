@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::guard::{Shared, lends};
 use super::{Owner, RwLock};
+use crate::sync::guard::{Shared, lends};
 use crate::sync::semaphore::{Held, Semaphore};
 
 /// The right to read the value of a [`RwLock`], or a part of it; dropping it gives that back.

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::guard::{Exclusive, lends_mut};
 use super::{OwnedRwLockReadGuard, Owner, RwLock, RwLockReadGuard};
+use crate::sync::guard::{Exclusive, lends_mut};
 use crate::sync::semaphore::{Held, Semaphore};
 
 /// The right to change the value of a [`RwLock`]; dropping it gives that back.

@@ -152,7 +152,7 @@ macro_rules! lends {
 /// A writer's also lends it to be changed.
 macro_rules! lends_mut {
     (impl[$($of:tt)*] $guard:ty => $value:ident) => {
-        $crate::sync::rwlock::guard::lends!(impl[$($of)*] $guard => $value);
+        $crate::sync::guard::lends!(impl[$($of)*] $guard => $value);
 
         impl<$($of)*> std::ops::DerefMut for $guard {
             #[inline]
