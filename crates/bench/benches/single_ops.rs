@@ -5,6 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -138,6 +139,70 @@ fn blocking<R: Runtime>(runtime: R, count: u64, callers: u32, job: Job) -> Resul
     })
 }
 
+/// A runtime with its own mutex.
+trait Locks: Runtime {
+    type Mutex: Default + Send + Sync + 'static;
+
+    /// Adds one inside, before or after having given way there; what it is then.
+    fn add(mutex: &Self::Mutex, is_held_across: bool) -> impl Future<Output = u64> + Send;
+}
+
+/// The same for a mutex whose `lock` is a future.
+macro_rules! locks {
+    ($runtime:ty, $mutex:ty) => {
+        impl Locks for $runtime {
+            type Mutex = $mutex;
+
+            async fn add(mutex: &$mutex, is_held_across: bool) -> u64 {
+                let mut number = mutex.lock().await;
+                *number += 1;
+                if is_held_across {
+                    <$runtime as Runtime>::yield_now().await;
+                }
+                *number
+            }
+        }
+    };
+}
+locks!(Quadrille, quadrille::sync::Mutex<u64>);
+locks!(Tokio, tokio::sync::Mutex<u64>);
+
+/// So many tasks that take one mutex again and again.
+fn lock<R: Locks>(runtime: R, count: u64, tasks: u64, is_held_across: bool) -> Result<Duration, Stop> {
+    runtime.run(async move {
+        let mutex = Arc::new(R::Mutex::default());
+        let start = Instant::now();
+        let visit = |first: u64| {
+            let mutex = Arc::clone(&mutex);
+            runtime.spawn(async move {
+                for _ in (first..count).step_by(tasks as usize) {
+                    R::add(&mutex, is_held_across).await;
+                }
+            })
+        };
+        for visitor in (0..tasks).map(visit).collect::<Vec<_>>() {
+            visitor.await;
+        }
+        let elapsed = start.elapsed();
+        if R::add(&mutex, false).await != count + 1 {
+            return Err(Stop::failed("two were inside"));
+        }
+        Ok(elapsed)
+    })
+}
+
+fn locks(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
+    for (tasks, is_held_across) in [(1, false), (16, false), (16, true)] {
+        let how = if is_held_across { ", held across a yield" } else { "" };
+        let mut group = criterion.benchmark_group(format!("lock, {tasks} tasks{how}"));
+        bench(&mut group, "quadrille", |count| {
+            lock(quadrille, count, tasks, is_held_across)
+        });
+        bench(&mut group, "tokio", |count| lock(tokio, count, tasks, is_held_across));
+        group.finish();
+    }
+}
+
 fn pools(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     let ours: Job = |index| Box::pin(async move { quadrille::spawn_blocking(move || index).await.unwrap_or(u64::MAX) });
     let theirs: Job =
@@ -209,6 +274,7 @@ fn single_ops(criterion: &mut Criterion) {
     tasks(criterion, quadrille, tokio);
     detached_and_timers(criterion, quadrille, tokio);
     channels(criterion, quadrille, tokio);
+    locks(criterion, quadrille, tokio);
     pools(criterion, quadrille, tokio);
 }
 

@@ -51,16 +51,16 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     }
 }
 
-/// A writer's. `S` as for [`Shared`].
+/// That of a writer, or of who has a mutex. `S` as for [`Shared`].
 pub(super) struct Exclusive<S: Deref<Target = Semaphore>, T: ?Sized> {
     /// All that there are.
     held: Held<S>,
     value: *mut T,
 }
 
-// SAFETY: it is a `&mut T` (see `get_mut`), whose `Send` is `T: Send`; it can become a reader's, whose is `T: Sync`; and `S`.
-unsafe impl<S: Deref<Target = Semaphore> + Send, T: ?Sized + Send + Sync> Send for Exclusive<S, T> {}
-// SAFETY: as above; by `&self` there is no more than `&T`.
+// SAFETY: it is a `&mut T` (see `get_mut`), whose `Send` is `T: Send`; and `S`. `downgrade` asks for what a reader's needs.
+unsafe impl<S: Deref<Target = Semaphore> + Send, T: ?Sized + Send> Send for Exclusive<S, T> {}
+// SAFETY: as above; by `&self` there is no more than `&T`, and the lock by what is around it, which is `Sync` if `T: Send`.
 unsafe impl<S: Deref<Target = Semaphore> + Sync, T: ?Sized + Send + Sync> Sync for Exclusive<S, T> {}
 
 impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
@@ -78,7 +78,7 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
     pub(super) fn get(&self) -> &T {
         // SAFETY: it can be read as long as `self` is borrowed.
         // - it is alive: as in `Shared::get`;
-        // - nobody else reaches it: another guard would hold a permit, and this one has all (RW1 a); who borrows `self` to change it has it alone.
+        // - nobody else reaches it: another guard would hold a permit, and this one has all (RW1 a, MX1 a); who borrows `self` to change it has it alone.
         unsafe { &*self.value }
     }
 
@@ -105,7 +105,8 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
     /// Goes on as a reader.
     ///
     /// # Safety
-    /// It is for the whole value, and not for a part: what could be written by a `&mut` of a part may be shared in the whole, say the inside of a `Cell`.
+    /// - It is for the whole value, and not for a part: what could be written by a `&mut` of a part may be shared in the whole, say the inside of a `Cell`.
+    /// - If it was sent from another thread, `T` is `Sync`: other readers may be there.
     pub(super) unsafe fn downgrade(self) -> Shared<S, T> {
         // Made first: it gives back what is kept if a waker panics.
         let mut reader = Shared {

@@ -11,7 +11,7 @@ use loom::thread::spawn;
 
 use super::block::block_on;
 use super::lock::Word;
-use super::{CancellationToken, Notify, RwLock, Semaphore, mpmc, oneshot};
+use super::{CancellationToken, Mutex, Notify, RwLock, Semaphore, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
 use crate::task::TaskTracker;
 
@@ -525,6 +525,28 @@ fn rwlock_no_writer_comes_before_one_that_becomes_a_reader() {
         drop(guard);
         assert!((0..=2).contains(&reader.join().unwrap()));
         writer.join().unwrap();
+    });
+}
+
+/// Two that have it in turn, beside one that gives up. loom's cell fails the test if two are inside.
+#[test]
+fn mutex_one_is_inside() {
+    check(3, || {
+        let mutex = Arc::new(Mutex::new(UnsafeCell::new(0)));
+        let visit = |mutex: &Mutex<UnsafeCell<i32>>| {
+            let guard = block_on(mutex.lock());
+            // SAFETY: nobody else is inside while there is a guard, which is what this test is about.
+            guard.with_mut(|n| unsafe { *n += 1 });
+        };
+        let (other, impatient) = (mutex.clone(), mutex.clone());
+        let other = spawn(move || visit(&other));
+        let impatient = spawn(move || drop(poll_and_drop(impatient.lock())));
+        visit(&mutex);
+        other.join().unwrap();
+        impatient.join().unwrap();
+        let guard = mutex.try_lock().unwrap();
+        // SAFETY: as above.
+        assert_eq!(guard.with(|n| unsafe { *n }), 2);
     });
 }
 

@@ -197,6 +197,14 @@
 //! shared(quadrille::thread::sync::Mutex::new(std::cell::Cell::new(1)).lock().unwrap());
 //! ```
 //!
+//! Nor of a value that can't be sent: who sees a guard may come to the mutex, and have the value when the guard is gone.
+//!
+//! ```compile_fail,E0277
+//! fn shared(_: impl Sync) {}
+//! let inside: std::sync::Mutex<u8> = Default::default();
+//! shared(quadrille::sync::Mutex::new(inside.lock().unwrap()).try_lock().unwrap());
+//! ```
+//!
 //! Nor a lock that lends to several readers what only one may use:
 //!
 //! ```compile_fail,E0277

@@ -24,6 +24,7 @@ mod in_place;
 mod late_timers;
 mod life_cycle;
 mod metrics;
+mod mutex;
 mod notify;
 mod origins;
 mod paused_clock;

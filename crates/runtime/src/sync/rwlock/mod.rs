@@ -22,12 +22,12 @@
 //! has read; then it can as well ask to write.
 
 use std::cell::UnsafeCell;
-use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::block::block_on;
+use super::error::TryLockError;
 use super::semaphore::{Held, Semaphore};
 use crate::primitives::const_fn;
 
@@ -281,19 +281,6 @@ impl<T: ?Sized> Deref for Owner<T> {
         &self.0.permits
     }
 }
-
-/// The lock could not be taken at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TryLockError;
-
-impl fmt::Display for TryLockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the lock is held, or others wait for it")
-    }
-}
-
-impl Error for TryLockError {}
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests;

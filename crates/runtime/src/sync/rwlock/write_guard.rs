@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{OwnedRwLockReadGuard, Owner, RwLock, RwLockReadGuard};
-use crate::sync::guard::{Exclusive, lends_mut};
+use crate::sync::guard::{Exclusive, Shared, lends_mut};
 use crate::sync::semaphore::{Held, Semaphore};
 
 /// The right to change the value of a [`RwLock`]; dropping it gives that back.
@@ -12,6 +12,8 @@ use crate::sync::semaphore::{Held, Semaphore};
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     inner: Exclusive<&'a Semaphore, T>,
     value: PhantomData<&'a mut T>,
+    /// It is sent where a reader's may be.
+    becomes: PhantomData<Shared<&'a Semaphore, T>>,
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
@@ -27,8 +29,11 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     }
 
     fn of(inner: Exclusive<&'a Semaphore, T>) -> Self {
-        let value = PhantomData;
-        Self { inner, value }
+        Self {
+            inner,
+            value: PhantomData,
+            becomes: PhantomData,
+        }
     }
 
     /// Goes on as a reader; no writer comes in between. Readers are let in who come next, up to the first writer who waits.
@@ -43,7 +48,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// # });
     /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
-        // SAFETY: it is for the whole value.
+        // SAFETY: it is for the whole value; `becomes` lets no guard be sent whose value isn't `Sync`.
         RwLockReadGuard::of(unsafe { self.inner.downgrade() })
     }
 
@@ -128,6 +133,8 @@ lends_mut!(impl['a, T: ?Sized] RwLockMappedWriteGuard<'a, T> => T);
 #[must_use = "if unused the RwLock will immediately unlock"]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
     inner: Exclusive<Owner<T>, T>,
+    /// It is sent where a reader's may be.
+    becomes: PhantomData<Shared<Owner<T>, T>>,
 }
 
 impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
@@ -141,7 +148,12 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         let value = lock.value.get();
         // SAFETY: by our contract; it is the value of that lock.
         let inner = unsafe { Exclusive::new(held, value) };
-        Self { inner }
+        Self::of(inner)
+    }
+
+    fn of(inner: Exclusive<Owner<T>, T>) -> Self {
+        let becomes = PhantomData;
+        Self { inner, becomes }
     }
 
     /// As [`RwLockWriteGuard::downgrade`].
@@ -168,7 +180,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     ) -> Result<OwnedRwLockMappedWriteGuard<T, U>, Self> {
         match this.inner.try_map(part) {
             Ok(inner) => Ok(OwnedRwLockMappedWriteGuard { inner }),
-            Err(inner) => Err(Self { inner }),
+            Err(inner) => Err(Self::of(inner)),
         }
     }
 
