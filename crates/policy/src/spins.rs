@@ -1,6 +1,9 @@
-//! Whether a worker that goes to sleep spins a little before.
+//! Whether a worker that goes to sleep spins a little before, and for how long.
 
-use crate::Config;
+use crate::{Config, Nanos};
+
+/// A worker does not spin if it gets up by itself within so many times the spin: with 50 us within 1 ms.
+const NEAR_SPINS: u64 = 20;
 
 /// How a worker's last spins have ended, and so whether it spins before its next sleep. A worker keeps one for itself.
 ///
@@ -31,6 +34,38 @@ pub struct Spins {
 }
 
 impl Spins {
+    /// How long to spin: as long as a wake-up costs, and [`spin_max`](Config::spin_max) at most.
+    #[inline]
+    #[must_use]
+    pub fn longest(config: &Config, wake_cost: Nanos) -> Nanos {
+        config.spin_max.min(wake_cost)
+    }
+
+    /// How long the last worker that is awake goes on looking for work, before it announces itself idle: as long as two wake-ups cost, that of the thread from which its
+    /// next task comes, and its own, and [`spin_max`](Config::spin_max) at most.
+    ///
+    /// ```
+    /// use quadrille_policy::{Config, Nanos, Spins};
+    ///
+    /// let config = Config::default();
+    /// let cost = Nanos::from_micros(10);
+    /// assert_eq!(Spins::longest(&config, cost), cost);
+    /// assert_eq!(Spins::longest_of_last(&config, cost), Nanos::from_micros(20));
+    /// assert_eq!(Spins::longest_of_last(&config, Nanos::from_millis(1)), config.spin_max);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn longest_of_last(config: &Config, wake_cost: Nanos) -> Nanos {
+        config.spin_max.min(Nanos(wake_cost.0.saturating_mul(2)))
+    }
+
+    /// Whether a worker that gets up by itself in `left`, for a timer, would spin most of the time if it did so each time for `spin`. It does not then.
+    #[inline]
+    #[must_use]
+    pub fn would_fill(spin: Nanos, left: Nanos) -> bool {
+        left.0 < spin.0.saturating_mul(NEAR_SPINS)
+    }
+
     /// Whether to spin before this sleep.
     #[inline]
     #[must_use]
@@ -52,6 +87,29 @@ impl Spins {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spin_is_as_long_as_what_it_may_save() {
+        let config = Config::default();
+        let max = config.spin_max;
+        for (cost, spin, linger) in [
+            (Nanos(0), Nanos(0), Nanos(0)),
+            (Nanos(7), Nanos(7), Nanos(14)),
+            (max, max, max),
+            (Nanos(u64::MAX), max, max),
+        ] {
+            let longest = (Spins::longest(&config, cost), Spins::longest_of_last(&config, cost));
+            assert_eq!(longest, (spin, linger));
+        }
+    }
+
+    #[test]
+    fn who_gets_up_within_twenty_spins_does_not_spin() {
+        let spin = Nanos(50);
+        let fills = [0, 999, 1000, u64::MAX].map(|left| Spins::would_fill(spin, Nanos(left)));
+        assert_eq!(fills, [true, true, false, false]);
+        assert!(!Spins::would_fill(Nanos(0), Nanos(0)), "there is no spin");
+    }
 
     /// Of so many sleeps, before how many a worker spins whose spins all end so.
     fn spins(spins: &mut Spins, sleeps: u32, woken: bool) -> u32 {

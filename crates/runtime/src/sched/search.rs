@@ -298,10 +298,11 @@ impl Worker {
             return false;
         }
         let start = clock::nanos();
-        if self.has_better_to_do(start, delay.max(self.context.spin_limit())) {
+        let (config, wake_cost) = (&shared.policy.config, shared.wake_cost());
+        if self.has_better_to_do(start, Spins::longest(config, wake_cost).max(Nanos(delay))) {
             return false;
         }
-        let longest = self.context.linger_limit();
+        let longest = Spins::longest_of_last(config, wake_cost);
         // Known once `delay` has passed.
         let mut is_worth_it = None;
         loop {
@@ -314,12 +315,12 @@ impl Worker {
             }
             if passed >= delay {
                 // Another one may have got up, with more than it needs: it sees a searcher, who does not look there.
-                let may_go_on = passed < longest
+                let may_go_on = Nanos(passed) < longest
                     && self.is_last_awake()
                     && !self.has_better_to_do(start.saturating_add(passed), longest);
                 let config = &self.context.shared.policy.config;
                 let pays = *is_worth_it.get_or_insert_with(|| may_go_on && self.lingers.are_worth_it(config));
-                if pays && passed >= longest {
+                if pays && Nanos(passed) >= longest {
                     self.lingers.ended(false);
                 }
                 if !(pays && may_go_on) {
@@ -332,7 +333,7 @@ impl Worker {
 
     /// Whether a worker does not linger for so long, since its first timer or events would wait for that, which other threads may bring at any time: events are not
     /// among what it looks at, and nobody else waits for them.
-    fn has_better_to_do(&self, now: u64, spin: u64) -> bool {
+    fn has_better_to_do(&self, now: u64, spin: Nanos) -> bool {
         let sleepers = &self.context.shared.sleepers;
         let all_held = || self.rounds.all_held(&self.context);
         self.context.gets_up_soon(now, spin) || sleepers.would_poll(self.context.id.index(), all_held)
@@ -393,26 +394,11 @@ impl Shared {
     }
 }
 
-/// A worker does not spin if its first timer expires within so many times the spin: with 50 us within 1 ms.
-const NEAR_SPINS: u64 = 20;
-
 impl Context {
-    /// How long to spin before a sleep: as long as a wake-up would cost, which is at most twice the best that can be done without knowing the
-    /// future.
-    fn spin_limit(&self) -> u64 {
-        self.shared.policy.config.spin_max.0.min(self.shared.wake_cost().0)
-    }
-
-    /// How long the last worker that is awake lingers at most: as long as two wake-ups cost, that of the thread from which its next task comes, and its own.
-    fn linger_limit(&self) -> u64 {
-        let wake_cost = self.shared.wake_cost().0;
-        self.shared.policy.config.spin_max.0.min(wake_cost.saturating_mul(2))
-    }
-
-    /// Whether it gets up by itself so soon that it would spin most of the time, if each time for so long.
-    fn gets_up_soon(&self, now: u64, spin: u64) -> bool {
-        let soon = spin.saturating_mul(NEAR_SPINS);
-        self.me().timers.first() < self.shared.clock.at(now).saturating_add(soon)
+    /// Whether its first timer leaves it no time to spin for so long.
+    fn gets_up_soon(&self, now: u64, spin: Nanos) -> bool {
+        let first = Nanos(self.me().timers.first());
+        Spins::would_fill(spin, first.since(Nanos(self.shared.clock.at(now))))
     }
 }
 
@@ -444,8 +430,9 @@ impl Host for Bed<'_> {
         if !shared.spins {
             return;
         }
-        let (now, limit) = (clock::nanos(), self.context.spin_limit());
-        let until = now.saturating_add(limit);
+        let now = clock::nanos();
+        let limit = Spins::longest(&shared.policy.config, shared.wake_cost());
+        let until = now.saturating_add(limit.0);
         if self.context.gets_up_soon(now, limit) {
             return;
         }

@@ -1,6 +1,6 @@
 //! How a worker goes to sleep and is woken.
 
-use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, WorkerId};
+use quadrille_policy::{GroupPlan, LlcId, Nanos, Plan, Spins, WorkerId};
 
 use super::watch::Look;
 use super::{Phase, Shipped, batch};
@@ -388,7 +388,7 @@ impl Shipped {
         if self.workers.len() > 1 {
             self.sleepers.take_duty(worker);
         }
-        let spin = world.policy.config.spin_max.min(self.wake_cost);
+        let spin = Spins::longest(&world.policy.config, self.wake_cost);
         self.workers[worker.index()].phase = Phase::Spinning;
         Next::At(Nanos(t.0 + spin.0))
     }
