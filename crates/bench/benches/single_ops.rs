@@ -168,14 +168,14 @@ locks!(Quadrille, quadrille::sync::Mutex<u64>);
 locks!(Tokio, tokio::sync::Mutex<u64>);
 
 /// So many tasks that take one mutex again and again.
-fn lock<R: Locks>(runtime: R, count: u64, tasks: u64, is_held_across: bool) -> Result<Duration, Stop> {
+fn lock<R: Locks>(runtime: R, count: u64, tasks: u32, is_held_across: bool) -> Result<Duration, Stop> {
     runtime.run(async move {
         let mutex = Arc::new(R::Mutex::default());
         let start = Instant::now();
-        let visit = |first: u64| {
+        let visit = |first: u32| {
             let mutex = Arc::clone(&mutex);
             runtime.spawn(async move {
-                for _ in (first..count).step_by(tasks as usize) {
+                for _ in (u64::from(first)..count).step_by(tasks as usize) {
                     R::add(&mutex, is_held_across).await;
                 }
             })
