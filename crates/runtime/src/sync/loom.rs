@@ -11,7 +11,7 @@ use loom::thread::spawn;
 
 use super::block::block_on;
 use super::lock::Word;
-use super::{CancellationToken, Mutex, Notify, RwLock, Semaphore, mpmc, oneshot};
+use super::{Barrier, CancellationToken, Mutex, Notify, OnceCell, RwLock, Semaphore, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
 use crate::task::TaskTracker;
 
@@ -569,5 +569,80 @@ fn semaphore_who_asks_without_budget_is_served() {
         drop(permit.unwrap());
         adds.join().unwrap();
         assert_eq!(semaphore.available_permits(), 1);
+    });
+}
+
+#[test]
+fn round_is_over_for_all_who_came_and_one_leads() {
+    check(3, || {
+        let barrier = Arc::new(Barrier::new(2));
+        let other = barrier.clone();
+        let meets = |barrier: &Barrier| [(); 2].map(|()| block_on(barrier.wait()).is_leader());
+        let thread = spawn(move || meets(&other));
+        let mine = meets(&barrier);
+        let theirs = thread.join().unwrap();
+        assert!(mine.iter().zip(&theirs).all(|(mine, theirs)| mine != theirs));
+    });
+}
+
+/// One of three gives up, having come, or having led.
+#[test]
+fn round_ends_without_who_gave_up() {
+    check(3, || {
+        let barrier = Arc::new(Barrier::new(3));
+        let (hasty, patient) = (barrier.clone(), barrier.clone());
+        let hasty = spawn(move || poll_and_drop(hasty.wait()).is_some_and(|result| result.is_leader()));
+        let patient = spawn(move || block_on(patient.wait()).is_leader());
+        let leads = [
+            block_on(barrier.wait()).is_leader(),
+            hasty.join().unwrap(),
+            patient.join().unwrap(),
+        ];
+        assert_eq!(leads.iter().filter(|leads| **leads).count(), 1);
+    });
+}
+
+/// loom's cell fails the test if somebody sees the cell set, and not what was written into it before.
+#[test]
+fn once_there_is_one_value_that_all_see() {
+    check(3, || {
+        let cell = Arc::new(OnceCell::new());
+        // SAFETY: nobody changes a value that is there, which is what this test is about.
+        let read = |value: &UnsafeCell<i32>| value.with(|n| unsafe { *n });
+        let threads = [1, 2].map(|value| {
+            let cell = cell.clone();
+            spawn(move || read(block_on(cell.get_or_init(async || UnsafeCell::new(value)))))
+        });
+        let early = cell.get().map(read);
+        let values = threads.map(|thread| thread.join().unwrap());
+        assert_eq!(values[0], values[1]);
+        assert!(early.is_none_or(|early| early == values[0]));
+    });
+}
+
+#[test]
+fn once_set_it_is_told_to_who_waits() {
+    check(3, || {
+        let cell = Arc::new(OnceCell::new());
+        let (waits, asks) = (cell.clone(), cell.clone());
+        let waits = spawn(move || *block_on(waits.wait()));
+        let asks = spawn(move || *block_on(asks.get_or_init(async || 2)));
+        let set = block_on(cell.set(1)).is_ok();
+        let value = if set { 1 } else { 2 };
+        assert_eq!((waits.join().unwrap(), asks.join().unwrap()), (value, value));
+    });
+}
+
+/// Who gives up may have the turn by then, or be told that it has it: then the other makes the value.
+#[test]
+fn once_given_up_it_is_made_by_the_next() {
+    check(3, || {
+        let cell = Arc::new(OnceCell::new());
+        let other = cell.clone();
+        let hasty = spawn(move || {
+            assert!(poll_and_drop(other.get_or_init(std::future::pending)).is_none_or(|value| *value == 1));
+        });
+        assert_eq!(block_on(cell.get_or_init(async || 1)), &1);
+        hasty.join().unwrap();
     });
 }

@@ -124,6 +124,14 @@ pub(crate) trait Watching {
     fn watched(&self) -> &Watched<Self::State>;
 }
 
+impl<S> Watching for Watched<S> {
+    type State = S;
+
+    fn watched(&self) -> &Self {
+        self
+    }
+}
+
 impl<W: Watching> Watching for &W {
     type State = W::State;
 
@@ -245,14 +253,6 @@ mod tests {
         fn get(&self) -> usize {
             // Ordering: Relaxed; one thread.
             self.0.load(Ordering::Relaxed)
-        }
-    }
-
-    impl<S> Watching for Watched<S> {
-        type State = S;
-
-        fn watched(&self) -> &Watched<S> {
-            self
         }
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_lite::future::poll_once;
-use quadrille::sync::{CancellationToken, Notify, Semaphore, broadcast, mpmc, oneshot, watch};
+use quadrille::sync::{
+    Barrier, CancellationToken, Mutex, Notify, OnceCell, Semaphore, broadcast, mpmc, oneshot, watch,
+};
 use quadrille::task::TaskTracker;
 use quadrille::thread::sync as threads;
 use quadrille::{Runtime, Wait as _, coop, thread};
@@ -88,9 +90,15 @@ fn what_a_task_never_waits_for_gives_way() {
         "broadcast recv, closed": broadcast::channel::<u8>(2).1 => |s| s.recv().await;
         "broadcast closed": broadcast::channel::<u8>(2).0 => |s| s.closed().await;
         "notify": Notify::new() => |s| (s.notify_one(), s.notified().await);
+        "mutex": Mutex::new(()) => |s| drop(s.lock().await);
         "semaphore": Semaphore::new(1) => |s| s.acquire().await.map(drop);
         "semaphore, none": Semaphore::new(0) => |s| s.acquire_many(0).await.map(drop);
         "semaphore, closed": closed => |s| s.acquire().await.map(drop);
+        "barrier": Barrier::new(1) => |s| s.wait().await;
+        "cell get_or_init": OnceCell::from(1) => |s| s.get_or_init(async || 2).await;
+        "cell get_or_try_init, fails": OnceCell::<u8>::new() => |s| s.get_or_try_init(async || Err(())).await.map(|_| ());
+        "cell wait": OnceCell::from(1) => |s| s.wait().await;
+        "cell set": OnceCell::from(1) => |s| s.set(2).await.map(|_| ());
         "cancelled": cancelled => |s| s.cancelled().await;
         "tracker wait": over => |s| s.wait().await;
         "thread Mutex": threads::Mutex::new(()) => |s| s.lock_async().await.map(drop);
@@ -147,6 +155,7 @@ fn what_a_thread_never_waits_for_gives_way() {
         "Barrier": threads::Barrier::new(1) => |s| s.wait();
         "broadcast": broadcast::channel(2) => |s| (s.0.send(1), s.1.blocking_recv());
         "semaphore": Semaphore::new(1) => |s| s.acquire().wait().map(drop);
+        "barrier": Barrier::new(1) => |s| s.wait_blocking();
         "notify": Notify::new() => |s| (s.notify_one(), s.notified().wait());
         "watch wait_for": watch::channel(1) => |s| s.1.wait_for(|_| true).wait().map(|_| ());
     }

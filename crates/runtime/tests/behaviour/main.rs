@@ -9,6 +9,7 @@ mod alone;
 mod block_on;
 mod blocking;
 mod budget;
+mod cells;
 #[path = "../../src/child.rs"]
 #[expect(dead_code, reason = "shared with the unit tests, who need more of it")]
 mod child;

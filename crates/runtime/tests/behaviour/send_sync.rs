@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 
 use quadrille::sync::{
-    OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, Read, ReadOwned, RwLock,
+    Barrier, BarrierWait, Lock, LockOwned, MappedMutexGuard, Mutex, MutexGuard, OnceCell, OwnedMappedMutexGuard,
+    OwnedMutexGuard, OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, Read, ReadOwned, RwLock,
     RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard, Write, WriteOwned,
 };
 
@@ -76,7 +77,7 @@ fn a_writers_guard_goes_where_its_value_may_be_sent_and_shared() {
     assert_eq!(marks!(RwLockWriteGuard<'static, Shared>), NONE);
     assert_eq!(marks!(RwLockWriteGuard<'static, Neither>), NONE);
     assert_eq!(marks!(RwLockMappedWriteGuard<'static, Both>), ALL);
-    assert_eq!(marks!(RwLockMappedWriteGuard<'static, Sent>), NONE);
+    assert_eq!(marks!(RwLockMappedWriteGuard<'static, Sent>), (true, false));
     assert_eq!(marks!(RwLockMappedWriteGuard<'static, Shared>), NONE);
     assert_eq!(marks!(RwLockMappedWriteGuard<'static, Neither>), NONE);
 }
@@ -96,7 +97,7 @@ fn an_owned_guard_goes_where_the_value_of_its_lock_may_be_sent_and_shared() {
     assert_eq!(marks!(OwnedRwLockWriteGuard<Shared>), NONE);
     assert_eq!(marks!(OwnedRwLockWriteGuard<Neither>), NONE);
     assert_eq!(marks!(OwnedRwLockMappedWriteGuard<Both>), ALL);
-    assert_eq!(marks!(OwnedRwLockMappedWriteGuard<Both, Sent>), NONE);
+    assert_eq!(marks!(OwnedRwLockMappedWriteGuard<Both, Sent>), (true, false));
     assert_eq!(marks!(OwnedRwLockMappedWriteGuard<Both, Shared>), NONE);
     assert_eq!(marks!(OwnedRwLockMappedWriteGuard<Sent, Both>), NONE);
 }
@@ -113,4 +114,35 @@ fn a_future_goes_where_its_lock_may_be_shared() {
     assert_eq!(marks!(ReadOwned<Sent>), NONE);
     assert_eq!(marks!(WriteOwned<Both>), ALL);
     assert_eq!(marks!(WriteOwned<Sent>), NONE);
+}
+
+/// Who holds a mutex has the value alone: it need not be `Sync` to be sent there. Who sees the guard may come to the mutex.
+#[test]
+fn a_guard_of_a_mutex_is_sent_as_its_value_is() {
+    assert_eq!(marks!(Mutex<Sent>), ALL);
+    assert_eq!(marks!(Mutex<Shared>), NONE);
+    assert_eq!(marks!(Lock<'static, Sent>), ALL);
+    assert_eq!(marks!(MutexGuard<'static, Both>), ALL);
+    assert_eq!(marks!(MutexGuard<'static, Sent>), (true, false));
+    assert_eq!(marks!(MutexGuard<'static, Shared>), NONE);
+    assert_eq!(marks!(MutexGuard<'static, Neither>), NONE);
+    assert_eq!(marks!(MappedMutexGuard<'static, Sent>), (true, false));
+    assert_eq!(marks!(MappedMutexGuard<'static, Shared>), NONE);
+    assert_eq!(marks!(LockOwned<Sent>), ALL);
+    assert_eq!(marks!(OwnedMutexGuard<Both>), ALL);
+    assert_eq!(marks!(OwnedMutexGuard<Sent>), (true, false));
+    assert_eq!(marks!(OwnedMutexGuard<Shared>), NONE);
+    assert_eq!(marks!(OwnedMappedMutexGuard<Sent, Sent>), (true, false));
+    assert_eq!(marks!(OwnedMappedMutexGuard<Shared, Both>), NONE);
+    assert_eq!(marks!(OwnedMappedMutexGuard<Both, Shared>), NONE);
+}
+
+#[test]
+fn a_cell_is_shared_if_its_value_may_be_sent_and_shared() {
+    assert_eq!(marks!(OnceCell<Both>), ALL);
+    assert_eq!(marks!(OnceCell<Sent>), (true, false));
+    assert_eq!(marks!(OnceCell<Shared>), NONE);
+    assert_eq!(marks!(OnceCell<Neither>), NONE);
+    assert_eq!(marks!(Barrier), ALL);
+    assert_eq!(marks!(BarrierWait<'static>), ALL);
 }

@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::Future;
 use std::mem;
@@ -197,18 +196,6 @@ fn a_guard_that_is_forgotten_keeps_the_mutex() {
     assert!(mutex.try_lock().is_err());
     *mutex.get_mut() = 2;
     assert_eq!(mutex.into_inner(), 2);
-}
-
-/// Who holds it has the value as if it was sent: it need not be `Sync`. Who sees a guard sees the value, and may come to the mutex.
-#[test]
-fn guards_go_where_values_go() {
-    fn is_send<T: Send>() {}
-    fn is_sync<T: Sync>() {}
-    is_send::<(MutexGuard<'_, Cell<u8>>, MappedMutexGuard<'_, Cell<u8>>)>();
-    is_send::<(OwnedMutexGuard<Cell<u8>>, OwnedMappedMutexGuard<[u8; 2], Cell<u8>>)>();
-    is_send::<(Mutex<Cell<u8>>, Lock<'_, Cell<u8>>, LockOwned<Cell<u8>>)>();
-    is_sync::<(Mutex<Cell<u8>>, Lock<'_, Cell<u8>>, LockOwned<Cell<u8>>)>();
-    is_sync::<(MutexGuard<'_, u8>, MappedMutexGuard<'_, u8>, OwnedMutexGuard<u8>)>();
 }
 
 /// Also one that finds it free, so that a loop gives way; and who has no budget holds up nobody.
