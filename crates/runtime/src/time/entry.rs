@@ -102,11 +102,22 @@ impl TimerEntry {
 
     /// Has it expired?
     pub(crate) fn is_elapsed(&self) -> bool {
+        self.has_come(self.nanos())
+    }
+
+    /// What the clock of its runtime shows, whoever asks; the system's, once the runtime is gone.
+    pub(super) fn now(&self) -> Instant {
+        Instant::from_std(sys::clock::from_nanos(signed(self.nanos())))
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    fn nanos(&self) -> u64 {
         if clock::any_paused() {
             let shared = Shared::numbered(self.runtime);
-            return self.has_come(shared.map_or_else(sys::clock::nanos, |shared| shared.clock.now()));
+            return shared.map_or_else(sys::clock::nanos, |shared| shared.clock.now());
         }
-        self.has_come(sys::clock::nanos())
+        sys::clock::nanos()
     }
 
     #[inline]

@@ -81,12 +81,6 @@ impl MissedTickBehavior {
     }
 }
 
-/// The instant `duration` from now on, or about 30 years from now if the clock can't express it.
-fn after(duration: Duration) -> Instant {
-    let start = now();
-    start.checked_add(duration).unwrap_or_else(|| start + FAR_FUTURE)
-}
-
 /// What is left of `time` after whole periods.
 fn remainder(time: Duration, period: Duration) -> Duration {
     const NANOS_PER_SEC: u128 = 1_000_000_000;
@@ -119,18 +113,22 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(coop::poll_progress(cx, |cx| self.sleep.entry().poll(cx)));
         let due = self.sleep.deadline();
-        self.sleep.reset(self.missed.next(due, now(), self.period));
+        // By the clock of the ticks' own runtime, here and below, whichever that of the calling code is.
+        let now = self.sleep.now();
+        self.sleep.reset(self.missed.next(due, now, self.period));
         Poll::Ready(due)
     }
 
     /// The next tick comes a period from now.
     pub fn reset(&mut self) {
-        self.sleep.reset(after(self.period));
+        let now = self.sleep.now();
+        self.sleep
+            .reset(now.checked_add(self.period).unwrap_or_else(|| now + FAR_FUTURE));
     }
 
     /// The next tick comes at once.
     pub fn reset_immediately(&mut self) {
-        self.sleep.reset(now());
+        self.sleep.reset(self.sleep.now());
     }
 
     /// The next tick comes at `deadline`.

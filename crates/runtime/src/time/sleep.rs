@@ -83,6 +83,11 @@ impl Sleep {
         self.entry.reset(deadline);
     }
 
+    /// The current instant by the clock that it goes by, which may not be that of the calling code.
+    pub(super) fn now(&self) -> Instant {
+        self.entry.now()
+    }
+
     /// The timer below, for those who account for the budget themselves.
     pub(super) fn entry(&mut self) -> &mut TimerEntry {
         &mut self.entry

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_lite::future::block_on;
 use quadrille::net::UnixStream;
 use quadrille::sync::{mpmc, oneshot};
-use quadrille::time::{self, Instant, MissedTickBehavior, advance, interval, sleep, sleep_until, timeout};
+use quadrille::time::{self, Instant, Interval, MissedTickBehavior, advance, interval, sleep, sleep_until, timeout};
 use quadrille::{Runtime, Wait as _, thread};
 
 use crate::gate::Gate;
@@ -206,6 +207,36 @@ async fn the_clock_does_not_jump_past_what_tasks_can_read() {
 #[quadrille::test(start_paused = true)]
 async fn the_clock_does_not_jump_while_the_body_reads_and_writes() {
     bounce().await;
+}
+
+/// Also where it is used outside of that runtime, by whose clock an hour has not passed.
+#[test]
+fn an_interval_goes_by_the_clock_of_its_own_runtime() {
+    const PERIOD: Duration = Duration::from_secs(10);
+    let runtime = paused();
+    let now = || runtime.block_on(async { Instant::now() });
+    let late_by_an_hour = |ticks: &mut Interval, behavior| {
+        ticks.set_missed_tick_behavior(behavior);
+        let late = block_on(ticks.tick()) + PERIOD;
+        runtime.block_on(advance(HOUR));
+        assert_eq!(block_on(ticks.tick()), late);
+    };
+    let (start, mut ticks) = runtime.block_on(async { (Instant::now(), interval(PERIOD)) });
+
+    late_by_an_hour(&mut ticks, MissedTickBehavior::Skip);
+    assert_eq!(block_on(ticks.tick()), start + HOUR + PERIOD, "on the grid");
+
+    late_by_an_hour(&mut ticks, MissedTickBehavior::Delay);
+    let late = now();
+    assert_eq!(block_on(ticks.tick()), late + PERIOD);
+
+    let reset = now();
+    ticks.reset();
+    assert_eq!(block_on(ticks.tick()), reset + PERIOD);
+
+    let reset = now();
+    ticks.reset_immediately();
+    assert_eq!(block_on(ticks.tick()), reset);
 }
 
 #[quadrille::test(start_paused = true)]
