@@ -10,6 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags};
@@ -183,6 +184,15 @@ pub(crate) fn recv_vectored(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -
         RecvFlags::empty(),
     )?;
     Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
+}
+
+/// Says what happens to unsent data when `socket` is closed. The system counts whole seconds, by an `int`, and throws the data away if there are none:
+/// a part of a second is one, and more than fit are as many as do.
+pub(crate) fn set_linger(socket: &Socket, linger: Option<Duration>) -> io::Result<()> {
+    socket.set_linger(linger.map(|linger| {
+        let whole = linger.as_secs().saturating_add(u64::from(linger.subsec_nanos() > 0));
+        Duration::from_secs(whole.min(i32::MAX as u64))
+    }))
 }
 
 /// User, group and number of the process at the other end of a Unix socket; no number where it has none in this namespace

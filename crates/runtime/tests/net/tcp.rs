@@ -526,6 +526,39 @@ fn zero_linger_resets_the_connection() {
     });
 }
 
+/// The system counts seconds, and of none it makes a reset.
+#[test]
+fn only_zero_linger_throws_data_away() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        ours.set_linger(Some(Duration::from_millis(1))).unwrap();
+        ours.write_all(b"last words").await.unwrap();
+        drop(ours);
+        let mut heard = Vec::new();
+        theirs.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"last words");
+
+        let (ours, _theirs) = connection().await;
+        let socket = TcpSocket::new_v4().unwrap();
+        let second = Duration::from_secs(1);
+        for (asked, expected) in [
+            (Duration::from_nanos(1), second),
+            (second, second),
+            (Duration::from_millis(1001), 2 * second),
+            // As an `int` it is zero.
+            (Duration::from_secs(1 << 32), second * i32::MAX as u32),
+            (Duration::MAX, second * i32::MAX as u32),
+        ] {
+            ours.set_linger(Some(asked)).unwrap();
+            assert_eq!(ours.linger().unwrap(), Some(expected));
+            socket.set_linger(Some(asked)).unwrap();
+            assert_eq!(socket.linger().unwrap(), Some(expected));
+        }
+        // Or closing them would wait.
+        ours.set_linger(None).unwrap();
+    });
+}
+
 /// Each cache accepts on a worker of its own, and no connection is without an answer.
 #[test]
 fn every_cache_accepts_from_a_listener_of_its_own() {

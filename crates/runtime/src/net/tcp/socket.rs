@@ -296,7 +296,7 @@ impl TcpSocket {
     ///
     /// Those of `setsockopt(2)`.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.socket.set_linger(linger)
+        socket::set_linger(&self.socket, linger)
     }
 
     /// The type of service that packets of IPv4 carry (`IP_TOS`). 0 at first.

@@ -204,14 +204,14 @@ impl TcpStream {
     }
 
     /// What happens to unsent data when the socket is closed. `None`, as a connection begins: the system goes on to send it.
-    /// Zero: it is thrown away, and the other end sees a reset. Any other duration, in whole seconds: closing, and so dropping
-    /// the stream, **blocks** until it is sent or the time has passed, and with it a worker.
+    /// Zero: it is thrown away, and the other end sees a reset. Any other duration, rounded up to whole seconds: closing, and so
+    /// dropping the stream, **blocks** until it is sent or the time has passed, and with it a worker.
     ///
     /// # Errors
     ///
     /// Those of `setsockopt(2)`.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.socket().set_linger(linger)
+        socket::set_linger(&self.socket(), linger)
     }
 
     /// Throws away what isn't sent when the socket is closed, and resets the connection: [`set_linger`](Self::set_linger) with
