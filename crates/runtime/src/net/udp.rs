@@ -408,10 +408,6 @@ impl UdpSocket {
         fn broadcast() -> bool;
         /// Lets it send to broadcast addresses.
         fn set_broadcast(on: bool) -> ();
-        /// The time to live (hop limit) of what it sends.
-        fn ttl() -> u32;
-        /// Sets the time to live (hop limit) of what it sends, 1 to 255.
-        fn set_ttl(ttl: u32) -> ();
         /// Whether what it sends to a group of IPv4 comes back to this machine. On at first.
         fn multicast_loop_v4() -> bool;
         /// Lets what it sends to a group of IPv4 come back to this machine.
@@ -428,6 +424,16 @@ impl UdpSocket {
         fn join_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
         /// Undoes [`join_multicast_v6`](Self::join_multicast_v6).
         fn leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+    }
+
+    /// The time to live (hop limit) of what it sends, but to groups.
+    pub fn ttl(&self) -> io::Result<u32> {
+        socket::ttl(&SockRef::from(self))
+    }
+
+    /// Sets the time to live (hop limit) of what it sends, but to groups: 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        socket::set_ttl(&SockRef::from(self), ttl)
     }
 
     /// Receives what is sent to the group, on the interface with that address; `0.0.0.0` lets the system choose one.

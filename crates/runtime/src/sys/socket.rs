@@ -195,6 +195,28 @@ pub(crate) fn set_linger(socket: &Socket, linger: Option<Duration>) -> io::Resul
     }))
 }
 
+/// The time to live of what `socket` sends, which IPv6 calls hop limit and keeps apart.
+pub(crate) fn ttl(socket: &Socket) -> io::Result<u32> {
+    if socket.local_addr()?.is_ipv6() {
+        socket.unicast_hops_v6()
+    } else {
+        socket.ttl_v4()
+    }
+}
+
+/// Sets the time to live of what `socket` sends.
+pub(crate) fn set_ttl(socket: &Socket, ttl: u32) -> io::Result<()> {
+    let is_v6 = socket.local_addr()?.is_ipv6();
+    // Here a socket of IPv6 sends to addresses of IPv4, too, with the time of that. It also refuses zero, which IPv6 takes.
+    if !is_v6 || cfg!(any(target_os = "linux", target_os = "android")) {
+        socket.set_ttl_v4(ttl)?;
+    }
+    if is_v6 {
+        socket.set_unicast_hops_v6(ttl)?;
+    }
+    Ok(())
+}
+
 /// User, group and number of the process at the other end of a Unix socket; no number where it has none in this namespace
 /// (which rustix's type can't say).
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -154,6 +154,39 @@ fn ipv6_can_be_alone() {
     });
 }
 
+/// IPv6 calls the time to live hop limit, and has an option of its own for it.
+#[cfg(target_os = "linux")]
+#[test]
+fn packets_of_both_protocols_live_as_long_as_was_set() {
+    use quadrille::net::{TcpStream, UdpSocket};
+
+    fn both(socket: &impl std::os::fd::AsFd) -> (u32, u32) {
+        let socket = socket2::SockRef::from(socket);
+        (socket.unicast_hops_v6().unwrap(), socket.ttl_v4().unwrap())
+    }
+    on_runtimes(|| async {
+        let udp = UdpSocket::bind("[::]:0").await.unwrap();
+        udp.set_ttl(5).unwrap();
+        assert_eq!((udp.ttl().unwrap(), both(&udp)), (5, (5, 5)));
+        assert!(udp.set_ttl(0).is_err() && udp.set_ttl(256).is_err());
+        assert_eq!((udp.ttl().unwrap(), both(&udp)), (5, (5, 5)));
+
+        let listener = TcpListener::bind("[::]:0").await.unwrap();
+        listener.set_ttl(6).unwrap();
+        assert_eq!((listener.ttl().unwrap(), both(&listener)), (6, (6, 6)));
+
+        let address = (
+            net::Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
+            listener.local_addr().unwrap().port(),
+        );
+        let stream = TcpStream::connect(net::SocketAddr::from(address)).await.unwrap();
+        stream.set_ttl(7).unwrap();
+        assert_eq!((stream.ttl().unwrap(), both(&stream)), (7, (7, 7)));
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert_eq!(accepted.ttl().unwrap(), 6);
+    });
+}
+
 #[test]
 fn a_socket_of_std_can_be_connected() {
     on_runtimes(|| async {

@@ -7,9 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use socket2::Domain;
-#[cfg(target_os = "linux")]
-use socket2::SockRef;
+use socket2::{Domain, SockRef};
 
 use super::{TcpSocket, TcpStream};
 use crate::io::{AsyncFd, Interest, Progress, impl_as_fd};
@@ -226,7 +224,7 @@ impl TcpListener {
     ///
     /// Those of `getsockopt(2)`.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.fd.get_ref().ttl()
+        socket::ttl(&SockRef::from(self))
     }
 
     /// Sets the time to live (hop limit) of what it sends; connections that it accepts begin with it.
@@ -235,7 +233,7 @@ impl TcpListener {
     ///
     /// Those of `setsockopt(2)`: the system takes 1 to 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.fd.get_ref().set_ttl(ttl)
+        socket::set_ttl(&SockRef::from(self), ttl)
     }
 
     /// Asks for the connections whose packets come in on CPU `cpu`, as the system numbers them (`SO_INCOMING_CPU`, Linux): of several listeners at one address

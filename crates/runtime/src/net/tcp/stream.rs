@@ -230,7 +230,7 @@ impl TcpStream {
     ///
     /// Those of `getsockopt(2)`.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.fd.get_ref().ttl()
+        socket::ttl(&self.socket())
     }
 
     /// Sets the time to live (hop limit) of what it sends.
@@ -239,7 +239,7 @@ impl TcpStream {
     ///
     /// Those of `setsockopt(2)`: the system takes 1 to 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.fd.get_ref().set_ttl(ttl)
+        socket::set_ttl(&self.socket(), ttl)
     }
 
     fn socket(&self) -> SockRef<'_> {
