@@ -189,8 +189,8 @@ impl<T: AsFd> AsyncFd<T> {
         self.side(Side::Write, false).await.map(drop)
     }
 
-    /// Waits until one of the sides that `interest` names may be ready, and says which are; see
-    /// [`readable`](Self::readable).
+    /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system has told: room to write may be
+    /// missing from the first answer that could have it, because the system is asked to tell of it by that call. See [`readable`](Self::readable).
     ///
     /// # Errors
     ///

@@ -373,7 +373,8 @@ pub(crate) use write_methods;
 /// Waiting for either side, and operations that aren't here.
 macro_rules! ready_methods {
     () => {
-        /// Waits until one of the sides that `interest` names may be ready, and says which are.
+        /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system has told: room to write may be
+        /// missing from the first answer that could have it, because the system is asked to tell of it by that call.
         ///
         /// # Errors
         ///

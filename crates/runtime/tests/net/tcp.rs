@@ -396,6 +396,23 @@ fn waiting_for_either_side_says_which() {
     });
 }
 
+/// Whoever never reads what is there, and asks for both, is told of room all the same.
+#[test]
+fn who_asks_for_either_side_hears_of_both_in_the_end() {
+    on_runtimes(|| async {
+        let (ours, mut theirs) = connection().await;
+        theirs.write_all(b"a").unwrap();
+        ours.readable().await.unwrap();
+        loop {
+            let ready = ours.ready(Interest::READABLE | Interest::WRITABLE).await.unwrap();
+            assert!(ready.is_readable());
+            if ready.is_writable() {
+                break;
+            }
+        }
+    });
+}
+
 #[test]
 fn a_peer_that_ends_writing_still_reads() {
     on_runtimes(|| async {
