@@ -83,6 +83,8 @@ impl UdpSocket {
     /// Sets the address that [`send`](Self::send) sends to, and from which alone datagrams are received: the first address of
     /// `addr` that works.
     ///
+    /// What others have sent before is received all the same: [`recv_from`](Self::recv_from) tells it apart.
+    ///
     /// # Errors
     ///
     /// `addr` can't be looked up; those of `connect(2)`.

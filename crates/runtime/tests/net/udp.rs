@@ -67,6 +67,17 @@ fn a_connected_socket_hears_one_peer_only() {
 }
 
 #[test]
+fn who_connects_still_receives_what_a_stranger_sent_before() {
+    on_runtimes(|| async {
+        let (one, two, stranger) = (socket().await, socket().await, socket().await);
+        stranger.send_to(b"early", one.local_addr().unwrap()).await.unwrap();
+        one.connect(two.local_addr().unwrap()).await.unwrap();
+        let (length, from) = one.recv_from(&mut [0; 16]).await.unwrap();
+        assert_eq!((length, from), (5, stranger.local_addr().unwrap()));
+    });
+}
+
+#[test]
 fn peeking_and_trying() {
     on_runtimes(|| async {
         let (one, two) = (socket().await, socket().await);

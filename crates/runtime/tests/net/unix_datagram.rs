@@ -206,6 +206,24 @@ fn receiving_ends_whoever_has_shut_it_down() {
     });
 }
 
+#[test]
+fn who_connects_still_receives_what_a_stranger_sent_before() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let [path, peer, other] = ["one", "two", "stranger"].map(|name| folder.join(name));
+        let one = UnixDatagram::bind(&path).unwrap();
+        let _two = UnixDatagram::bind(&peer).unwrap();
+        let stranger = UnixDatagram::bind(&other).unwrap();
+        stranger.send_to(b"early", &path).await.unwrap();
+        one.connect(&peer).unwrap();
+        let error = stranger.send_to(b"late", &path).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        let mut buffer = [0; 16];
+        let (length, from) = one.recv_from(&mut buffer).await.unwrap();
+        assert_eq!((length, from.as_pathname()), (5, Some(other.as_path())));
+    });
+}
+
 /// A sender that never waits, because nobody is there, spends its budget all the same.
 #[test]
 fn a_sender_to_nobody_lets_others_run() {

@@ -114,6 +114,9 @@ impl UnixDatagram {
 
     /// Sets where [`send`](Self::send) sends to, and from where alone datagrams are received.
     ///
+    /// What others have sent before is received all the same: [`recv_from`](Self::recv_from) tells it apart. A socket that was connected to another
+    /// loses what it has not received (Linux).
+    ///
     /// # Errors
     ///
     /// Nobody is there; others of `connect(2)`.
