@@ -34,13 +34,18 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     #[inline]
     pub(super) fn get(&self) -> &T {
         // SAFETY: it can be read as long as `self` is borrowed.
-        // - it is alive: `new`'s caller, of the value, which the lock owns, and the closures of `try_map`, of a part of it; `S` borrows or keeps the lock;
+        // - it is alive: `new`'s caller, of the value, which the lock owns, and the closures of `try_map`, of a part of it, or of what they have brought along and outlives this
+        //   guard; `S` borrows or keeps the lock;
         // - nobody changes it: a writer would hold all permits, of which this guard has one (RW1 a).
         unsafe { &*self.value }
     }
 
     /// For a part of the value, if `part` chooses one; else as it was.
-    pub(super) fn try_map<U: ?Sized>(self, part: impl FnOnce(&T) -> Option<&U>) -> Result<Shared<S, U>, Self> {
+    ///
+    /// # Safety
+    /// The type of who has the result says that what is in a `U` outlives it: it has a reference to `U` of that lifetime beside, or `U: 'static`. Else the lifetimes in a `U` that was
+    /// brought along in `part` are forgotten when the next part is chosen (the hole of `OwningRef::map`, Kimundi/owning-ref-rs#71).
+    pub(super) unsafe fn try_map<U: ?Sized>(self, part: impl FnOnce(&T) -> Option<&U>) -> Result<Shared<S, U>, Self> {
         match part(self.get()) {
             Some(part) => Ok(Shared {
                 value: part,
@@ -89,7 +94,10 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
     }
 
     /// For a part of the value, if `part` chooses one; else as it was.
-    pub(super) fn try_map<U: ?Sized>(
+    ///
+    /// # Safety
+    /// As [`Shared::try_map`].
+    pub(super) unsafe fn try_map<U: ?Sized>(
         mut self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<Exclusive<S, U>, Self> {

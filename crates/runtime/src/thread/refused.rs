@@ -205,6 +205,37 @@
 //! shared(quadrille::sync::Mutex::new(inside.lock().unwrap()).try_lock().unwrap());
 //! ```
 //!
+//! An owned guard of a part keeps the lock, and not what a closure has brought along from elsewhere, of which its type says nothing once the next part is chosen:
+//!
+//! ```
+//! use quadrille::sync::{OwnedRwLockReadGuard as Guard, RwLock};
+//!
+//! static TEXT: &str = "longer than any guard";
+//! let lock = std::sync::Arc::new(RwLock::new(()));
+//! let part = Guard::map(lock.try_read_owned().unwrap(), |_| &TEXT);
+//! assert_eq!(&*Guard::map(part, |text| *text), TEXT);
+//! ```
+//!
+//! ```compile_fail,E0597
+//! use quadrille::sync::{OwnedRwLockReadGuard as Guard, RwLock};
+//!
+//! let lock = std::sync::Arc::new(RwLock::new(()));
+//! let text = String::from("gone before the guard");
+//! let text: &str = &text;
+//! let part = Guard::map(lock.try_read_owned().unwrap(), |_| &text);
+//! assert_eq!(&*Guard::map(part, |text| *text), text);
+//! ```
+//!
+//! ```compile_fail,E0597
+//! use quadrille::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+//!
+//! let mutex = std::sync::Arc::new(Mutex::new(()));
+//! let mut number = 5;
+//! let brought = &mut number;
+//! let part = OwnedMutexGuard::map(mutex.try_lock_owned().unwrap(), move |()| Box::leak(Box::new(brought)));
+//! assert_eq!(*OwnedMappedMutexGuard::map(part, |number| &mut **number), 5);
+//! ```
+//!
 //! Nor a lock that lends to several readers what only one may use:
 //!
 //! ```compile_fail,E0277

@@ -55,7 +55,8 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<MappedMutexGuard<'a, U>, Self> {
         let Self { inner, mutex } = this;
-        match inner.try_map(part) {
+        // SAFETY: the guard that is made has a reference to `U` beside.
+        match unsafe { inner.try_map(part) } {
             Ok(inner) => Ok(MappedMutexGuard::of(inner)),
             Err(inner) => Err(Self { inner, mutex }),
         }
@@ -99,7 +100,9 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<MappedMutexGuard<'a, U>, Self> {
-        this.inner.try_map(part).map(MappedMutexGuard::of).map_err(Self::of)
+        // SAFETY: the guard that is made has a reference to `U` beside.
+        let mapped = unsafe { this.inner.try_map(part) };
+        mapped.map(MappedMutexGuard::of).map_err(Self::of)
     }
 }
 
@@ -124,8 +127,8 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         Self { inner }
     }
 
-    /// As [`MutexGuard::map`].
-    pub fn map<U: ?Sized>(this: Self, part: impl FnOnce(&mut T) -> &mut U) -> OwnedMappedMutexGuard<T, U> {
+    /// As [`MutexGuard::map`]; the part borrows nothing, since the type of the guard would not say for how long.
+    pub fn map<U: ?Sized + 'static>(this: Self, part: impl FnOnce(&mut T) -> &mut U) -> OwnedMappedMutexGuard<T, U> {
         let Ok(mapped) = Self::try_map(this, |value| Some(part(value))) else {
             unreachable!("there is a part");
         };
@@ -136,11 +139,12 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_map<U: ?Sized>(
+    pub fn try_map<U: ?Sized + 'static>(
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<OwnedMappedMutexGuard<T, U>, Self> {
-        match this.inner.try_map(part) {
+        // SAFETY: it is `'static`.
+        match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedMappedMutexGuard { inner }),
             Err(inner) => Err(Self { inner }),
         }
@@ -162,8 +166,8 @@ pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
-    /// As [`MutexGuard::map`].
-    pub fn map<V: ?Sized>(this: Self, part: impl FnOnce(&mut U) -> &mut V) -> OwnedMappedMutexGuard<T, V> {
+    /// As [`MutexGuard::map`]; the part borrows nothing, since the type of the guard would not say for how long.
+    pub fn map<V: ?Sized + 'static>(this: Self, part: impl FnOnce(&mut U) -> &mut V) -> OwnedMappedMutexGuard<T, V> {
         let Ok(mapped) = Self::try_map(this, |value| Some(part(value))) else {
             unreachable!("there is a part");
         };
@@ -174,11 +178,12 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_map<V: ?Sized>(
+    pub fn try_map<V: ?Sized + 'static>(
         this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<OwnedMappedMutexGuard<T, V>, Self> {
-        match this.inner.try_map(part) {
+        // SAFETY: it is `'static`.
+        match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedMappedMutexGuard { inner }),
             Err(inner) => Err(Self { inner }),
         }

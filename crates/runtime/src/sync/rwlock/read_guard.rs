@@ -54,7 +54,9 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// # Errors
     /// With the guard, if `part` gives none.
     pub fn try_map<U: ?Sized>(this: Self, part: impl FnOnce(&T) -> Option<&U>) -> Result<RwLockReadGuard<'a, U>, Self> {
-        this.inner.try_map(part).map(RwLockReadGuard::of).map_err(Self::of)
+        // SAFETY: the guard that is made has a reference to `U` beside.
+        let mapped = unsafe { this.inner.try_map(part) };
+        mapped.map(RwLockReadGuard::of).map_err(Self::of)
     }
 }
 
@@ -84,8 +86,8 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         Self { inner }
     }
 
-    /// As [`RwLockReadGuard::map`].
-    pub fn map<V: ?Sized>(this: Self, part: impl FnOnce(&U) -> &V) -> OwnedRwLockReadGuard<T, V> {
+    /// As [`RwLockReadGuard::map`]; the part borrows nothing, since the type of the guard would not say for how long.
+    pub fn map<V: ?Sized + 'static>(this: Self, part: impl FnOnce(&U) -> &V) -> OwnedRwLockReadGuard<T, V> {
         let Ok(mapped) = Self::try_map(this, |value| Some(part(value))) else {
             unreachable!("there is a part");
         };
@@ -96,11 +98,13 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_map<V: ?Sized>(
+    pub fn try_map<V: ?Sized + 'static>(
         this: Self,
         part: impl FnOnce(&U) -> Option<&V>,
     ) -> Result<OwnedRwLockReadGuard<T, V>, Self> {
-        this.inner.try_map(part).map(OwnedRwLockReadGuard::of).map_err(Self::of)
+        // SAFETY: it is `'static`.
+        let mapped = unsafe { this.inner.try_map(part) };
+        mapped.map(OwnedRwLockReadGuard::of).map_err(Self::of)
     }
 
     /// The lock that it keeps.

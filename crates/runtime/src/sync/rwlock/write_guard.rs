@@ -80,10 +80,9 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<RwLockMappedWriteGuard<'a, U>, Self> {
-        this.inner
-            .try_map(part)
-            .map(RwLockMappedWriteGuard::of)
-            .map_err(Self::of)
+        // SAFETY: the guard that is made has a reference to `U` beside.
+        let mapped = unsafe { this.inner.try_map(part) };
+        mapped.map(RwLockMappedWriteGuard::of).map_err(Self::of)
     }
 }
 
@@ -120,10 +119,9 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<RwLockMappedWriteGuard<'a, U>, Self> {
-        this.inner
-            .try_map(part)
-            .map(RwLockMappedWriteGuard::of)
-            .map_err(Self::of)
+        // SAFETY: the guard that is made has a reference to `U` beside.
+        let mapped = unsafe { this.inner.try_map(part) };
+        mapped.map(RwLockMappedWriteGuard::of).map_err(Self::of)
     }
 }
 
@@ -162,8 +160,11 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         OwnedRwLockReadGuard::of(unsafe { self.inner.downgrade() })
     }
 
-    /// As [`RwLockWriteGuard::map`].
-    pub fn map<U: ?Sized>(this: Self, part: impl FnOnce(&mut T) -> &mut U) -> OwnedRwLockMappedWriteGuard<T, U> {
+    /// As [`RwLockWriteGuard::map`]; the part borrows nothing, since the type of the guard would not say for how long.
+    pub fn map<U: ?Sized + 'static>(
+        this: Self,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> OwnedRwLockMappedWriteGuard<T, U> {
         let Ok(mapped) = Self::try_map(this, |value| Some(part(value))) else {
             unreachable!("there is a part");
         };
@@ -174,11 +175,12 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_map<U: ?Sized>(
+    pub fn try_map<U: ?Sized + 'static>(
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<OwnedRwLockMappedWriteGuard<T, U>, Self> {
-        match this.inner.try_map(part) {
+        // SAFETY: it is `'static`.
+        match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedRwLockMappedWriteGuard { inner }),
             Err(inner) => Err(Self::of(inner)),
         }
@@ -200,8 +202,11 @@ pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
-    /// As [`RwLockWriteGuard::map`].
-    pub fn map<V: ?Sized>(this: Self, part: impl FnOnce(&mut U) -> &mut V) -> OwnedRwLockMappedWriteGuard<T, V> {
+    /// As [`RwLockWriteGuard::map`]; the part borrows nothing, since the type of the guard would not say for how long.
+    pub fn map<V: ?Sized + 'static>(
+        this: Self,
+        part: impl FnOnce(&mut U) -> &mut V,
+    ) -> OwnedRwLockMappedWriteGuard<T, V> {
         let Ok(mapped) = Self::try_map(this, |value| Some(part(value))) else {
             unreachable!("there is a part");
         };
@@ -212,11 +217,12 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_map<V: ?Sized>(
+    pub fn try_map<V: ?Sized + 'static>(
         this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<OwnedRwLockMappedWriteGuard<T, V>, Self> {
-        match this.inner.try_map(part) {
+        // SAFETY: it is `'static`.
+        match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedRwLockMappedWriteGuard { inner }),
             Err(inner) => Err(Self { inner }),
         }
