@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use super::{Interest, Progress, Ready};
 use crate::current;
-use crate::reactor::{self, Registration, Side, Tick, Watch};
+use crate::reactor::{self, Interests, Registration, Side, Tick};
 use crate::runtime::{self, Handle};
 use crate::sched::Shared;
 use crate::sys;
@@ -81,21 +81,21 @@ impl<T: AsFd> AsyncFd<T> {
     /// The same for what is in non-blocking mode already.
     #[track_caller]
     pub(crate) fn from_nonblocking(io: T, interest: Interest) -> io::Result<Self> {
-        runtime::with_current(|shared| Self::register(shared, io, watch_of(interest)))
+        runtime::with_current(|shared| Self::register(shared, io, interests_of(interest)))
     }
 
     /// The same for what is watched for writing first: a socket that is being connected.
     pub(crate) fn connecting(io: T) -> io::Result<Self> {
-        runtime::with_current(|shared| Self::register(shared, io, Watch::Both))
+        runtime::with_current(|shared| Self::register(shared, io, Interests::Both))
     }
 
     /// The same in the current runtime, or, outside of any, in that of `handle`.
     pub(crate) fn from_nonblocking_or(handle: &Handle, io: T, interest: Interest) -> io::Result<Self> {
-        current::with(|shared| Self::register(shared.unwrap_or(&handle.shared), io, watch_of(interest)))
+        current::with(|shared| Self::register(shared.unwrap_or(&handle.shared), io, interests_of(interest)))
     }
 
-    fn register(shared: &Arc<Shared>, io: T, watch: Watch) -> io::Result<Self> {
-        let registration = shared.register(io.as_fd(), watch)?;
+    fn register(shared: &Arc<Shared>, io: T, interests: Interests) -> io::Result<Self> {
+        let registration = shared.register(io.as_fd(), interests)?;
         Ok(AsyncFd {
             io: Some(io),
             registration,
@@ -139,7 +139,8 @@ impl<T: AsFd> AsyncFd<T> {
             .expect("it is taken by into_inner alone, which consumes self")
     }
 
-    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor: that one is not watched.
+    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor: that one is not watched, to wait for room
+    /// there may fail, and if it is that of another `AsyncFd` its events may no longer reach that one.
     #[expect(
         clippy::missing_panics_doc,
         reason = "there is something inside as long as somebody can ask"
@@ -314,11 +315,11 @@ impl<T: AsFd> AsyncFd<T> {
 }
 
 /// Who may write hears of room from when that is waited for; most find some.
-fn watch_of(interest: Interest) -> Watch {
+fn interests_of(interest: Interest) -> Interests {
     match (interest.is_readable(), interest.is_writable()) {
-        (true, true) => Watch::ReadFirst,
-        (false, true) => Watch::Write,
-        (_, false) => Watch::Read,
+        (true, true) => Interests::ReadFirst,
+        (false, true) => Interests::Write,
+        (_, false) => Interests::Read,
     }
 }
 

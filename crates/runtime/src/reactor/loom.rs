@@ -1,17 +1,21 @@
 //! (L e) and (L f): sources.
 
+use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32 as StdU32, Ordering as StdOrdering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use loom::thread::spawn;
 
 use super::readiness::Side;
-use super::shard::Shard;
+use super::shard::{Catch, Polled, Shard};
 use super::slab::Slab;
 use super::source::{Source, WaiterId};
-use super::{Registration, Tick, Watch};
+use super::{Interests, Registration, Tick};
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::poller::Event;
 
@@ -125,6 +129,47 @@ fn l_a_late_event_is_nobodys() {
     });
 }
 
+/// Two wait for room, of which the kernel is asked when the first does, beside what makes it: both are told.
+#[test]
+fn l_who_waits_for_room_is_told() {
+    check(|| {
+        let shard = Arc::new(Shard::new());
+        let registration = Registration::new(&shard, std::io::stdin().as_fd(), Interests::ReadFirst).unwrap();
+        let (registration, other) = (Arc::new(registration), shard.clone());
+        let room = Event {
+            key: registration.key(),
+            readable: false,
+            writable: true,
+            ended: false,
+        };
+        let wait = |registration: &Registration| {
+            let (waker, woken) = counted();
+            let input = std::io::stdin();
+            // Its waiter stays until it is told.
+            let mut ready = ManuallyDrop::new(registration.ready(input.as_fd(), Side::Write, false));
+            assert!(
+                Pin::new(&mut *ready)
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_pending()
+            );
+            woken
+        };
+        let makes = spawn(move || other.modelled().fire(room));
+        let waits = {
+            let registration = registration.clone();
+            spawn(move || wait(&registration))
+        };
+        let woken = [wait(&registration), waits.join().unwrap()];
+        makes.join().unwrap();
+        let mut catch = Catch::new();
+        let duty = shard.try_hold(0).expect("nobody has it");
+        let polled = duty.poll(&mut catch, Some(Duration::ZERO), || 0);
+        assert!(matches!(polled, Polled::Events(_)), "{polled:?}");
+        catch.wakers.into_iter().for_each(Waker::wake);
+        assert_eq!(woken.map(|count| count.0.load(StdOrdering::SeqCst)), [1, 1]);
+    });
+}
+
 /// A source that is registered while the shard is closed: it is refused, or closed.
 #[test]
 fn l_registered_or_refused() {
@@ -132,9 +177,9 @@ fn l_registered_or_refused() {
         let shard = Arc::new(Shard::new());
         // The first has the page to itself, the second is one of two on the next, whose other place was never used: so many are
         // there is what the closer may read too early. The pages are made here: loom does not see that their lock hands them over.
-        let _held = [(); 2].map(|()| Registration::new(&shard, std::io::stdin().as_fd(), Watch::Both));
+        let _held = [(); 2].map(|()| Registration::new(&shard, std::io::stdin().as_fd(), Interests::Both));
         let other = shard.clone();
-        let thread = spawn(move || Registration::new(&other, std::io::stdin().as_fd(), Watch::Both));
+        let thread = spawn(move || Registration::new(&other, std::io::stdin().as_fd(), Interests::Both));
         let mut wakers = Vec::new();
         shard.close(&mut wakers);
         if let Ok(registration) = thread.join().unwrap() {

@@ -40,7 +40,7 @@ use crate::panics::quietly;
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 pub(crate) use self::readiness::{Side, Tick};
-pub(crate) use self::registration::{Ready, Registration, Watch};
+pub(crate) use self::registration::{Interests, Ready, Registration};
 #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
 pub(crate) use self::shard::stopped;
 pub(crate) use self::shard::{Catch, Duty, Polled, Shard};

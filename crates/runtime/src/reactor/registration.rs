@@ -18,7 +18,7 @@ use crate::sys::poller::Interest;
 
 /// What the kernel is to watch of a descriptor, and from when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
+pub(crate) enum Interests {
     Read,
     Write,
     /// Both sides from the beginning: for one that is written first.
@@ -28,12 +28,12 @@ pub(crate) enum Watch {
     ReadFirst,
 }
 
-impl Watch {
+impl Interests {
     /// What to begin with.
     fn at_first(self) -> Interest {
         Interest {
-            readable: self != Watch::Write,
-            writable: matches!(self, Watch::Write | Watch::Both),
+            readable: self != Interests::Write,
+            writable: matches!(self, Interests::Write | Interests::Both),
         }
     }
 }
@@ -58,12 +58,12 @@ impl Registration {
     /// # Errors
     ///
     /// The system can't watch this kind of descriptor, or has no descriptor for the set, or the runtime was shut down.
-    pub(crate) fn new(shard: &Arc<Shard>, fd: BorrowedFd<'_>, watch: Watch) -> io::Result<Self> {
-        let index = shard.add(fd, watch.at_first())?;
+    pub(crate) fn new(shard: &Arc<Shard>, fd: BorrowedFd<'_>, interests: Interests) -> io::Result<Self> {
+        let index = shard.add(fd, interests.at_first())?;
         Ok(Self {
             shard: Arc::clone(shard),
             index,
-            defers_write: AtomicBool::new(watch == Watch::ReadFirst),
+            defers_write: AtomicBool::new(interests == Interests::ReadFirst),
         })
     }
 
@@ -105,7 +105,7 @@ impl Registration {
         coop::poll_progress(cx, |cx| self.poll_source(fd, side, &mut waiter, eager, cx))
     }
 
-    /// As [`Source::poll`]; if there is a waiter afterwards, the kernel watches for it.
+    /// As [`Source::poll`]; if there is a waiter afterwards, the kernel watches for it. If it can't, there is none.
     fn poll_source(
         &self,
         fd: BorrowedFd<'_>,
@@ -115,35 +115,39 @@ impl Registration {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Tick>> {
         let poll = self.source().poll(side, waiter, eager, cx);
-        if poll.is_pending() && side == Side::Write {
-            self.watch_write(fd)?;
+        if poll.is_pending()
+            && side == Side::Write
+            && let Err(error) = self.watch_write(fd)
+        {
+            if let Some(waiter) = waiter.take() {
+                self.source().remove_waiter(side, waiter);
+            }
+            return Poll::Ready(Err(error));
         }
         poll.map_err(io::Error::from)
     }
 
-    /// Sees to it that the kernel watches the writing side, for a waiter that is there (L e). Who comes at the same time may do it as well.
+    /// Sees to it that the kernel watches the writing side (L e). Who comes at the same time may do it as well.
     fn watch_write(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        // Ordering: Acquire; (L e) with the store below: who finds it done finds that the kernel has heard.
-        if self.defers_write.load(Ordering::Acquire) {
+        // Ordering: Relaxed; who sees the store below late asks once more.
+        if self.defers_write.load(Ordering::Relaxed) {
             self.shard.modify(fd, self.index, BOTH)?;
-            // Ordering: Release; as above.
-            self.defers_write.store(false, Ordering::Release);
+            // Ordering: Relaxed; after a system call that has succeeded, and nothing is read on the strength of it.
+            self.defers_write.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Is it ready? If not, `waker` is called at the next event. For who is no task, and has no budget; of several only the last is called.
+    /// Is it readable? If not, `waker` is called at the next event. For who is no task, and has no budget; of several only the last is called.
     ///
     /// # Errors
     ///
     /// The runtime was shut down.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
-    pub(crate) fn enlist(&self, side: Side, waker: &Waker) -> io::Result<bool> {
+    pub(crate) fn enlist_reader(&self, waker: &Waker) -> io::Result<bool> {
         let mut waiter = Some(WaiterId::SHARED);
-        match self
-            .source()
-            .poll(side, &mut waiter, false, &mut Context::from_waker(waker))
-        {
+        let mut cx = Context::from_waker(waker);
+        match self.source().poll(Side::Read, &mut waiter, false, &mut cx) {
             Poll::Ready(outcome) => outcome.map(|_| true).map_err(io::Error::from),
             Poll::Pending => Ok(false),
         }

@@ -160,7 +160,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// `fd` is another descriptor.
+    /// `fd` isn't watched. If it is, but as another source, that one hears of nothing more.
     pub(super) fn modify(&self, fd: BorrowedFd<'_>, index: u32, interest: Interest) -> io::Result<()> {
         self.poller()?.modify(fd, self.key_of(index), interest)
     }

@@ -1,5 +1,6 @@
 //! A runtime's reactor as its registrations meet it.
 
+use std::future::Future;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ fn runtime() -> Runtime {
 }
 
 fn register(runtime: &Runtime, socket: &UnixStream) -> std::io::Result<Registration> {
-    runtime.handle().shared.register(socket.as_fd(), Watch::Both)
+    runtime.handle().shared.register(socket.as_fd(), Interests::Both)
 }
 
 /// Two ends that don't block.
@@ -115,7 +116,7 @@ fn of_room_is_told_who_has_waited_for_it() {
     let registration = runtime
         .handle()
         .shared
-        .register(left.as_fd(), Watch::ReadFirst)
+        .register(left.as_fd(), Interests::ReadFirst)
         .unwrap();
     let mut exchange = || {
         (&left).write_all(b"x").unwrap();
@@ -143,9 +144,9 @@ fn of_room_is_told_who_has_waited_for_it() {
 #[test]
 fn who_has_filled_a_socket_is_told_of_room() {
     let runtime = runtime();
-    for watch in [Watch::ReadFirst, Watch::Both] {
+    for interests in [Interests::ReadFirst, Interests::Both] {
         let (left, mut right) = pair();
-        let registration = runtime.handle().shared.register(left.as_fd(), watch).unwrap();
+        let registration = runtime.handle().shared.register(left.as_fd(), interests).unwrap();
         for _ in 0..20 {
             let mut filled = 0;
             let tick = loop {
@@ -168,17 +169,27 @@ fn who_has_filled_a_socket_is_told_of_room() {
     }
 }
 
-/// The kernel is asked to watch something else; it says so.
+/// The kernel is asked to watch what is in no set; it says so, and nothing stays behind.
 #[test]
-fn to_wait_for_room_of_another_descriptor_is_an_error() {
+fn to_wait_for_room_of_what_is_not_watched_is_an_error() {
     let runtime = runtime();
     let (left, right) = pair();
     let registration = runtime
         .handle()
         .shared
-        .register(left.as_fd(), Watch::ReadFirst)
+        .register(left.as_fd(), Interests::ReadFirst)
         .unwrap();
-    assert!(block_on(registration.ready(right.as_fd(), Side::Write, false)).is_err());
+    let told = Arc::new(Call(|| ()));
+    let waker = Waker::from(told.clone());
+    let mut cx = Context::from_waker(&waker);
+    for _ in 0..2 {
+        let mut ready = Box::pin(registration.ready(right.as_fd(), Side::Write, false));
+        assert!(matches!(ready.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
+        let polled = registration.poll_ready(right.as_fd(), Side::Write, false, &mut cx);
+        assert!(matches!(polled, Poll::Ready(Err(_))));
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&told), 1, "nobody waits");
     registration.deregister(left.as_fd()).unwrap();
 }
 
@@ -216,7 +227,7 @@ fn a_file_that_cannot_be_watched_is_an_error_and_leaves_nothing_behind() {
     let runtime = runtime();
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let shared = &runtime.handle().shared;
-    assert!(shared.register(file.as_fd(), Watch::Both).is_err());
+    assert!(shared.register(file.as_fd(), Interests::Both).is_err());
     let shards = shared.sleepers.reactor.shards();
     assert!(shards.iter().all(|shard| !shard.has_sources()));
 }
@@ -268,7 +279,7 @@ fn shutdown_tells_who_waits() {
         Poll::Ready(Err(_))
     ));
     assert!(
-        handle.shared.register(left.as_fd(), Watch::Both).is_err(),
+        handle.shared.register(left.as_fd(), Interests::Both).is_err(),
         "it watches nothing more"
     );
 }
@@ -306,7 +317,11 @@ fn a_new_source_knows_nothing_of_the_one_before() {
         registration.deregister(left.as_fd()).unwrap();
         drop(registration);
         let (other, _end) = pair();
-        let registration = runtime.handle().shared.register(other.as_fd(), Watch::Read).unwrap();
+        let registration = runtime
+            .handle()
+            .shared
+            .register(other.as_fd(), Interests::Read)
+            .unwrap();
         let ready = registration.ready(other.as_fd(), Side::Read, false);
         assert!(block_on(futures_lite::future::poll_once(ready)).is_none());
         registration.deregister(other.as_fd()).unwrap();
@@ -334,7 +349,7 @@ fn a_waker_that_panics_when_it_is_dropped_keeps_no_place() {
     let shard = Arc::new(Shard::new());
     let (left, _right) = pair();
     for _ in 0..3 {
-        let registration = Registration::new(&shard, left.as_fd(), Watch::Both).unwrap();
+        let registration = Registration::new(&shard, left.as_fd(), Interests::Both).unwrap();
         assert_eq!(registration.index(), 0, "it is the place that was given back");
         let waker = Waker::from(Arc::new(Holds(Bomb)));
         let polled = registration.poll_ready(left.as_fd(), Side::Read, false, &mut Context::from_waker(&waker));

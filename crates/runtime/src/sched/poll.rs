@@ -13,7 +13,7 @@ use super::park::{Host, Sleepers};
 use super::publish;
 use super::stats::WorkerCounters;
 use super::worker::Worker;
-use crate::reactor::{Catch, Duty, Polled, Reactor, Registration, Shard, Watch, wake_each};
+use crate::reactor::{Catch, Duty, Interests, Polled, Reactor, Registration, Shard, wake_each};
 use crate::sys::clock;
 use crate::task::Runnable;
 
@@ -202,10 +202,10 @@ impl Shared {
     /// # Errors
     ///
     /// The system can't watch this kind of descriptor, or the process has no descriptor left, or the runtime was shut down.
-    pub(crate) fn register(self: &Arc<Self>, fd: BorrowedFd<'_>, watch: Watch) -> io::Result<Registration> {
+    pub(crate) fn register(self: &Arc<Self>, fd: BorrowedFd<'_>, interests: Interests) -> io::Result<Registration> {
         let here = |context: &Context| Arc::ptr_eq(&context.shared, self).then(|| context.llc());
         let llc = Context::with(|context| context.and_then(here));
-        self.register_behind(llc.unwrap_or_else(|| self.sleepers.reactor.next()), fd, watch)
+        self.register_behind(llc.unwrap_or_else(|| self.sleepers.reactor.next()), fd, interests)
     }
 
     /// The same in the shard of this cache.
@@ -217,12 +217,12 @@ impl Shared {
         self: &Arc<Self>,
         llc: usize,
         fd: BorrowedFd<'_>,
-        watch: Watch,
+        interests: Interests,
     ) -> io::Result<Registration> {
         Context::with(|context| {
             let here = context.filter(|context| Arc::ptr_eq(&context.shared, self));
             let others = &self.policy.plan.llcs[llc].others;
-            let register = |shard: &Arc<Shard>| Registration::new(shard, fd, watch);
+            let register = |shard: &Arc<Shard>| Registration::new(shard, fd, interests);
             let (registered, is_unseen) = self.sleepers.register(llc, others, register);
             let registration = registered?;
             let llc = LlcId(u16::try_from(llc).expect("LLCs fit u16"));
@@ -279,7 +279,7 @@ mod tests {
         let mut still = Still::new("core:2", "default");
         let mut worker = still.worker(0);
         let (socket, _other) = UnixStream::pair().unwrap();
-        let source = still.shared.register(socket.as_fd(), Watch::Read).unwrap();
+        let source = still.shared.register(socket.as_fd(), Interests::Read).unwrap();
         still.announce(1);
         still.shared.sleepers.resign(1);
         act(&mut worker);
@@ -295,7 +295,7 @@ mod tests {
                 let shared = worker.context.shared.clone();
                 let duty = shared.sleepers.reactor.shard(0).try_hold(0).unwrap();
                 let (socket, _other) = UnixStream::pair().unwrap();
-                let new = shared.register(socket.as_fd(), Watch::Read).unwrap();
+                let new = shared.register(socket.as_fd(), Interests::Read).unwrap();
                 drop(duty);
                 if polls {
                     worker.poll_own(Nanos(clock::nanos()));
@@ -335,7 +335,7 @@ mod tests {
         let mut worker = still.worker(0);
         let (socket, _other) = UnixStream::pair().unwrap();
         let shared = still.shared.clone();
-        let _source = shared.register(socket.as_fd(), Watch::Read).unwrap();
+        let _source = shared.register(socket.as_fd(), Interests::Read).unwrap();
         worker.poll_own(Nanos(clock::nanos()));
         let polls = || shared.workers[0].counters.io_polls.get();
         assert_eq!(polls(), 1);

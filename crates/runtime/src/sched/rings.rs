@@ -127,7 +127,7 @@ mod operations {
     use std::task::Waker;
 
     use super::{Context, Rings, Shared, wake_each};
-    use crate::reactor::Watch;
+    use crate::reactor::Interests;
     use crate::reactor::ring::Closed;
     use crate::sys::ring::Entry;
     use crate::time::presence::AtWork;
@@ -142,7 +142,7 @@ mod operations {
             let rings = self.rings.as_ref().map_err(String::clone)?;
             let register = |worker: usize, fd: std::os::fd::BorrowedFd<'_>| {
                 let llc = self.policy.plan.workers[worker].llc.index();
-                self.register_behind(llc, fd, Watch::Read)
+                self.register_behind(llc, fd, Interests::Read)
             };
             let watched: io::Result<()> = rings.watched(register);
             watched.map_err(|error| format!("rings can't be watched: {error}"))?;

@@ -36,7 +36,7 @@ impl Watch {
             let tick = self.registration.tick(Side::Read);
             ring.reap(&mut wakers);
             self.registration.clear_readiness(Side::Read, tick);
-            match self.registration.enlist(Side::Read, &waker) {
+            match self.registration.enlist_reader(&waker) {
                 Ok(false) => break Ok(()),
                 Ok(true) => {}
                 Err(closed) => break Err(closed),

@@ -9,13 +9,13 @@ use std::time::Duration;
 use loom::thread::spawn;
 
 use super::{Machine, Sleeper, check, one_group, seat};
-use crate::reactor::{Catch, Duty, Polled, Registration, Side, Watch};
+use crate::reactor::{Catch, Duty, Interests, Polled, Registration, Side};
 use crate::sys::poller::Event;
 
 /// A source of the first shard. The descriptor is never looked at.
 fn register(machine: &Machine) -> (Registration, bool) {
     machine.sleepers.register(0, &[], |shard| {
-        Registration::new(shard, std::io::stdin().as_fd(), Watch::Read).expect("the model's poller takes any")
+        Registration::new(shard, std::io::stdin().as_fd(), Interests::Read).expect("the model's poller takes any")
     })
 }
 

@@ -6,7 +6,7 @@ use std::task::Waker;
 use quadrille_policy::{Nanos, SetId};
 
 use super::Scope;
-use crate::reactor::Watch;
+use crate::reactor::Interests;
 use crate::sched::still::{Still, take_queued};
 use crate::sched::worker::Worker;
 use crate::sys::clock;
@@ -258,7 +258,7 @@ fn who_would_poll_does_not_linger() {
     let mut worker = still.worker(0);
     assert!(lingers(&mut worker), "for as long as it is told to");
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-    let _source = still.shared.register(socket.as_fd(), Watch::Read).unwrap();
+    let _source = still.shared.register(socket.as_fd(), Interests::Read).unwrap();
     assert!(lingers(&mut worker), "the other worker is awake, and polls");
     still.announce(1);
     assert!(does_not_linger(&mut worker), "nobody else polls");

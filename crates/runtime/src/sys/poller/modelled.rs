@@ -16,8 +16,37 @@ pub(crate) struct Poller {
 
 #[derive(Debug, Default)]
 struct State {
+    sources: Vec<Watched>,
     fired: Vec<Event>,
     notified: bool,
+}
+
+/// A descriptor, as the kernel sees it.
+#[derive(Debug)]
+struct Watched {
+    interest: Interest,
+    /// What is so now: all that has been fired.
+    is: Event,
+}
+
+impl State {
+    fn source(&mut self, key: u64) -> &mut Watched {
+        let source = self.sources.iter_mut().find(|source| source.is.key == key);
+        source.expect("it was added")
+    }
+
+    /// Tells of what `event` says of the sides that are of interest.
+    fn tell(&mut self, event: Event) {
+        let interest = self.source(event.key).interest;
+        let event = Event {
+            readable: event.readable && interest.readable,
+            writable: event.writable && interest.writable,
+            ..event
+        };
+        if event.readable || event.writable {
+            self.fired.push(event);
+        }
+    }
 }
 
 /// The events of one wait.
@@ -32,11 +61,25 @@ impl Poller {
         })
     }
 
-    pub(crate) fn add(&self, _fd: BorrowedFd<'_>, _key: u64, _interest: Interest) -> io::Result<()> {
+    pub(crate) fn add(&self, _fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
+        let is = Event {
+            key,
+            readable: false,
+            writable: false,
+            ended: false,
+        };
+        self.state.lock().unwrap().sources.push(Watched { interest, is });
         Ok(())
     }
 
-    pub(crate) fn modify(&self, _fd: BorrowedFd<'_>, _key: u64, _interest: Interest) -> io::Result<()> {
+    pub(crate) fn modify(&self, _fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        let source = state.source(key);
+        source.interest = interest;
+        let is = source.is;
+        state.tell(is);
+        drop(state);
+        self.changed.notify_one();
         Ok(())
     }
 
@@ -46,7 +89,12 @@ impl Poller {
 
     /// As the kernel does when a descriptor changes.
     pub(crate) fn fire(&self, event: Event) {
-        self.state.lock().unwrap().fired.push(event);
+        let mut state = self.state.lock().unwrap();
+        let is = &mut state.source(event.key).is;
+        is.readable |= event.readable;
+        is.writable |= event.writable;
+        state.tell(event);
+        drop(state);
         self.changed.notify_one();
     }
 
