@@ -61,13 +61,13 @@ use crate::primitives::const_fn;
 /// # });
 /// ```
 pub struct Barrier {
-    meeting: Watched<Meeting>,
+    state: Watched<State>,
     size: usize,
 }
 
 /// See the module.
 #[derive(Debug)]
-struct Meeting {
+struct State {
     arrived: usize,
     round: u64,
 }
@@ -78,7 +78,7 @@ impl Barrier {
         #[must_use]
         pub fn new(size: usize) -> Self {
             Self {
-                meeting: Watched::new(Meeting { arrived: 0, round: 0 }),
+                state: Watched::new(State { arrived: 0, round: 0 }),
                 size,
             }
         }
@@ -95,7 +95,7 @@ impl Barrier {
     /// has not been polled does not count.
     pub fn wait(&self) -> BarrierWait<'_> {
         BarrierWait {
-            place: Place::new(&self.meeting),
+            place: Place::new(&self.state),
             size: self.size,
             stage: Stage::New,
         }
@@ -123,7 +123,7 @@ impl Barrier {
 
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arrived = self.meeting.with(|meeting| meeting.arrived);
+        let arrived = self.state.with(|state| state.arrived);
         f.debug_struct("Barrier")
             .field("size", &self.size)
             .field("arrived", &arrived)
@@ -150,7 +150,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct BarrierWait<'a> {
         #[pin]
-        place: Place<&'a Watched<Meeting>>,
+        place: Place<&'a Watched<State>>,
         size: usize,
         stage: Stage,
     }
@@ -165,16 +165,16 @@ enum Stage {
 }
 
 /// Counts one that has come, which is new.
-fn arrive(meeting: &Watched<Meeting>, size: usize, stage: &mut Stage) {
-    meeting.change(|meeting| {
-        meeting.arrived += 1;
-        let is_last = meeting.arrived >= size;
+fn arrive(state: &Watched<State>, size: usize, stage: &mut Stage) {
+    state.change(|state| {
+        state.arrived += 1;
+        let is_last = state.arrived >= size;
         if is_last {
-            meeting.arrived = 0;
-            meeting.round += 1;
+            state.arrived = 0;
+            state.round += 1;
             *stage = Stage::Ended;
         } else {
-            *stage = Stage::Waits { round: meeting.round };
+            *stage = Stage::Waits { round: state.round };
         }
         (is_last, ())
     });
@@ -199,7 +199,7 @@ impl Future for BarrierWait<'_> {
             let Stage::Waits { round } = *stage else {
                 return Poll::Ready(BarrierWaitResult { is_leader: true });
             };
-            let is_over = this.place.poll(cx, |_, meeting| (meeting.round != round).then_some(()));
+            let is_over = this.place.poll(cx, |_, state| (state.round != round).then_some(()));
             is_over.map(|()| {
                 *stage = Stage::Ended;
                 BarrierWaitResult { is_leader: false }

@@ -67,7 +67,7 @@ pub struct OnceCell<T> {
     turn: Semaphore,
     /// Who waits for the value, and does not want to make it.
     watched: Watched<()>,
-    /// Whether the value is there. Label O: the store that ends the making pairs with the loads that find it.
+    /// Whether the value is there. Once (b): the store that ends the making pairs with the loads that find it.
     is_set: AtomicBool,
     /// Written by who has the turn, while `is_set` is false; read by all when it is true.
     value: UnsafeCell<Option<T>>,
@@ -85,29 +85,32 @@ impl<T> OnceCell<T> {
         /// Without a value.
         #[must_use]
         pub fn new() -> Self {
-            Self {
-                turn: Semaphore::new(1),
-                watched: Watched::new(()),
-                is_set: AtomicBool::new(false),
-                value: UnsafeCell::new(None),
-            }
+            Self::new_with(None)
         }
     }
 
-    /// With that value, if it is one.
-    #[must_use]
-    pub fn new_with(value: Option<T>) -> Self {
-        Self {
-            is_set: AtomicBool::new(value.is_some()),
-            value: UnsafeCell::new(value),
-            ..Self::new()
+    const_fn! {
+        /// With that value, if it is one.
+        ///
+        /// ```
+        /// static LIMIT: quadrille::sync::OnceCell<u32> = quadrille::sync::OnceCell::new_with(Some(5));
+        /// assert_eq!(LIMIT.get(), Some(&5));
+        /// ```
+        #[must_use]
+        pub fn new_with(value: Option<T>) -> Self {
+            Self {
+                turn: Semaphore::new(1),
+                watched: Watched::new(()),
+                is_set: AtomicBool::new(value.is_some()),
+                value: UnsafeCell::new(value),
+            }
         }
     }
 
     /// Whether there is a value.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
-        // Ordering: Acquire (O); pairs with the store in `publish`, before which the value was written.
+        // Ordering: Acquire; (Once b) pairs with the store in `publish`, before which the value was written.
         self.is_set.load(Ordering::Acquire)
     }
 
@@ -219,8 +222,8 @@ impl<T> OnceCell<T> {
         make: impl FnOnce() -> F,
     ) -> Result<&T, E> {
         match self.turn().await {
-            Turn::Set(value) => Ok(value),
-            Turn::Mine(turn) => {
+            Asked::Set(value) => Ok(value),
+            Asked::Mine(turn) => {
                 let made = make().await?;
                 Ok(self.publish(turn, made))
             }
@@ -237,8 +240,8 @@ impl<T> OnceCell<T> {
     /// As [`wait_blocking`](Self::wait_blocking); `make` runs on the calling thread, and a user-level one may be suspended by it.
     pub fn get_or_try_init_blocking<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.turn_blocking() {
-            Turn::Set(value) => Ok(value),
-            Turn::Mine(turn) => {
+            Asked::Set(value) => Ok(value),
+            Asked::Mine(turn) => {
                 let made = make()?;
                 Ok(self.publish(turn, made))
             }
@@ -283,8 +286,8 @@ impl<T> OnceCell<T> {
     /// Loses the value.
     pub async fn set(&self, value: T) -> Result<&T, T> {
         match self.turn().await {
-            Turn::Set(_) => Err(value),
-            Turn::Mine(turn) => Ok(self.publish(turn, value)),
+            Asked::Set(_) => Err(value),
+            Asked::Mine(turn) => Ok(self.publish(turn, value)),
         }
     }
 
@@ -317,32 +320,32 @@ impl<T> OnceCell<T> {
     /// As [`wait_blocking`](Self::wait_blocking).
     pub fn set_blocking(&self, value: T) -> Result<&T, T> {
         match self.turn_blocking() {
-            Turn::Set(_) => Err(value),
-            Turn::Mine(turn) => Ok(self.publish(turn, value)),
+            Asked::Set(_) => Err(value),
+            Asked::Mine(turn) => Ok(self.publish(turn, value)),
         }
     }
 
     /// Waits for the turn, or the value. A task pays for either with its budget.
-    async fn turn(&self) -> Turn<'_, T> {
+    async fn turn(&self) -> Asked<'_, T> {
         if let Some(value) = self.get() {
             coop::consume_budget().await;
-            return Turn::Set(value);
+            return Asked::Set(value);
         }
         self.turn_or_value(self.turn.acquire().await)
     }
 
-    fn turn_blocking(&self) -> Turn<'_, T> {
+    fn turn_blocking(&self) -> Asked<'_, T> {
         match self.get() {
-            Some(value) => Turn::Set(value),
+            Some(value) => Asked::Set(value),
             None => self.turn_or_value(block_on(self.turn.acquire())),
         }
     }
 
     /// What a wait for the turn, by who has found no value, has come to.
-    fn turn_or_value<'a>(&'a self, acquired: Result<SemaphorePermit<'a>, AcquireError>) -> Turn<'a, T> {
+    fn turn_or_value<'a>(&'a self, acquired: Result<SemaphorePermit<'a>, AcquireError>) -> Asked<'a, T> {
         match acquired {
-            Ok(permit) => Turn::Mine(permit),
-            Err(AcquireError) => Turn::Set(self.found()),
+            Ok(permit) => Asked::Mine(permit),
+            Err(AcquireError) => Asked::Set(self.found()),
         }
     }
 
@@ -360,7 +363,7 @@ impl<T> OnceCell<T> {
         // SAFETY: nobody else reaches it. Nobody else writes, without the turn (a), nor reads, while `is_set` is false; `turn` was got by who had found that
         // false, and while the semaphore is open it stays so.
         unsafe { *self.value.get() = Some(value) };
-        // Ordering: Release (O); to the load in `is_initialized`, whose reader reads the value.
+        // Ordering: Release; (Once b) to the load in `is_initialized`, whose reader reads the value.
         self.is_set.store(true, Ordering::Release);
         let mut panic = FirstPanic::default();
         panic.catch(|| self.turn.close());
@@ -373,7 +376,7 @@ impl<T> OnceCell<T> {
 
 /// What waiting for the turn comes to.
 #[must_use]
-enum Turn<'a, T> {
+enum Asked<'a, T> {
     /// There is a value.
     Set(&'a T),
     /// There is none, and nobody else makes one until this is dropped.

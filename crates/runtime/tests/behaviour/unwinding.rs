@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Once;
 
 use quadrille::sync::{
-    CancellationToken, Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, broadcast, mpmc, oneshot, watch,
+    Barrier, CancellationToken, Notify, OnceCell, OwnedSemaphorePermit, Semaphore, SemaphorePermit, broadcast, mpmc,
+    oneshot, watch,
 };
 use quadrille::task::{AbortHandle, TaskTracker};
 use quadrille::{Handle, JoinHandle, JoinSet, Runtime, TaskGroup, net, spawn, thread, time};
@@ -23,6 +24,8 @@ fn what_is_whole_after_a_panic_may_be_used_after_it() {
     check::<AbortHandle>();
     check::<JoinSet<Message>>();
     check::<TaskTracker>();
+    check::<Barrier>();
+    check::<OnceCell<u8>>();
     check::<TaskGroup>();
     check::<thread::JoinHandle<Message>>();
     check::<Notify>();

@@ -33,7 +33,7 @@ impl<'a> Comes<'a> {
 
 /// How many have arrived in which round.
 fn counts(barrier: &Barrier) -> (usize, u64) {
-    barrier.meeting.with(|meeting| (meeting.arrived, meeting.round))
+    barrier.state.with(|state| (state.arrived, state.round))
 }
 
 #[test]

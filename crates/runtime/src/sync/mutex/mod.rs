@@ -4,7 +4,7 @@
 //!
 //! # Theorem MX1: one holder
 //!
-//! *(a) While a guard lives no other does. (b) Who waits is served in the order of the first polls.*
+//! *(a) While a guard lives no other does. (b) Who waits is served in the order of the first polls that had to wait.*
 //!
 //! (a) The permit is in one place (theorem of the semaphore, a). A guard is made of it, holds it as long as it lives, and hands it on when it becomes a guard of a
 //! part. What a holder did is seen by the next, since the permit comes back and is taken in sections of one lock. (b) The semaphore's (b) and (c).
@@ -33,7 +33,7 @@ pub use self::guard::{MappedMutexGuard, MutexGuard, OwnedMappedMutexGuard, Owned
 
 /// Lets one at a time have a value, across an `.await`; like tokio's.
 ///
-/// Who waits is served in the order of asking. Who asks for it while it has it waits for ever.
+/// Who waits is served in the order of coming. Who asks for it while it has it waits for ever.
 ///
 /// Usable in tasks of any runtime, in user-level threads (`mutex.lock().wait()`), and on plain threads. Nothing is poisoned: if a holder panics, its
 /// guard is dropped, and the next finds the value as it was left. Where it is never held across an `.await`, std's mutex is faster still; where threads alone
@@ -94,7 +94,8 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until nobody has it, and those who have asked before have had it.
+    /// Waits until nobody has it, and those who have waited longer have had it. A task whose [budget](crate::coop) is spent and that finds it free comes again
+    /// in its next turn.
     ///
     /// # Cancel safety
     /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind all who wait.
@@ -190,9 +191,10 @@ impl<T> From<T> for Mutex<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Mutex");
-        match self.try_lock() {
-            Ok(guard) => shown.field("data", &&*guard),
-            Err(TryLockError) => shown.field("data", &format_args!("<locked>")),
+        match Held::try_take_for_free(&self.permit, 1) {
+            // SAFETY: just taken, of this mutex.
+            Ok(held) => shown.field("data", &&*unsafe { MutexGuard::make(self, held) }),
+            Err(_) => shown.field("data", &format_args!("<locked>")),
         };
         shown.finish_non_exhaustive()
     }

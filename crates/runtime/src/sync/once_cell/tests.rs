@@ -295,14 +295,30 @@ fn each_call_spends_budget() {
 }
 
 #[test]
-fn who_asks_without_budget_has_the_turn_or_is_woken() {
+fn who_asks_without_budget_is_woken_and_takes_nothing() {
     let cell = OnceCell::new();
     coop::start(0);
     let (mut makes, mut waits) = (Call::begin(cell.get_or_init(async || 1)), Call::begin(cell.wait()));
     coop::stop();
     assert_eq!((makes.wakes.count(), waits.wakes.count()), (1, 1));
-    assert_eq!(cell.try_set(2), Err(2), "it has the turn");
-    assert_eq!((makes.poll(), waits.poll()), (Some(&1), Some(&1)));
+    assert_eq!(cell.try_set(2), Ok(()), "nobody has the turn");
+    assert_eq!((makes.poll(), waits.poll()), (Some(&2), Some(&2)));
+}
+
+/// Behind one that makes the value, and gives up: the turn is its own, though others ask with budget.
+#[test]
+fn who_asks_without_budget_has_a_place_behind_who_makes_the_value() {
+    let cell = OnceCell::new();
+    let makes = Call::begin(cell.get_or_init(pending::<i32>));
+    coop::start(0);
+    let mut waits = Call::begin(cell.get_or_init(async || 1));
+    coop::stop();
+    let mut last = Call::begin(cell.get_or_init(async || 2));
+    assert_eq!((waits.wakes.count(), last.wakes.count()), (0, 0));
+    drop(makes);
+    assert_eq!((waits.wakes.count(), last.wakes.count()), (1, 0));
+    assert_eq!(cell.try_set(3), Err(3), "it has the turn");
+    assert_eq!((waits.poll(), last.poll()), (Some(&1), Some(&1)));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!
 //! # Theorem RW1: readers or one writer
 //!
-//! *(a) While a guard of a writer lives no other guard does. (b) Who waits is served in the order of the first polls, a writer like a reader; readers
+//! *(a) While a guard of a writer lives no other guard does. (b) Who waits is served in the order of the first polls that had to wait, a writer like a reader; readers
 //! that follow one another are served together. (c) Between a writer and the reader that it becomes there is no other writer.*
 //!
 //! (a) Permits are in one place (theorem of the semaphore, a). A guard is made of the permits that somebody has taken, holds them as long as it lives,
@@ -263,9 +263,10 @@ impl<T> From<T> for RwLock<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("RwLock");
-        match self.try_read() {
-            Ok(guard) => shown.field("data", &&*guard),
-            Err(TryLockError) => shown.field("data", &format_args!("<locked>")),
+        match Held::try_take_for_free(&self.permits, 1) {
+            // SAFETY: just taken, of this lock.
+            Ok(held) => shown.field("data", &&*unsafe { RwLockReadGuard::make(self, held) }),
+            Err(_) => shown.field("data", &format_args!("<locked>")),
         };
         shown.finish_non_exhaustive()
     }

@@ -25,6 +25,12 @@ impl<S: Deref<Target = Semaphore>> Held<S> {
         Ok(Self::new(semaphore, permits))
     }
 
+    /// The same for who only wants to show what is inside, and pays nothing.
+    pub(in crate::sync) fn try_take_for_free(semaphore: S, permits: u32) -> Result<Self, TryAcquireError> {
+        semaphore.state.with(|state| state.try_take(permits))?;
+        Ok(Self::new(semaphore, permits))
+    }
+
     pub(in crate::sync) fn semaphore(&self) -> &S {
         &self.semaphore
     }
