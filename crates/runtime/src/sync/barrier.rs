@@ -8,7 +8,7 @@
 //! | waiting, in the round in which it arrived | yes, for ever | its poll once that round is over: ended; its drop |
 //! | ended | yes | |
 //!
-//! # Theorem: who has arrived goes on
+//! # Theorem Round: who has arrived goes on
 //!
 //! *(a) The arrivals are cut into rounds of `size`, in their order; the last of a round leads it, and nobody else does. (b) Who waits goes on once its
 //! round is over, whatever happens in later ones. (c) A call arrives once.*

@@ -34,8 +34,8 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     #[inline]
     pub(super) fn get(&self) -> &T {
         // SAFETY: it can be read as long as `self` is borrowed.
-        // - it is alive: `new`'s caller, of the value, which the lock owns, and the closures of `try_map`, of a part of it, or of what they have brought along and outlives this
-        //   guard; `S` borrows or keeps the lock;
+        // - it is alive: `new`'s caller, of the value, which the lock owns; `try_map`'s, of a part of it, or of what its closure has brought along; `S` borrows or
+        //   keeps the lock;
         // - nobody changes it: a writer would hold all permits, of which this guard has one (RW1 a).
         unsafe { &*self.value }
     }
@@ -43,8 +43,8 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     /// For a part of the value, if `part` chooses one; else as it was.
     ///
     /// # Safety
-    /// The type of who has the result says that what is in a `U` outlives it: it has a reference to `U` of that lifetime beside, or `U: 'static`. Else the lifetimes in a `U` that was
-    /// brought along in `part` are forgotten when the next part is chosen (the hole of `OwningRef::map`, Kimundi/owning-ref-rs#71).
+    /// `T` and `U` outlive all that the type of the result lets it live. For `part` may assume that what is in a `T` outlives the reference that it is given, and answer with
+    /// what it has brought along of that lifetime; a type that has lost it would let the result outlive that (the hole of `OwningRef::map`, Kimundi/owning-ref-rs#71).
     pub(super) unsafe fn try_map<U: ?Sized>(self, part: impl FnOnce(&T) -> Option<&U>) -> Result<Shared<S, U>, Self> {
         match part(self.get()) {
             Some(part) => Ok(Shared {

@@ -9,7 +9,7 @@
 //! A *turn* is the one permit of a semaphore of the cell's own, which is closed when the value is there: that refuses all who wait for a turn at once. Who
 //! waits for a value and would not make one watches beside it.
 //!
-//! # Theorem: one value, and who asks for it gets it
+//! # Theorem Once: one value, and who asks for it gets it
 //!
 //! *(a) While the cell is shared one value is written at most, and nobody who has it sees it change. (b) What was written before `is_set` is seen by who
 //! finds that set. (c) Who waits for a turn gets it, unless the value comes first. (d) Once the value is there, nobody waits.*

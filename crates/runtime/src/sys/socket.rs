@@ -186,7 +186,7 @@ pub(crate) fn recv_vectored(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -
     Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Says what happens to unsent data when `socket` is closed. The system counts whole seconds, by an `int`, and throws the data away if there are none:
+/// Says what happens to unsent data when `socket` is closed. The system counts whole seconds, Linux by an `int`, and throws the data away if there are none:
 /// a part of a second is one, and more than fit are as many as do.
 pub(crate) fn set_linger(socket: &Socket, linger: Option<Duration>) -> io::Result<()> {
     socket.set_linger(linger.map(|linger| {

@@ -226,6 +226,16 @@
 //! assert_eq!(&*Guard::map(part, |text| *text), text);
 //! ```
 //!
+//! Nor does one become a guard of what lives shorter, for a closure to bring that along:
+//!
+//! ```compile_fail
+//! use quadrille::sync::OwnedRwLockReadGuard as Guard;
+//!
+//! fn shorter<'a>(guard: Guard<&'static str>) -> Guard<&'static str, &'a str> {
+//!     guard
+//! }
+//! ```
+//!
 //! ```compile_fail,E0597
 //! use quadrille::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 //!

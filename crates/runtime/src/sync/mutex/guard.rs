@@ -55,7 +55,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<MappedMutexGuard<'a, U>, Self> {
         let Self { inner, mutex } = this;
-        // SAFETY: the guard that is made has a reference to `U` beside.
+        // SAFETY: both guards have a reference for `'a` beside, this one to `T`, the other to `U`.
         match unsafe { inner.try_map(part) } {
             Ok(inner) => Ok(MappedMutexGuard::of(inner)),
             Err(inner) => Err(Self { inner, mutex }),
@@ -100,7 +100,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<MappedMutexGuard<'a, U>, Self> {
-        // SAFETY: the guard that is made has a reference to `U` beside.
+        // SAFETY: both guards have a reference for `'a` beside, this one to `T`, the other to `U`.
         let mapped = unsafe { this.inner.try_map(part) };
         mapped.map(MappedMutexGuard::of).map_err(Self::of)
     }
@@ -143,7 +143,7 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<OwnedMappedMutexGuard<T, U>, Self> {
-        // SAFETY: it is `'static`.
+        // SAFETY: `U` is `'static`, and `T` stays in the type of the guard, which is invariant in it.
         match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedMappedMutexGuard { inner }),
             Err(inner) => Err(Self { inner }),
@@ -182,7 +182,7 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<OwnedMappedMutexGuard<T, V>, Self> {
-        // SAFETY: it is `'static`.
+        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the guard is invariant in it.
         match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedMappedMutexGuard { inner }),
             Err(inner) => Err(Self { inner }),

@@ -33,7 +33,7 @@ pub use self::guard::{MappedMutexGuard, MutexGuard, OwnedMappedMutexGuard, Owned
 
 /// Lets one at a time have a value, across an `.await`; like tokio's.
 ///
-/// Who waits is served in the order of coming. Who asks for it while it has it waits for ever.
+/// Who waits is served in the order in which the waits began. Who asks for it while it has it waits for ever.
 ///
 /// Usable in tasks of any runtime, in user-level threads (`mutex.lock().wait()`), and on plain threads. Nothing is poisoned: if a holder panics, its
 /// guard is dropped, and the next finds the value as it was left. Where it is never held across an `.await`, std's mutex is faster still; where threads alone
@@ -191,7 +191,7 @@ impl<T> From<T> for Mutex<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Mutex");
-        match Held::try_take_for_free(&self.permit, 1) {
+        match Held::try_take_unpaid(&self.permit, 1) {
             // SAFETY: just taken, of this mutex.
             Ok(held) => shown.field("data", &&*unsafe { MutexGuard::make(self, held) }),
             Err(_) => shown.field("data", &format_args!("<locked>")),

@@ -190,6 +190,16 @@ fn it_is_shown_with_its_value_unless_that_is_held() {
 }
 
 #[test]
+fn to_show_it_spends_no_budget() {
+    let mutex = Mutex::new(5);
+    coop::start(1);
+    let shown = format!("{mutex:?}");
+    let has_budget = coop::has_budget_remaining();
+    coop::stop();
+    assert!(has_budget && shown.contains('5'));
+}
+
+#[test]
 fn a_guard_that_is_forgotten_keeps_the_mutex() {
     let mut mutex = Mutex::new(1);
     mem::forget(mutex.try_lock().unwrap());

@@ -43,7 +43,7 @@ pub use self::write_guard::{
 
 /// Lets many read a value at a time, or one change it, across an `.await`; like tokio's.
 ///
-/// Who waits is served in the order of asking, whether it wants to read or to write. So a writer is not starved by readers that overlap, nor the other
+/// Who waits is served in the order in which the waits began, whether it wants to read or to write. So a writer is not starved by readers that overlap, nor the other
 /// way round: a reader that comes while a writer waits goes behind it. Who asks to read while it has a guard of a reader may therefore wait for ever,
 /// for a writer that came in between.
 ///
@@ -263,7 +263,7 @@ impl<T> From<T> for RwLock<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("RwLock");
-        match Held::try_take_for_free(&self.permits, 1) {
+        match Held::try_take_unpaid(&self.permits, 1) {
             // SAFETY: just taken, of this lock.
             Ok(held) => shown.field("data", &&*unsafe { RwLockReadGuard::make(self, held) }),
             Err(_) => shown.field("data", &format_args!("<locked>")),

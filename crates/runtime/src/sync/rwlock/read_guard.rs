@@ -54,7 +54,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// # Errors
     /// With the guard, if `part` gives none.
     pub fn try_map<U: ?Sized>(this: Self, part: impl FnOnce(&T) -> Option<&U>) -> Result<RwLockReadGuard<'a, U>, Self> {
-        // SAFETY: the guard that is made has a reference to `U` beside.
+        // SAFETY: both guards have a reference for `'a` beside, this one to `T`, the other to `U`.
         let mapped = unsafe { this.inner.try_map(part) };
         mapped.map(RwLockReadGuard::of).map_err(Self::of)
     }
@@ -66,6 +66,8 @@ lends!(impl['a, T: ?Sized] RwLockReadGuard<'a, T> => T);
 #[must_use = "if unused the RwLock will immediately unlock"]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     inner: Shared<Owner<T>, U>,
+    /// Invariant in `U`: a lifetime in it that could be shortened would be lost with the next part.
+    part: PhantomData<fn(&mut U)>,
 }
 
 impl<T: ?Sized> OwnedRwLockReadGuard<T> {
@@ -77,13 +79,14 @@ impl<T: ?Sized> OwnedRwLockReadGuard<T> {
         let value = held.semaphore().0.value.get();
         // SAFETY: by our contract; it is the value of that lock.
         let inner = unsafe { Shared::new(held, value) };
-        Self { inner }
+        Self::of(inner)
     }
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     pub(super) fn of(inner: Shared<Owner<T>, U>) -> Self {
-        Self { inner }
+        let part = PhantomData;
+        Self { inner, part }
     }
 
     /// As [`RwLockReadGuard::map`]; the part borrows nothing, since the type of the guard would not say for how long.
@@ -102,7 +105,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         this: Self,
         part: impl FnOnce(&U) -> Option<&V>,
     ) -> Result<OwnedRwLockReadGuard<T, V>, Self> {
-        // SAFETY: it is `'static`.
+        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the guard is invariant in it.
         let mapped = unsafe { this.inner.try_map(part) };
         mapped.map(OwnedRwLockReadGuard::of).map_err(Self::of)
     }

@@ -331,6 +331,16 @@ fn it_is_shown_with_its_value_unless_that_is_being_changed() {
 }
 
 #[test]
+fn to_show_it_spends_no_budget() {
+    let lock = RwLock::new(5);
+    coop::start(1);
+    let shown = format!("{lock:?}");
+    let has_budget = coop::has_budget_remaining();
+    coop::stop();
+    assert!(has_budget && shown.contains('5'));
+}
+
+#[test]
 fn a_guard_that_is_forgotten_keeps_the_lock() {
     let mut lock = RwLock::new(1);
     mem::forget(lock.try_read().unwrap());

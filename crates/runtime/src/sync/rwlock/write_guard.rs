@@ -80,7 +80,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<RwLockMappedWriteGuard<'a, U>, Self> {
-        // SAFETY: the guard that is made has a reference to `U` beside.
+        // SAFETY: both guards have a reference for `'a` beside, this one to `T`, the other to `U`.
         let mapped = unsafe { this.inner.try_map(part) };
         mapped.map(RwLockMappedWriteGuard::of).map_err(Self::of)
     }
@@ -119,7 +119,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<RwLockMappedWriteGuard<'a, U>, Self> {
-        // SAFETY: the guard that is made has a reference to `U` beside.
+        // SAFETY: both guards have a reference for `'a` beside, this one to `T`, the other to `U`.
         let mapped = unsafe { this.inner.try_map(part) };
         mapped.map(RwLockMappedWriteGuard::of).map_err(Self::of)
     }
@@ -179,7 +179,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         this: Self,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<OwnedRwLockMappedWriteGuard<T, U>, Self> {
-        // SAFETY: it is `'static`.
+        // SAFETY: `U` is `'static`, and `T` stays in the type of the guard, which is invariant in it.
         match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedRwLockMappedWriteGuard { inner }),
             Err(inner) => Err(Self::of(inner)),
@@ -221,7 +221,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<OwnedRwLockMappedWriteGuard<T, V>, Self> {
-        // SAFETY: it is `'static`.
+        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the guard is invariant in it.
         match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedRwLockMappedWriteGuard { inner }),
             Err(inner) => Err(Self { inner }),

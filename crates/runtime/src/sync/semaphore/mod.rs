@@ -59,8 +59,8 @@ pub use self::permit::{OwnedSemaphorePermit, SemaphorePermit};
 
 /// Lets so many at a time do something; like tokio's.
 ///
-/// It has a number of permits. Who has taken one, or several at once, may go on; dropping a permit gives it back. Who waits is served in the order of
-/// asking: one who needs many is not overtaken by those who need few. Usable in tasks of any runtime, in user-level threads
+/// It has a number of permits. Who has taken one, or several at once, may go on; dropping a permit gives it back. Who waits is served in the order in
+/// which the waits began: one who needs many is not overtaken by those who need few. Usable in tasks of any runtime, in user-level threads
 /// (`semaphore.acquire().wait()`), and on plain threads.
 ///
 /// ```
@@ -407,9 +407,14 @@ impl Semaphore {
         self.state.with(|state| state.is_closed)
     }
 
-    /// As [`State::try_take`], for a task that pays with its budget.
+    /// As [`State::try_take`].
+    fn try_take_unpaid(&self, permits: u32) -> Result<(), TryAcquireError> {
+        self.state.with(|state| state.try_take(permits))
+    }
+
+    /// The same for a task that pays with its budget.
     fn try_take(&self, permits: u32) -> Result<(), TryAcquireError> {
-        let taken = self.state.with(|state| state.try_take(permits));
+        let taken = self.try_take_unpaid(permits);
         if taken.is_ok() {
             coop::spend();
         }

@@ -26,8 +26,8 @@ impl<S: Deref<Target = Semaphore>> Held<S> {
     }
 
     /// The same for who only wants to show what is inside, and pays nothing.
-    pub(in crate::sync) fn try_take_for_free(semaphore: S, permits: u32) -> Result<Self, TryAcquireError> {
-        semaphore.state.with(|state| state.try_take(permits))?;
+    pub(in crate::sync) fn try_take_unpaid(semaphore: S, permits: u32) -> Result<Self, TryAcquireError> {
+        semaphore.try_take_unpaid(permits)?;
         Ok(Self::new(semaphore, permits))
     }
 

@@ -43,7 +43,7 @@ impl State {
             writable: event.writable && interest.writable,
             ..event
         };
-        if event.readable || event.writable {
+        if event.readable || event.writable || event.ended {
             self.fired.push(event);
         }
     }
@@ -83,6 +83,7 @@ impl Poller {
         Ok(())
     }
 
+    /// No descriptor is looked at, so none is known by it: no model fires one that it has removed.
     pub(crate) fn remove(&self, _fd: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }
@@ -93,6 +94,7 @@ impl Poller {
         let is = &mut state.source(event.key).is;
         is.readable |= event.readable;
         is.writable |= event.writable;
+        is.ended |= event.ended;
         state.tell(event);
         drop(state);
         self.changed.notify_one();
