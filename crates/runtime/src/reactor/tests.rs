@@ -125,18 +125,14 @@ fn of_room_is_told_who_has_waited_for_it() {
         assert_eq!(read_byte(&registration, &left), b'y');
         registration.tick(Side::Write)
     };
-    assert_eq!(
-        exchange(),
-        Tick::default(),
-        "and the answer's event came after that of the room"
-    );
-    assert_eq!(exchange(), Tick::default());
+    assert!((0..100).all(|_| exchange() == Tick::default()));
     block_on(registration.ready(left.as_fd(), Side::Write, false)).unwrap();
     let before = registration.tick(Side::Write);
-    assert!(
-        (0..1000).any(|_| exchange() != before),
-        "an answer may come before its event"
-    );
+    registration.clear_readiness(Side::Read, registration.tick(Side::Read));
+    right.write_all(b"z").unwrap();
+    // By an event since then, which tells of all that is so.
+    block_on(registration.ready(left.as_fd(), Side::Read, false)).unwrap();
+    assert_ne!(registration.tick(Side::Write), before);
     registration.deregister(left.as_fd()).unwrap();
 }
 
