@@ -38,11 +38,6 @@ impl Interests {
     }
 }
 
-const BOTH: Interest = Interest {
-    readable: true,
-    writable: true,
-};
-
 /// A watched descriptor. Dropping it ends the watch only as far as the runtime is concerned: see
 /// [`deregister`](Self::deregister).
 pub(crate) struct Registration {
@@ -131,7 +126,7 @@ impl Registration {
     fn watch_write(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         // Ordering: Relaxed; who sees the store below late asks once more.
         if self.defers_write.load(Ordering::Relaxed) {
-            self.shard.modify(fd, self.index, BOTH)?;
+            self.shard.modify(fd, self.index, Interests::Both.at_first())?;
             // Ordering: Relaxed; after a system call that has succeeded, and nothing is read on the strength of it.
             self.defers_write.store(false, Ordering::Relaxed);
         }

@@ -34,8 +34,7 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     #[inline]
     pub(super) fn get(&self) -> &T {
         // SAFETY: it can be read as long as `self` is borrowed.
-        // - it is alive: `new`'s caller, of the value, which the lock owns; `try_map`'s, of a part of it, or of what its closure has brought along; `S` borrows or
-        //   keeps the lock;
+        // - it is alive, say the callers of `new`, of the lock's value, and of `try_map`, of a part or what is brought along; `S` borrows or keeps the lock;
         // - nobody changes it: a writer would hold all permits, of which this guard has one (RW1 a).
         unsafe { &*self.value }
     }

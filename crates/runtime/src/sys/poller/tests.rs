@@ -18,6 +18,10 @@ macro_rules! tests_of {
                 readable: true,
                 writable: true,
             };
+            const READ: Interest = Interest {
+                writable: false,
+                ..BOTH
+            };
             const LONG: Option<Duration> = Some(Duration::from_secs(1000));
 
             fn pair() -> (UnixStream, UnixStream) {
@@ -58,11 +62,7 @@ macro_rules! tests_of {
             fn only_what_is_of_interest_is_told() {
                 let poller = Poller::new().unwrap();
                 let (left, mut right) = pair();
-                let interest = Interest {
-                    writable: false,
-                    ..BOTH
-                };
-                poller.add(left.as_fd(), 1, interest).unwrap();
+                poller.add(left.as_fd(), 1, READ).unwrap();
                 assert_eq!(now(&poller), []);
                 right.write_all(b"x").unwrap();
                 let events = now(&poller);
@@ -73,11 +73,7 @@ macro_rules! tests_of {
             fn of_what_is_of_interest_later_is_told_what_is_so_already() {
                 let poller = Poller::new().unwrap();
                 let (left, mut right) = pair();
-                let interest = Interest {
-                    writable: false,
-                    ..BOTH
-                };
-                poller.add(left.as_fd(), 1, interest).unwrap();
+                poller.add(left.as_fd(), 1, READ).unwrap();
                 assert_eq!(now(&poller), []);
                 poller.modify(left.as_fd(), 1, BOTH).unwrap();
                 let events = now(&poller);
