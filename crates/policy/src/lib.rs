@@ -69,6 +69,7 @@ mod coalescing;
 mod config;
 mod contention;
 mod counters;
+mod early_polls;
 mod gate;
 mod haul;
 mod idle_filter;
@@ -105,6 +106,7 @@ pub use config::{
     OnContention, Pin, Skip, Solo, Steal, Timers, WakeCost, WakeGroups,
 };
 pub use contention::Contention;
+pub use early_polls::EarlyPolls;
 pub use gate::{Gates, Level};
 pub use haul::{Haul, Profit};
 pub use idle_filter::{ProbeRate, Search, Utilisation};

@@ -83,7 +83,8 @@ pub struct Config {
     /// measured with pipes between hundreds of tasks: polled each 20 us, 2 CPUs pass a tenth less, because each event of a task that is
     /// about to run anyway is brought and dealt with, and each 50 us 3 to 7 in a hundred; from 200 us on nothing changes. A worker without tasks does not wait for it.
     pub poll_interval: Nanos,
-    /// So long after the last poll a worker that has run out of tasks polls without a wait, before it goes to sleep. Default 20 us, 0 to 1 s. Ours,
+    /// So long after the last poll a worker that has run out of tasks polls without a wait, before it goes to sleep; sooner where that pays
+    /// ([`EarlyPolls`](crate::EarlyPolls)). Default 20 us, 0 to 1 s. Ours,
     /// measured with servers of 64 connections whose clients ask again at once: with 200 us, as between tasks, they sleep 3 to 15 times as often, and
     /// take 1.05 to 1.15 times the CPU a request.
     pub poll_dry: Nanos,

@@ -45,13 +45,25 @@ impl Worker {
         }
     }
 
-    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while.
+    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while, or if that has paid of late.
     pub(super) fn take_polled(&mut self, now: Nanos) -> Option<Runnable> {
-        if !self.reactor().is_used() || !self.reactor().shard(self.llc()).has_sources() {
+        if !self.reactor().is_used() {
             return None;
         }
-        let interval = self.context.shared.policy.config.poll_dry;
-        if self.poll_if_due(now, interval) != Some(true) {
+        let context = &self.context;
+        let shard = context.shared.sleepers.reactor.shard(context.llc());
+        if !shard.has_sources() || !shard.is_unpolled() {
+            return None;
+        }
+        let is_early = now.since(Nanos(shard.polled_at())) < context.shared.policy.config.poll_dry;
+        if is_early && !self.early_polls.are_worth_it() {
+            return None;
+        }
+        let has_woken = self.poll_if_due(now, Nanos(0))?;
+        if is_early {
+            self.early_polls.ended(has_woken);
+        }
+        if !has_woken {
             return None;
         }
         let found = self.next_local()?;
@@ -267,10 +279,13 @@ impl Shared {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
+    use std::io::Write as _;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+    use std::task::{self, Waker};
 
     use super::*;
+    use crate::reactor::Side;
     use crate::sched::still::Still;
     use crate::thread::stack::DEFAULT_SIZE;
 
@@ -329,23 +344,62 @@ mod tests {
         }
     }
 
+    /// A worker beside a socket, and the socket with its peer.
+    fn beside_a_socket() -> (Still, Worker, Registration, [UnixStream; 2]) {
+        let mut still = Still::new("core:2", "default");
+        let worker = still.worker(0);
+        let (socket, peer) = UnixStream::pair().unwrap();
+        let source = still.shared.register(socket.as_fd(), Interests::Read).unwrap();
+        (still, worker, source, [socket, peer])
+    }
+
+    /// How often the worker polls if it has run dry so many nanoseconds after each poll, that many times.
+    fn polls_of_dry(worker: &mut Worker, after: u64, times: u32) -> u64 {
+        let shared = worker.context.shared.clone();
+        let polls = || shared.workers[0].counters.io_polls.get();
+        let before = polls();
+        for _ in 0..times {
+            let polled_at = shared.sleepers.reactor.shard(0).polled_at();
+            assert!(worker.take_polled(Nanos(polled_at + after)).is_none());
+        }
+        polls() - before
+    }
+
     #[test]
     fn who_has_run_dry_polls_sooner_than_between_two_tasks() {
-        let mut still = Still::new("core:2", "default");
-        let mut worker = still.worker(0);
-        let (socket, _other) = UnixStream::pair().unwrap();
-        let shared = still.shared.clone();
-        let _source = shared.register(socket.as_fd(), Interests::Read).unwrap();
+        let (still, mut worker, _source, _sockets) = beside_a_socket();
         worker.poll_own(Nanos(clock::nanos()));
-        let polls = || shared.workers[0].counters.io_polls.get();
+        let polls = || still.shared.workers[0].counters.io_polls.get();
         assert_eq!(polls(), 1);
-        let polled_at = shared.sleepers.reactor.shard(0).polled_at();
-        let after = |micros: u64| Nanos(polled_at + micros * 1000);
-        worker.poll_own(after(199));
-        assert!(worker.take_polled(after(19)).is_none());
+        let polled_at = still.shared.sleepers.reactor.shard(0).polled_at();
+        worker.poll_own(Nanos(polled_at + 199_000));
         assert_eq!(polls(), 1);
-        assert!(worker.take_polled(after(20)).is_none());
-        assert_eq!(polls(), 2);
+        assert_eq!(polls_of_dry(&mut worker, 0, 1), 1, "in vain");
+        assert_eq!(polls_of_dry(&mut worker, 19_999, 10), 0);
+        assert_eq!(polls_of_dry(&mut worker, 20_000, 10), 10);
+    }
+
+    /// After one in vain fifteen are left out, until one brings something.
+    #[test]
+    fn who_has_run_dry_polls_at_once_as_long_as_that_pays() {
+        let (still, mut worker, source, [socket, mut peer]) = beside_a_socket();
+        assert_eq!(polls_of_dry(&mut worker, 0, 161), 11);
+        assert_eq!(
+            polls_of_dry(&mut worker, 20_000, 160),
+            160,
+            "these are not early, and say nothing of those that are"
+        );
+        assert_eq!(polls_of_dry(&mut worker, 0, 15), 0);
+        let mut cx = task::Context::from_waker(Waker::noop());
+        assert!(
+            source
+                .poll_ready(socket.as_fd(), Side::Read, false, &mut cx)
+                .is_pending()
+        );
+        peer.write_all(b"!").unwrap();
+        assert_eq!(polls_of_dry(&mut worker, 0, 1), 1);
+        assert_eq!(still.shared.workers[0].counters.io_events.get(), 1);
+        assert_eq!(polls_of_dry(&mut worker, 0, 1), 1, "it has paid");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Bursts, Cause, Coalescing, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId,
+    Bursts, Cause, Coalescing, EarlyPolls, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId,
 };
 use quadrille_topology::PuSet;
 
@@ -66,6 +66,8 @@ pub(crate) struct Worker {
     pub(super) spins: Spins,
     /// How lingering for long has paid.
     pub(super) lingers: Spins,
+    /// How polls have paid that came sooner than `poll-dry` says.
+    pub(super) early_polls: EarlyPolls,
     pub(super) coalescing: Coalescing,
 }
 
@@ -104,6 +106,7 @@ impl Worker {
             catch: Catch::new(),
             spins: Spins::default(),
             lingers: Spins::default(),
+            early_polls: EarlyPolls::default(),
             coalescing: Coalescing::default(),
             context: Context::new(shared, id, local, Rng::new(seed), now),
         }
