@@ -111,6 +111,12 @@ impl<T: AsFd> AsyncFd<T> {
         self.registration().has_ended(Side::Read) && poll_now(self.as_fd()).is_ok_and(|now| now.read_ended)
     }
 
+    /// Nothing more will be written: whoever waits for room tries once more, and hears of it. The system tells nobody where there is no room:
+    /// Linux of a full socket of the Unix domain.
+    pub(crate) fn tell_write_ended(&self) {
+        self.registration().tell_ended(Side::Write);
+    }
+
     /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of `WouldBlock` the
     /// second is whether this side has room all the same: then it stays ready, and no event tells when to try again.
     pub(crate) fn try_write_elsewhere<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> (io::Result<R>, bool) {

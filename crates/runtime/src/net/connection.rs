@@ -95,11 +95,18 @@ macro_rules! connection_methods {
 
         /// Ends reading, writing, or both, for all who use the socket. To end writing lets the other end read to the end.
         ///
+        /// Who waits to read or write here is told. Who waits for room by another object that has the same socket may not be: Linux says nothing of it
+        /// while a socket of the Unix domain is full.
+        ///
         /// # Errors
         ///
         /// Those of `shutdown(2)`.
         pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-            self.fd.get_ref().shutdown(how)
+            self.fd.get_ref().shutdown(how)?;
+            if how != Shutdown::Read {
+                self.fd.tell_write_ended();
+            }
+            Ok(())
         }
 
         /// The error that is pending on the socket, which takes it away.

@@ -14,7 +14,8 @@ use super::source::{Source, WaiterId};
 use super::{Shard, Side, Tick};
 use crate::coop;
 use crate::primitives::{AtomicBool, Ordering};
-use crate::sys::poller::Interest;
+use crate::sync::wake_all::wake_all;
+use crate::sys::poller::{Event, Interest};
 
 /// What the kernel is to watch of a descriptor, and from when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +181,23 @@ impl Registration {
     /// Whether any event of `side` was of an end, an error or urgent data: if none was, nothing has ended that an event has told of.
     pub(crate) fn has_ended(&self, side: Side) -> bool {
         self.source().has_ended(side)
+    }
+
+    /// The owner has ended `side`, of which the system may tell nobody: an event of our own (L e).
+    pub(crate) fn tell_ended(&self, side: Side) {
+        let event = Event {
+            key: self.shard.key_of(self.index),
+            readable: side == Side::Read,
+            writable: side == Side::Write,
+            ended: true,
+        };
+        let mut wakers = Vec::new();
+        // Of a source that is closed nothing is said: whoever waits for it knows.
+        self.source().set_ready(self.source().generation(), &event, &mut wakers);
+        if !wakers.is_empty() {
+            let mut woken = wakers.into_iter();
+            wake_all(|batch| batch.fill_from(|| woken.next()));
+        }
     }
 
     /// The current tick, to be taken before an attempt without a wait.

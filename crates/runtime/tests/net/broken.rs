@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use futures_lite::future::poll_once;
 use quadrille::net::{TcpSocket, TcpStream, UnixStream};
+use quadrille::time::timeout;
 
 use crate::tcp::{connection, listen};
 use crate::watched::on_runtimes;
+
+/// Long enough to say that it would be for ever.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Closes a connection so that the other end sees a reset.
 fn reset(socket: net::TcpStream) {
@@ -115,6 +119,36 @@ fn ending_our_own_reading_ends_a_read_that_waits() {
         assert!(poll_once(&mut read).await.is_none());
         ours.shutdown(Shutdown::Read).unwrap();
         assert_eq!(read.await.unwrap(), 0);
+    });
+}
+
+/// Also where the system has no event for it: the other end has not read, so there is no room.
+#[test]
+fn ending_our_own_writing_ends_writes_that_wait() {
+    on_runtimes(|| async {
+        let (ours, _theirs) = connection().await;
+        fill(&ours);
+        let mut write = Box::pin(ours.write_all(b"no room"));
+        assert!(poll_once(&mut write).await.is_none());
+        ours.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(write.await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        while ours.try_write(&[1; 65536]).is_ok() {}
+        let mut write = Box::pin(ours.write_all(b"no room"));
+        let mut second = Box::pin(ours.writable());
+        assert!(poll_once(&mut write).await.is_none());
+        assert!(poll_once(&mut second).await.is_none());
+        ours.shutdown(Shutdown::Write).unwrap();
+        let error = timeout(LIMIT, write).await.expect("it is told of the end").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+        timeout(LIMIT, second)
+            .await
+            .expect("so is who waits beside it")
+            .unwrap();
+        // Nothing else has ended.
+        theirs.write_all(b"back").await.unwrap();
+        assert_eq!(ours.read(&mut [0; 8]).await.unwrap(), 4);
     });
 }
 

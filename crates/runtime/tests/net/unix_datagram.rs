@@ -206,6 +206,23 @@ fn receiving_ends_whoever_has_shut_it_down() {
     });
 }
 
+/// The receiver is full and takes nothing, so that no event tells of the end.
+#[test]
+fn sending_that_waits_ends_when_it_is_shut_down() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    on_runtimes(|| async {
+        let (left, right) = UnixDatagram::pair().unwrap();
+        while left.try_send(b"filling").is_ok() {}
+        let mut sending = Box::pin(left.send(b"no room"));
+        assert!(poll_once(&mut sending).await.is_none());
+        left.shutdown(Shutdown::Write).unwrap();
+        let error = timeout(LIMIT, sending).await.expect("it is told").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+        right.send(b"back").await.unwrap();
+        assert_eq!(left.recv(&mut [0; 8]).await.unwrap(), 4);
+    });
+}
+
 #[test]
 fn who_connects_still_receives_what_a_stranger_sent_before() {
     on_runtimes(|| async {

@@ -338,16 +338,21 @@ impl UnixDatagram {
     /// Those of `shutdown(2)`.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         if how == Shutdown::Write {
-            return self.fd.get_ref().shutdown(how);
+            self.fd.get_ref().shutdown(how)?;
+        } else {
+            // Ordering: Release (E); whoever sees the event of what comes next sees this.
+            let before = self.ended.swap(true, Ordering::Release);
+            let outcome = self.fd.get_ref().shutdown(how);
+            if outcome.is_err() && !before {
+                // Ordering: Relaxed; nothing has ended, and nothing is read on the strength of this.
+                self.ended.store(false, Ordering::Relaxed);
+            }
+            outcome?;
         }
-        // Ordering: Release (E); whoever sees the event of what comes next sees this.
-        let before = self.ended.swap(true, Ordering::Release);
-        let outcome = self.fd.get_ref().shutdown(how);
-        if outcome.is_err() && !before {
-            // Ordering: Relaxed; nothing has ended, and nothing is read on the strength of this.
-            self.ended.store(false, Ordering::Relaxed);
+        if how != Shutdown::Read {
+            self.fd.tell_write_ended();
         }
-        outcome
+        Ok(())
     }
 
     /// What `receive` answers, or `end` if there is nothing and won't be.
