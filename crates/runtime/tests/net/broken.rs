@@ -6,11 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::poll_once;
+use quadrille::Runtime;
 use quadrille::net::{TcpSocket, TcpStream, UnixStream};
 use quadrille::time::timeout;
 
 use crate::tcp::{connection, listen};
-use crate::watched::on_runtimes;
+use crate::watched::{on_runtimes, watched};
 
 /// Long enough to say that it would be for ever.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -202,5 +203,35 @@ fn a_refused_connection_can_be_tried_again() {
         let listener = socket.listen(16).unwrap();
         TcpStream::connect(address).await.unwrap();
         listener.accept().await.unwrap();
+    });
+}
+
+/// The system may choose the very port as that of the new socket if nobody is bound to it: two ends that connect to each other at the same time have a
+/// connection, and here the two are one. A client that tries again until its server is there comes to that soon.
+#[test]
+fn nobody_connects_to_itself() {
+    // Linux tries the ports one after the other, and has 14,116 of a kind unless told otherwise.
+    const ATTEMPTS: usize = 30_000;
+    watched(|| {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let attempts = runtime.spawn(async {
+            let (listener, address) = listen().await;
+            // Of the kind that connections begin at: Linux gives even ports to these, and odd ones to those who bind.
+            let mut address = TcpStream::connect(address).await.unwrap().local_addr().unwrap();
+            address.set_port(address.port() ^ 2);
+            drop(listener);
+            for _ in 0..ATTEMPTS {
+                let error = TcpStream::connect(address).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+            }
+            address.port()
+        });
+        let port = runtime.block_on(attempts).unwrap();
+        if cfg!(target_os = "linux") {
+            // Nothing lingers there, and keeps the server away.
+            let itself = format!("0100007F:{port:04X} 0100007F:{port:04X}");
+            let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            assert!(!sockets.contains(&itself), "{sockets}");
+        }
     });
 }

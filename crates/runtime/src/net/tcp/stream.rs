@@ -58,6 +58,9 @@ pub struct TcpStream {
 impl TcpStream {
     /// Connects to `addr`: tries its addresses one after the other.
     ///
+    /// Where nobody listens at a port of this machine, the system may choose that port for the new socket, which is then connected with itself. That counts
+    /// as refused.
+    ///
     /// # Errors
     ///
     /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be connected to (the error of the
@@ -85,7 +88,16 @@ impl TcpStream {
 
     async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
         let socket = socket::new(Domain::for_address(address), Type::STREAM)?;
-        Self::connect_socket(socket, address).await
+        let stream = Self::connect_socket(socket, address).await?;
+        if is_itself(&stream, address)? {
+            // Nobody can listen there while this lasts; closed in the usual way it would last for a minute.
+            stream.set_zero_linger()?;
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                format!("nobody listens at {address}: the connection was one of the socket with itself"),
+            ));
+        }
+        Ok(stream)
     }
 
     /// Connects a socket that doesn't block.
@@ -245,6 +257,13 @@ impl TcpStream {
     fn socket(&self) -> SockRef<'_> {
         SockRef::from(self.fd.get_ref())
     }
+}
+
+/// Whether both ends of what was connected to `address` are the same.
+fn is_itself(stream: &TcpStream, address: SocketAddr) -> io::Result<bool> {
+    let local = stream.local_addr()?;
+    // The other end need not be at `address`: no address at all is one of this machine. Mostly it isn't asked for.
+    Ok(local.port() == address.port() && stream.peer_addr().is_ok_and(|peer| peer == local))
 }
 
 /// Whether the connection is made; an error if it is refused.
