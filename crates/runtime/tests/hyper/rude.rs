@@ -151,6 +151,33 @@ fn a_client_that_does_not_read_its_answer_ends_the_connection() {
     });
 }
 
+/// What it asked for is of no use to anybody: the service doesn't go on for it.
+#[test]
+fn a_client_that_goes_away_ends_the_service_that_it_waits_for() {
+    on_runtimes(|| async {
+        let (ours, theirs) = pair().await;
+        let (asked, question) = oneshot::channel::<()>();
+        let (held, dropped) = oneshot::channel::<()>();
+        let both = std::sync::Mutex::new(Some((asked, held)));
+        let server = quadrille::spawn(serve(theirs, move |_| {
+            let (asked, held) = both.lock().unwrap().take().expect("one request");
+            async move {
+                asked.send(()).unwrap();
+                std::future::pending::<()>().await;
+                drop(held);
+                Response::new(Full::<Bytes>::default())
+            }
+        }));
+        ours.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await
+            .unwrap();
+        question.await.unwrap();
+        drop(ours);
+        assert!(dropped.await.is_err());
+        assert!(server.await.unwrap().unwrap_err().is_incomplete_message());
+    });
+}
+
 #[test]
 fn a_server_that_goes_away_is_an_error_of_the_request() {
     on_runtimes(|| async {

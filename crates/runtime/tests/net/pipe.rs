@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use futures_lite::future::poll_once;
 use quadrille::io::Interest;
 use quadrille::net::{PipeReader, PipeWriter, pipe};
 
@@ -89,6 +90,27 @@ fn pipes_of_std_and_back() {
         drop(reader);
         assert_eq!(writer.write(b"d").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
         drop(writer.into_std());
+    });
+}
+
+#[test]
+fn a_reader_that_goes_ends_writes_that_wait() {
+    on_runtimes(|| async {
+        let (reader, writer) = pipe().unwrap();
+        while writer.try_write(&[1; 4096]).is_ok() {}
+        let mut first = Box::pin(writer.write_all(b"no room"));
+        let mut second = Box::pin(writer.write_all(b"none either"));
+        assert!(poll_once(&mut first).await.is_none());
+        assert!(poll_once(&mut second).await.is_none());
+        drop(reader);
+        for write in [first, second] {
+            assert_eq!(write.await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        }
+        // It was told for good, not once.
+        for _ in 0..20 {
+            assert_eq!(writer.write(b"x").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        }
+        writer.writable().await.unwrap();
     });
 }
 

@@ -49,6 +49,29 @@ fn datagrams_arrive_whole_and_say_who_sent_them() {
     });
 }
 
+/// Neither an empty datagram nor an empty buffer says that there is nothing: each receive takes one.
+#[test]
+fn what_is_empty_is_received_and_what_does_not_fit_is_lost() {
+    on_runtimes(|| async {
+        let one = socket().await;
+        let here = one.local_addr().unwrap();
+        let mut buffer = [0; 3];
+        assert_eq!(one.send_to(b"", here).await.unwrap(), 0);
+        assert_eq!(one.recv_from(&mut buffer).await.unwrap(), (0, here));
+        for sent in [b"ab".as_slice(), b"cdef", b"gh", b"ij", b"kl"] {
+            one.send_to(sent, here).await.unwrap();
+        }
+        assert_eq!(one.recv_from(&mut []).await.unwrap(), (0, here));
+        assert_eq!(one.recv(&mut buffer).await.unwrap(), 3);
+        assert_eq!(&buffer, b"cde");
+        assert_eq!(one.recv(&mut []).await.unwrap(), 0);
+        assert_eq!(one.try_recv_from(&mut []).unwrap(), (0, here));
+        assert_eq!(one.recv(&mut buffer).await.unwrap(), 2);
+        assert_eq!(&buffer[..2], b"kl");
+        assert_eq!(one.try_recv(&mut []).unwrap_err().kind(), ErrorKind::WouldBlock);
+    });
+}
+
 #[test]
 fn a_connected_socket_hears_one_peer_only() {
     on_runtimes(|| async {

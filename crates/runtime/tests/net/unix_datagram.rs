@@ -36,6 +36,25 @@ fn a_pair_keeps_the_order() {
     });
 }
 
+/// Neither an empty datagram nor an empty buffer says that there is nothing: each receive takes one.
+#[test]
+fn what_is_empty_is_received_and_what_does_not_fit_is_lost() {
+    on_runtimes(|| async {
+        let (left, right) = UnixDatagram::pair().unwrap();
+        for sent in [b"".as_slice(), b"ab", b"cdef", b"gh"] {
+            assert_eq!(left.send(sent).await.unwrap(), sent.len());
+        }
+        let mut buffer = [0; 3];
+        let (length, from) = right.recv_from(&mut buffer).await.unwrap();
+        assert!(length == 0 && from.is_unnamed());
+        assert_eq!(right.recv(&mut []).await.unwrap(), 0);
+        assert_eq!(right.recv(&mut buffer).await.unwrap(), 3);
+        assert_eq!(&buffer, b"cde");
+        assert_eq!(right.recv_from(&mut []).await.unwrap().0, 0);
+        assert_eq!(right.try_recv(&mut []).unwrap_err().kind(), ErrorKind::WouldBlock);
+    });
+}
+
 #[test]
 fn names_and_those_who_have_none() {
     on_runtimes(|| async {

@@ -9,6 +9,11 @@ use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use quadrille::process::{Child, Command, Stdio};
 use quadrille::time::timeout;
 use quadrille::{JoinSet, Pinning, Runtime, Wait};
+#[cfg(target_os = "linux")]
+use quadrille::{
+    net::{TcpListener, TcpStream, UnixDatagram, pipe},
+    signal::unix::{SignalKind, signal},
+};
 
 use crate::wait::eventually;
 
@@ -391,4 +396,30 @@ fn a_child_does_not_inherit_the_timer_slack_of_its_worker() {
         (Some(1), Some(1)),
         "the worker wakes on time as before"
     );
+}
+
+/// The runtime has descriptors of its own, and has made some for its users: sockets, pipes to other children, those by which it hears of signals. A child of
+/// std's, of a thread that has nothing to do with it, has what this process was started with.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_inherits_neither_descriptors_nor_signals() {
+    const SCRIPT: &str = "ls /proc/self/fd; grep -E 'SigBlk|SigIgn' /proc/self/status";
+    let printed = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
+    let expected = printed(std::process::Command::new("sh").args(["-c", SCRIPT]).output().unwrap());
+    assert!(expected.contains("SigBlk"), "{expected}");
+    let found = runtime().block_on(async {
+        quadrille::spawn(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let server = listener.accept().await.unwrap();
+            let others = (UnixDatagram::pair().unwrap(), pipe().unwrap(), cat().spawn().unwrap());
+            let window = signal(SignalKind::window_change()).unwrap();
+            let output = shell(SCRIPT).output().await.unwrap();
+            drop((listener, client, server, others, window));
+            output
+        })
+        .await
+        .unwrap()
+    });
+    assert_eq!(printed(found), expected);
 }
