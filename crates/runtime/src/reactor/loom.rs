@@ -108,6 +108,25 @@ fn l_nothing_there_keeps_a_newer_event() {
     });
 }
 
+/// The owner ends the side, which is an event that it makes itself, beside one of the holder's: who waits is woken once, and neither is lost to who was told
+/// of the other and finds nothing.
+#[test]
+fn l_an_event_of_the_owner_beside_one_of_the_holder() {
+    check(|| {
+        let source = Arc::new(Source::new());
+        let (waker, woken) = counted();
+        assert!(poll(&source, &waker).is_pending());
+        let holder = source.clone();
+        let thread = spawn(move || event(&holder, 0));
+        assert!(event(&source, 0));
+        assert!(thread.join().unwrap());
+        assert_eq!(woken.0.load(StdOrdering::SeqCst), 1);
+        let after_two = Source::new();
+        assert!(event(&after_two, 0) && event(&after_two, 0));
+        assert_eq!(poll(&source, &waker), Poll::Ready(after_two.tick(Side::Read)));
+    });
+}
+
 /// An event of an owner that goes away meanwhile: whoever has the place next is not told.
 #[test]
 fn l_a_late_event_is_nobodys() {
