@@ -105,7 +105,8 @@ impl<T> Sender<T> {
     /// # Cancel safety
     /// Strict: dropping the future and calling again equals not dropping it.
     pub async fn closed(&mut self) {
-        std::future::poll_fn(|cx| self.poll_closed(cx)).await;
+        let waiting = WaitsForEnd(self);
+        std::future::poll_fn(|cx| waiting.0.poll_closed(cx)).await;
     }
 
     /// Polls for the receiver being closed or dropped; the task of the last poll is woken.
@@ -137,6 +138,21 @@ impl<T> Sender<T> {
         if let Some(receiver) = receiver {
             receiver.wake();
         }
+    }
+}
+
+/// A sender in [`Sender::closed`], which leaves no waker behind.
+struct WaitsForEnd<'a, T>(&'a mut Sender<T>);
+
+impl<T> Drop for WaitsForEnd<'_, T> {
+    fn drop(&mut self) {
+        let waker = self
+            .0
+            .slot
+            .as_ref()
+            .map(|slot| slot.with(|slot| slot.sender_waker.take()));
+        // Outside of the lock.
+        drop(waker);
     }
 }
 
@@ -244,7 +260,20 @@ impl<T> fmt::Debug for Receiver<T> {
 mod tests {
     use super::*;
     use futures_lite::future::{block_on, poll_once};
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
     use std::thread;
+
+    /// Counts its calls.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     #[test]
     fn message_arrives_before_and_after_the_wait() {
@@ -289,6 +318,22 @@ mod tests {
         assert!(block_on(poll_once(sender.closed())).is_none());
         drop(receiver);
         assert!(block_on(poll_once(sender.closed())).is_some());
+    }
+
+    #[test]
+    fn a_dropped_wait_for_the_end_leaves_no_waker() {
+        let (mut sender, receiver) = channel::<u8>();
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(pin!(sender.closed()).poll(&mut cx).is_pending());
+        assert_eq!(Arc::strong_count(&count), 2, "the channel keeps none");
+
+        // One that was never polled has left none, and takes none away.
+        assert!(sender.poll_closed(&mut cx).is_pending());
+        drop(sender.closed());
+        drop(receiver);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
     }
 
     #[test]
