@@ -209,7 +209,7 @@ impl Passing {
                     Passing::Closing(ready!(copying.poll(cx, reader.as_mut(), writer.as_mut()))?)
                 }
                 Passing::Closing(written) => {
-                    ready!(writer.as_mut().poll_close(cx))?;
+                    ready!(poll_uninterrupted(cx, |cx| writer.as_mut().poll_close(cx)))?;
                     Passing::Closed(*written)
                 }
                 Passing::Closed(written) => return Poll::Ready(Ok(*written)),

@@ -139,6 +139,7 @@ struct Script {
     reads: Vec<io::Result<&'static [u8]>>,
     writes: Vec<io::Result<usize>>,
     flushes: Vec<io::Result<()>>,
+    closes: Vec<io::Result<()>>,
     written: Vec<u8>,
 }
 
@@ -151,6 +152,7 @@ impl Script {
             reads: reads.into_iter().rev().collect(),
             writes: writes.into_iter().rev().collect(),
             flushes: vec![interrupted()],
+            closes: vec![interrupted(), interrupted()],
             written: Vec::new(),
         }
     }
@@ -175,8 +177,8 @@ impl AsyncWrite for Script {
         Poll::Ready(self.flushes.pop().unwrap_or(Ok(())))
     }
 
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.closes.pop().unwrap_or(Ok(())))
     }
 }
 
@@ -196,6 +198,7 @@ fn what_a_signal_has_interrupted_is_tried_again() {
         let mut right = Script::new([interrupted(), Ok(b"cde")], [interrupted(), Ok(2)]);
         assert_eq!(copy_bidirectional(&mut left, &mut right).await.unwrap(), (2, 3));
         assert_eq!((&left.written[..], &right.written[..]), (&b"cde"[..], &b"ab"[..]));
+        assert!(left.closes.is_empty() && right.closes.is_empty());
     });
 }
 
