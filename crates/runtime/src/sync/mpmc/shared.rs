@@ -250,7 +250,7 @@ impl<T> Shared<T> {
             .is_ok()
     }
 
-    /// The last handle of a side closes the channel; the last receiver also drops what is inside, whatever a waker of the user's does.
+    /// The last handle of a side closes the channel; the last receiver also drops what is inside, whatever wakers and destructors of users do.
     pub(super) fn handle_dropped(&self, side: Side) {
         // Ordering: AcqRel (N); whatever was done by handles that are gone comes before the close.
         if self.counter(side).fetch_sub(1, Ordering::AcqRel) != 1 {
@@ -259,8 +259,10 @@ impl<T> Shared<T> {
         let mut panic = FirstPanic::default();
         panic.catch(|| _ = self.close());
         if side == Side::Receivers {
-            let messages = self.state.with(State::abandon);
-            panic.catch(|| drop(messages));
+            let mut messages = self.state.with(State::abandon);
+            while let Some(message) = messages.pop() {
+                panic.catch(|| drop(message));
+            }
         }
         panic.go_on();
     }

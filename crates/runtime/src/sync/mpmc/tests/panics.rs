@@ -1,4 +1,4 @@
-//! Wakers that panic.
+//! Wakers, and destructors of messages, that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -46,6 +46,31 @@ fn the_last_receiver_drops_the_messages_though_a_waker_panics() {
 }
 
 /// The waker of a stream drops the stream, before the next who waits was told: that is left to the drop, and its waker panics.
+#[test]
+fn the_last_receiver_drops_every_message_though_some_panic() {
+    struct Message {
+        panics: bool,
+        _probe: Arc<()>,
+    }
+    impl Drop for Message {
+        fn drop(&mut self) {
+            assert!(!self.panics, "for the test, from a message");
+        }
+    }
+    let probe = Arc::new(());
+    let (sender, receiver) = unbounded();
+    for number in 0..3000 {
+        let message = Message {
+            panics: [0, 1, 2000].contains(&number),
+            _probe: probe.clone(),
+        };
+        assert!(sender.try_send(message).is_ok());
+    }
+    assert!(panics(|| drop(receiver)));
+    assert!(sender.is_closed());
+    assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
+}
+
 #[test]
 fn a_receiver_counts_no_more_though_a_waker_panics() {
     struct Drops(Mutex<Option<Receiver<u32>>>);
