@@ -16,13 +16,18 @@
 //! # });
 //! ```
 //!
-//! Messages have positions. The channel keeps the last ones, as many as it has capacity, each with the number of receivers that have yet
-//! to take it; one that all have taken is gone at once. A receiver has the position of what it takes next. All of that is under one
+//! Messages have positions. The channel keeps the last ones, as many as it has capacity, each with the number of receivers that take it
+//! next; those who have missed some take the first that is kept. The messages before the first that somebody takes next are *left*: all
+//! have taken them, and they go at once. A receiver has the position of what it takes next. All of that is under one
 //! lock; a message is cloned and dropped outside of it, and so kept in an `Arc`: the last receiver has it without a clone.
+//!
+//! A receiver that goes is counted no more, which is one step; what is left by that it takes out, some in a section.
 
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
+use std::iter;
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -38,7 +43,7 @@ pub mod error {
     pub use super::{RecvError, SendError, TryRecvError};
 }
 
-/// Messages that a receiver takes at a time when it goes.
+/// Messages that are left, and taken out at a time.
 const BATCH_MAX: usize = 32;
 
 #[derive(Debug)]
@@ -56,14 +61,15 @@ struct Ring<T> {
     capacity: usize,
     senders: usize,
     receivers: usize,
+    /// How many of them take the next message next.
+    at_end: usize,
 }
 
 #[derive(Debug)]
 struct Message<T> {
-    /// `None` once all have taken it, and it stands behind one that not all have.
-    value: Option<Arc<T>>,
-    /// Receivers that have yet to take it.
-    left: usize,
+    value: Arc<T>,
+    /// Receivers that take it next.
+    here: usize,
 }
 
 impl<T> Watching for Shared<T> {
@@ -87,27 +93,63 @@ impl<T> Ring<T> {
             *position = self.first;
             return Some(Err(RecvError::Lagged(missed)));
         }
-        let index = usize::try_from(*position - self.first).unwrap_or(usize::MAX);
-        let Some(message) = self.messages.get_mut(index) else {
+        let index = self.index(*position);
+        let Some(message) = self.messages.get(index) else {
             return (self.senders == 0).then_some(Err(RecvError::Closed));
         };
         *position += 1;
-        message.left -= 1;
-        let value = if message.left == 0 {
-            message.value.take()
-        } else {
-            message.value.clone()
-        };
-        self.drop_taken();
-        Some(Ok(value.expect("a message is there until all have taken it")))
+        if index == 0 && message.here == 1 {
+            return self.pop_first().map(Ok);
+        }
+        let value = message.value.clone();
+        *self.here(index) -= 1;
+        *self.here(index + 1) += 1;
+        Some(Ok(value))
     }
 
-    /// Forgets the first messages that all have taken: empty, so nothing of the user's is dropped.
-    fn drop_taken(&mut self) {
-        while self.messages.front().is_some_and(|message| message.left == 0) {
-            self.messages.pop_front();
-            self.first += 1;
-        }
+    /// Where the message at that position is.
+    fn index(&self, position: u64) -> usize {
+        usize::try_from(position.saturating_sub(self.first)).unwrap_or(usize::MAX)
+    }
+
+    /// How many take what is there next, or the next message if nothing is.
+    fn here(&mut self, index: usize) -> &mut usize {
+        self.messages
+            .get_mut(index)
+            .map_or(&mut self.at_end, |message| &mut message.here)
+    }
+
+    /// A receiver comes. What it takes next.
+    fn enter(&mut self) -> u64 {
+        self.receivers += 1;
+        self.at_end += 1;
+        self.next()
+    }
+
+    /// A receiver goes, which was to take that next.
+    fn leave(&mut self, position: u64) {
+        let index = self.index(position);
+        *self.here(index) -= 1;
+        self.receivers -= 1;
+    }
+
+    /// How many of the first messages are left.
+    fn count_left(&self) -> usize {
+        self.messages.iter().take_while(|message| message.here == 0).count()
+    }
+
+    /// The first message, if it is left.
+    fn pop_left(&mut self) -> Option<Arc<T>> {
+        let is_left = self.messages.front().is_some_and(|message| message.here == 0);
+        is_left.then(|| self.pop_first()).flatten()
+    }
+
+    /// Takes out the first message; who was to take it next takes the one behind it next.
+    fn pop_first(&mut self) -> Option<Arc<T>> {
+        let first = self.messages.pop_front()?;
+        self.first += 1;
+        *self.here(0) += first.here;
+        Some(first.value)
     }
 }
 
@@ -125,6 +167,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             capacity,
             senders: 1,
             receivers: 1,
+            at_end: 1,
         }),
         unheard: Notify::new(),
     });
@@ -164,15 +207,11 @@ impl<T> Sender<T> {
             if ring.receivers == 0 {
                 return (false, (Err(message), None));
             }
-            let old = (ring.messages.len() == ring.capacity).then(|| {
-                ring.first += 1;
-                ring.messages.pop_front()
-            });
+            let old = (ring.messages.len() == ring.capacity).then(|| ring.pop_first());
             ring.messages.push_back(Message {
-                value: Some(message),
-                left: ring.receivers,
+                value: message,
+                here: mem::take(&mut ring.at_end),
             });
-            ring.drop_taken();
             (true, (Ok(ring.receivers), old))
         });
         drop(old);
@@ -182,20 +221,13 @@ impl<T> Sender<T> {
     /// A receiver of what is sent from now on.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
-        let next = self.shared.ring.with(|ring| {
-            ring.receivers += 1;
-            ring.next()
-        });
-        Receiver {
-            shared: self.shared.clone(),
-            next,
-        }
+        Receiver::enters(&self.shared)
     }
 
     /// How many messages not all have taken.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.ring.with(|ring| ring.messages.len())
+        self.shared.ring.with(|ring| ring.messages.len() - ring.count_left())
     }
 
     /// Whether all have taken all.
@@ -311,13 +343,13 @@ impl<T> Receiver<T> {
     /// Another receiver, of what is sent from now on.
     #[must_use]
     pub fn resubscribe(&self) -> Self {
-        let next = self.shared.ring.with(|ring| {
-            ring.receivers += 1;
-            ring.next()
-        });
+        Self::enters(&self.shared)
+    }
+
+    fn enters(shared: &Arc<Shared<T>>) -> Self {
         Self {
-            shared: self.shared.clone(),
-            next,
+            shared: shared.clone(),
+            next: shared.ring.with(Ring::enter),
         }
     }
 
@@ -350,23 +382,17 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut panic = FirstPanic::default();
-        // It counts no more, and gives up every message, whatever the wakers and the destructors of users do. What is sent from here on is not
-        // for it.
-        let (end, is_last) = self.shared.ring.with(|ring| {
-            ring.receivers -= 1;
-            (ring.next(), ring.receivers == 0)
+        // Whatever the wakers and the destructors of users do.
+        let is_last = self.shared.ring.with(|ring| {
+            ring.leave(self.next);
+            ring.receivers == 0
         });
         let mut left = Vec::new();
         loop {
             // As many as there is room for outside of the lock.
-            self.shared.ring.with(|ring| {
-                self.next = self.next.max(ring.first);
-                while self.next < end && left.len() < BATCH_MAX {
-                    if let Some(Ok(message)) = ring.take(&mut self.next) {
-                        left.push(message);
-                    }
-                }
-            });
+            self.shared
+                .ring
+                .with(|ring| left.extend(iter::from_fn(|| ring.pop_left()).take(BATCH_MAX)));
             if left.is_empty() {
                 break;
             }
@@ -434,6 +460,7 @@ impl Error for TryRecvError {}
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
     use std::task::Context;
 
     use futures_lite::future::{block_on, poll_once};
@@ -564,6 +591,32 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
         assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
         assert_eq!(Arc::strong_count(&probe), 1);
+    }
+
+    /// Whoever looks meanwhile, as the destructor of a message can, does not find what nobody waits for any more.
+    #[test]
+    fn who_goes_leaves_all_messages_at_once() {
+        #[derive(Clone)]
+        struct Looks(Sender<Self>, Arc<Mutex<Vec<usize>>>);
+        impl Drop for Looks {
+            fn drop(&mut self) {
+                self.1.lock().unwrap().push(self.0.len());
+            }
+        }
+        for taken_by_other in [None, Some(0), Some(60), Some(100)] {
+            let (sender, slow) = channel(100);
+            let mut other = taken_by_other.map(|_| sender.subscribe());
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            (0..100).for_each(|_| assert!(sender.send(Looks(sender.clone(), seen.clone())).is_ok()));
+            let taken = taken_by_other.unwrap_or(100);
+            for _ in 0..taken_by_other.unwrap_or(0) {
+                mem::forget(other.as_mut().expect("it takes some").try_recv());
+            }
+            drop(slow);
+            assert_eq!(*seen.lock().unwrap(), vec![100 - taken; taken]);
+            drop(other);
+            assert_eq!((seen.lock().unwrap().len(), sender.len()), (100, 0));
+        }
     }
 
     #[test]
