@@ -101,8 +101,13 @@ pub(crate) fn nanos() -> u64 {
 /// The instant `duration` from now on, or about 30 years from now if the clock can't express it.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
-    let now = now();
-    now.checked_add(duration).unwrap_or_else(|| now + FAR_FUTURE)
+    later(now(), duration)
+}
+
+/// The instant `duration` after `start`, or about 30 years after it if the clock can't express it.
+#[inline]
+pub(crate) fn later(start: Instant, duration: Duration) -> Instant {
+    start.checked_add(duration).unwrap_or_else(|| start + FAR_FUTURE)
 }
 
 /// The instant in nanoseconds, as [`nanos`] counts them; before their origin they are negative. Lasts for 292 years either way.
@@ -122,7 +127,7 @@ pub(crate) fn from_nanos(nanos: i64) -> Instant {
     if nanos < 0 {
         start.checked_sub(distance).unwrap_or(start)
     } else {
-        start.checked_add(distance).unwrap_or_else(|| start + FAR_FUTURE)
+        later(start, distance)
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use super::clock;
+use crate::sys;
 
 /// A point in time, as [`std::time::Instant`], by the clock of the current runtime: the system's, unless a test has
 /// [paused](super::pause) it. Outside of a runtime it is the system's.
@@ -73,6 +74,11 @@ impl Instant {
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         self.0.checked_add(duration).map(Self)
+    }
+
+    /// `duration` later, or about 30 years later if the clock can't express that.
+    pub(super) fn later(self, duration: Duration) -> Self {
+        Self(sys::clock::later(self.0, duration))
     }
 
     /// `duration` earlier; `None` if the clock can't express that.

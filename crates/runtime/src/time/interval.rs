@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::instant::{Instant, now};
 use super::sleep::{Sleep, sleep_until};
 use crate::coop;
-use crate::sys::clock::FAR_FUTURE;
 
 /// Ticks now and then every `period`.
 ///
@@ -64,18 +63,17 @@ pub enum MissedTickBehavior {
 impl MissedTickBehavior {
     /// The deadline after that of `deadline`, whose tick happened at `now`.
     fn next(self, deadline: Instant, now: Instant, period: Duration) -> Instant {
-        let far = || now + FAR_FUTURE;
-        let regular = deadline.checked_add(period).unwrap_or_else(far);
+        let regular = deadline.later(period);
         let is_late = self == MissedTickBehavior::Delay && now.saturating_duration_since(deadline) > TOLERANCE;
         if regular > now && !is_late {
             return regular;
         }
         match self {
             MissedTickBehavior::Burst => regular,
-            MissedTickBehavior::Delay => now.checked_add(period).unwrap_or_else(far),
+            MissedTickBehavior::Delay => now.later(period),
             MissedTickBehavior::Skip => {
                 let left = period - remainder(now - deadline, period);
-                now.checked_add(left).unwrap_or_else(far)
+                now.later(left)
             }
         }
     }
@@ -121,9 +119,7 @@ impl Interval {
 
     /// The next tick comes a period from now.
     pub fn reset(&mut self) {
-        let now = self.sleep.now();
-        self.sleep
-            .reset(now.checked_add(self.period).unwrap_or_else(|| now + FAR_FUTURE));
+        self.sleep.reset(self.sleep.now().later(self.period));
     }
 
     /// The next tick comes at once.
