@@ -137,6 +137,9 @@ pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 *
 /// The same in nanoseconds.
 pub(crate) const FAR_NANOS: u64 = FAR_FUTURE.as_secs() * 1_000_000_000;
 
+/// The last time that [`from_nanos`] can express.
+pub(crate) const LAST_NANOS: u64 = i64::MAX.unsigned_abs();
+
 #[cfg(test)]
 mod tests {
     use super::*;

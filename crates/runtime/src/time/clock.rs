@@ -167,7 +167,11 @@ impl Clock {
     }
 
     fn advance(&self, by: u64) {
-        let later = |time: u64| time.saturating_add(by);
+        // At the last time whatever is set has come. Never to `u64::MAX`, at which no timer at all would look like one that has come.
+        let later = |time: u64| {
+            let exact = time.checked_add(by).filter(|later| *later <= clock::LAST_NANOS);
+            exact.unwrap_or_else(|| time.saturating_add(clock::FAR_NANOS).min(clock::LAST_NANOS))
+        };
         if !self.moves_while_it_stands(later) {
             // Its runtime has stopped.
             let now = clock::nanos();
@@ -416,6 +420,9 @@ pub fn resume() {
 /// Moves the paused clock of the current runtime by `duration`, and lets the tasks run whose timers expire by that.
 ///
 /// They all see the new time: to see each deadline come, sleep. In a task those that are woken have run once when it returns.
+///
+/// A duration that the clock can't express, which lasts for 292 years, means about 30 years, as for [`sleep`](super::sleep). At its end the clock stays, and what is set
+/// then is ready at once.
 ///
 /// # Panics
 ///

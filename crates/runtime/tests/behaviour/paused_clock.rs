@@ -254,6 +254,37 @@ async fn intervals_and_timeouts_go_by_the_clock() {
     assert_eq!(Instant::now(), first + 5 * HOUR);
 }
 
+/// A time that the clock can't express leaves time for what is set afterwards; and at its end nothing waits for ever.
+#[quadrille::test(start_paused = true)]
+async fn after_the_longest_advance_timers_go_on() {
+    let forever = quadrille::spawn(sleep(Duration::MAX));
+    for _ in 0..2 {
+        advance(Duration::MAX).await;
+        let start = Instant::now();
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR);
+        let mut ticks = interval(HOUR);
+        let first = ticks.tick().await;
+        assert_eq!(ticks.tick().await, first + HOUR);
+        assert_eq!(Instant::now(), first + HOUR);
+        advance(HOUR).await;
+        assert_eq!(
+            Instant::now(),
+            first + 2 * HOUR,
+            "it never goes back, and on by what is asked"
+        );
+    }
+    assert!(forever.is_finished());
+    let start = Instant::now();
+    advance(HOUR * 24 * 365 * 100).await;
+    assert_eq!(start.elapsed(), HOUR * 24 * 365 * 100);
+    for _ in 0..20 {
+        advance(Duration::MAX).await;
+    }
+    sleep(HOUR).await;
+    quadrille::spawn(sleep(Duration::MAX)).await.unwrap();
+}
+
 /// Also those that are late by less than a period.
 #[quadrille::test(start_paused = true)]
 async fn ticks_that_are_put_off_are_a_period_apart() {
