@@ -1,0 +1,213 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::task::Context;
+
+use futures_lite::future::{block_on, poll_once};
+
+use super::*;
+use crate::panics::tests::waker_that_panics;
+
+/// Every script of six steps on two receivers that come and go, against a list of all that was sent.
+#[test]
+fn every_short_script() {
+    const CAPACITY: usize = 2;
+    for script in 0..5_usize.pow(7) {
+        let (sender, first) = channel(CAPACITY);
+        let probe = Arc::new(());
+        // Each with the position that it is at in the model.
+        let mut receivers = [Some((first, 0)), None];
+        let mut sent = 0_usize;
+        for at in 0..7 {
+            match script / 5_usize.pow(at) % 5 {
+                0 => {
+                    let there = receivers.iter().flatten().count();
+                    let result = sender.send((sent, probe.clone()));
+                    assert_eq!(result.is_ok().then_some(there), (there > 0).then_some(there));
+                    sent += usize::from(there > 0);
+                }
+                step @ (1 | 2) => {
+                    let Some((receiver, position)) = &mut receivers[step - 1] else {
+                        continue;
+                    };
+                    let oldest = sent.saturating_sub(CAPACITY);
+                    let got = receiver.try_recv().map(|(n, _)| n);
+                    if *position < oldest {
+                        assert_eq!(got, Err(TryRecvError::Lagged((oldest - *position) as u64)));
+                        *position = oldest;
+                    } else if *position < sent {
+                        assert_eq!(got, Ok(*position));
+                        *position += 1;
+                    } else {
+                        assert_eq!(got, Err(TryRecvError::Empty));
+                    }
+                }
+                step => match receivers[step - 3].take() {
+                    Some(gone) => drop(gone),
+                    None => receivers[step - 3] = Some((sender.subscribe(), sent)),
+                },
+            }
+            let kept = receivers.iter().flatten().map(|(_, position)| *position).min();
+            let kept = kept.map_or(0, |position| sent - position.max(sent.saturating_sub(CAPACITY)));
+            assert_eq!(sender.len(), kept, "script {script}: what all have taken is gone");
+            assert_eq!(Arc::strong_count(&probe), kept + 1);
+        }
+    }
+}
+
+#[test]
+fn waiting_ends_with_a_message_or_the_last_sender() {
+    let (sender, mut receiver) = channel(4);
+    let mut other = receiver.resubscribe();
+    assert!(block_on(poll_once(receiver.recv())).is_none());
+    assert!(receiver.same_channel(&other) && sender.same_channel(&sender.clone()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(block_on(receiver.recv()), Ok(1));
+            assert_eq!(receiver.blocking_recv(), Ok(2));
+            assert_eq!(receiver.blocking_recv(), Err(RecvError::Closed));
+        });
+        scope.spawn(|| {
+            assert_eq!(block_on(other.recv()), Ok(1));
+            drop(other);
+        });
+        assert_eq!(sender.send(1), Ok(2));
+        assert!(sender.send(2).is_ok());
+        drop(sender);
+    });
+    assert!(receiver.is_closed() && receiver.is_empty());
+}
+
+#[test]
+fn a_message_that_panics_when_it_is_dropped_keeps_no_receiver() {
+    #[derive(Clone, Debug)]
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("as asked");
+        }
+    }
+    let (sender, receiver) = channel(4);
+    assert_eq!(sender.send(Panics).ok(), Some(1));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+    assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
+    assert!(block_on(poll_once(sender.closed())).is_some());
+}
+
+#[test]
+fn messages_that_panic_when_they_are_dropped_keep_no_other() {
+    #[derive(Debug)]
+    struct Panics {
+        panics: bool,
+        _probe: Arc<()>,
+    }
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            assert!(!self.panics, "as asked");
+        }
+    }
+    let probe = Arc::new(());
+    let (sender, receiver) = channel(100);
+    for n in 0..100 {
+        let message = Panics {
+            panics: [0, 1, 50].contains(&n),
+            _probe: probe.clone(),
+        };
+        assert!(sender.send(message).is_ok());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+    assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
+    assert_eq!(Arc::strong_count(&probe), 1);
+}
+
+#[test]
+fn a_waker_that_panics_keeps_no_message() {
+    let probe = Arc::new(());
+    let (sender, receiver) = channel(4);
+    let waker = waker_that_panics();
+    (0..3).for_each(|_| drop(sender.send(probe.clone())));
+    let mut closed = Box::pin(sender.closed());
+    assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+    assert_eq!((sender.receiver_count(), sender.len()), (0, 0));
+    assert_eq!(Arc::strong_count(&probe), 1);
+}
+
+/// Whoever looks meanwhile, as the destructor of a message can, does not find what nobody waits for any more.
+#[test]
+fn who_goes_leaves_all_messages_at_once() {
+    #[derive(Clone)]
+    struct Looks(Sender<Self>, Arc<Mutex<Vec<usize>>>);
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0.len());
+        }
+    }
+    for taken_by_other in [None, Some(0), Some(60), Some(100)] {
+        let (sender, slow) = channel(100);
+        let mut other = taken_by_other.map(|_| sender.subscribe());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        (0..100).for_each(|_| assert!(sender.send(Looks(sender.clone(), seen.clone())).is_ok()));
+        let taken = taken_by_other.unwrap_or(100);
+        for _ in 0..taken_by_other.unwrap_or(0) {
+            mem::forget(other.as_mut().expect("it takes some").try_recv());
+        }
+        drop(slow);
+        assert_eq!(*seen.lock().unwrap(), vec![100 - taken; taken]);
+        drop(other);
+        assert_eq!((seen.lock().unwrap().len(), sender.len()), (100, 0));
+    }
+}
+
+#[test]
+fn many_messages_are_left_by_who_goes() {
+    let (sender, receiver) = channel(100);
+    let probe = Arc::new(());
+    (0..150).for_each(|_| drop(sender.send(probe.clone())));
+    drop(receiver);
+    assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
+}
+
+#[test]
+fn the_sender_learns_that_nobody_listens() {
+    let (sender, receiver) = channel(1);
+    assert!(block_on(poll_once(sender.closed())).is_none());
+    drop(receiver);
+    block_on(sender.closed());
+    assert_eq!(sender.send(5), Err(SendError(5)));
+    let mut again = sender.subscribe();
+    assert_eq!(sender.send(6), Ok(1));
+    assert_eq!(again.try_recv(), Ok(6));
+    assert_eq!(Sender::new(1).send(7), Err(SendError(7)));
+}
+
+#[test]
+fn receivers_come_and_go_while_others_send() {
+    for capacity in [1, 3, 100] {
+        let (sender, kept) = channel(capacity);
+        let probe = Arc::new(());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..5_000).for_each(|_| assert!(sender.send(probe.clone()).is_ok())));
+            }
+            for takes in [0, 1, 50] {
+                let sender = &sender;
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        let mut receiver = sender.subscribe();
+                        (0..takes).for_each(|_| drop(receiver.try_recv()));
+                        let other = receiver.resubscribe();
+                        drop(receiver);
+                        assert!(other.len() <= 10_000 && sender.len() <= capacity);
+                    }
+                });
+            }
+        });
+        assert_eq!(
+            (kept.len(), sender.len(), sender.receiver_count()),
+            (10_000, capacity, 1)
+        );
+        assert_eq!(Arc::strong_count(&probe), capacity + 1);
+        drop(kept);
+        assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
+    }
+}
