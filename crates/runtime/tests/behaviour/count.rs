@@ -24,6 +24,11 @@ impl Count {
         Token(self.clone())
     }
 
+    /// Whether nobody else has it: no clone, no token, no waker.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// A waker whose wakes are counted.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::new(CountingWaker(self.clone())))

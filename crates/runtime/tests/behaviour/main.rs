@@ -75,3 +75,4 @@ mod thread_wakes;
 mod timers;
 mod unwinding;
 mod wait;
+mod wakers;
