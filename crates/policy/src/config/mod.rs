@@ -88,6 +88,9 @@ pub struct Config {
     /// measured with servers of 64 connections whose clients ask again at once: with 200 us, as between tasks, they sleep 3 to 15 times as often, and
     /// take 1.05 to 1.15 times the CPU a request.
     pub poll_dry: Nanos,
+    /// Of the polls that would come sooner than `poll_dry`, so many are left out after one in vain ([`EarlyPolls`](crate::EarlyPolls)). Default 15, 0 (none) to 254;
+    /// 255: none comes sooner. Ours, measured: as long as eight in a row may be in vain, a server of one connection polls 1.6 times a request in place of 1.1, for nothing.
+    pub poll_early: u8,
     /// For how long a worker that drains its injector on the heels of who fills it puts off the next look, so that more comes together
     /// ([`Coalescing`](crate::Coalescing)). Default 1 us, 0 (never) to 100 us. Ours, measured with batches of 1,000 short tasks from outside: 500 ns to 4 us take
     /// 0.6 to 0.7 of the time with two workers, and 0.5 to 0.7 of the CPU.
@@ -157,6 +160,7 @@ impl Default for Config {
             spin_probe: 16,
             poll_interval: Nanos::from_micros(200),
             poll_dry: Nanos::from_micros(20),
+            poll_early: 15,
             coalesce: Nanos::from_micros(1),
             sentinel_interval: Nanos::from_micros(500),
             slot_polls_max: 3,

@@ -114,7 +114,7 @@ impl<T: AsFd> AsyncFd<T> {
     /// Nothing more will be written: whoever waits for room tries once more, and hears of it. The system tells nobody where there is no room:
     /// Linux of a full socket of the Unix domain.
     pub(crate) fn tell_write_ended(&self) {
-        self.registration().tell_ended(Side::Write);
+        self.registration().tell_write_ended();
     }
 
     /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of `WouldBlock` the

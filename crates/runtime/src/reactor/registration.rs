@@ -11,10 +11,9 @@ use std::task::Waker;
 use std::task::{Context, Poll};
 
 use super::source::{Source, WaiterId};
-use super::{Shard, Side, Tick};
+use super::{Shard, Side, Tick, wake_each};
 use crate::coop;
 use crate::primitives::{AtomicBool, Ordering};
-use crate::sync::wake_all::wake_all;
 use crate::sys::poller::{Event, Interest};
 
 /// What the kernel is to watch of a descriptor, and from when.
@@ -183,21 +182,18 @@ impl Registration {
         self.source().has_ended(side)
     }
 
-    /// The owner has ended `side`, of which the system may tell nobody: an event of our own (L e).
-    pub(crate) fn tell_ended(&self, side: Side) {
+    /// The owner has ended the writing, of which the system may tell nobody: an event of our own (L e).
+    pub(crate) fn tell_write_ended(&self) {
         let event = Event {
             key: self.shard.key_of(self.index),
-            readable: side == Side::Read,
-            writable: side == Side::Write,
+            readable: false,
+            writable: true,
             ended: true,
         };
         let mut wakers = Vec::new();
         // Of a source that is closed nothing is said: whoever waits for it knows.
         self.source().set_ready(self.source().generation(), &event, &mut wakers);
-        if !wakers.is_empty() {
-            let mut woken = wakers.into_iter();
-            wake_all(|batch| batch.fill_from(|| woken.next()));
-        }
+        wake_each(&mut wakers);
     }
 
     /// The current tick, to be taken before an attempt without a wait.

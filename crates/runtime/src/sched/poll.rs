@@ -51,17 +51,18 @@ impl Worker {
             return None;
         }
         let context = &self.context;
+        let config = &context.shared.policy.config;
         let shard = context.shared.sleepers.reactor.shard(context.llc());
-        if !shard.has_sources() || !shard.is_unpolled() {
+        if !shard.is_unpolled() {
             return None;
         }
-        let is_early = now.since(Nanos(shard.polled_at())) < context.shared.policy.config.poll_dry;
-        if is_early && !self.early_polls.are_worth_it() {
+        let is_early = now.since(Nanos(shard.polled_at())) < config.poll_dry;
+        if is_early && !self.early_polls.are_worth_it(config) {
             return None;
         }
-        let has_woken = self.poll_if_due(now, Nanos(0))?;
+        let has_woken = self.poll_at_once()?;
         if is_early {
-            self.early_polls.ended(has_woken);
+            self.early_polls.ended(has_woken, &self.context.shared.policy.config);
         }
         if !has_woken {
             return None;
@@ -78,6 +79,13 @@ impl Worker {
         if !shard.is_unpolled() || now.since(Nanos(shard.polled_at())) < interval {
             return None;
         }
+        self.poll_at_once()
+    }
+
+    /// Whether it has woken somebody, if nobody else has the duty.
+    fn poll_at_once(&mut self) -> Option<bool> {
+        let context = &self.context;
+        let shard = context.shared.sleepers.reactor.shard(context.llc());
         let duty = shard.try_hold(context.id.index())?;
         let _polled = poll(&duty, &mut self.catch, Some(Duration::ZERO), &context.me().counters);
         drop(duty);
@@ -284,9 +292,12 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::task::{self, Waker};
 
+    use quadrille_policy::SetId;
+
     use super::*;
     use crate::reactor::Side;
     use crate::sched::still::Still;
+    use crate::task::spawn::{Options, allocate};
     use crate::thread::stack::DEFAULT_SIZE;
 
     /// Whether a worker that sleeps, and has resigned, because it saw a holder of the duty, is woken by what another does.
@@ -400,6 +411,30 @@ mod tests {
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1);
         assert_eq!(still.shared.workers[0].counters.io_events.get(), 1);
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1, "it has paid");
+    }
+
+    #[test]
+    fn who_has_run_dry_and_polled_leaves_a_sentinel_before_it_goes_to_work() {
+        assert!(sleeper_is_woken_by(|worker| {
+            let shared = worker.context.shared.clone();
+            let (socket, mut peer) = UnixStream::pair().unwrap();
+            let duty = shared.sleepers.reactor.shard(0).try_hold(0).unwrap();
+            let source = shared.register(socket.as_fd(), Interests::Read).unwrap();
+            drop(duty);
+            let mut cx = task::Context::from_waker(Waker::noop());
+            assert!(
+                source
+                    .poll_ready(socket.as_fd(), Side::Read, false, &mut cx)
+                    .is_pending()
+            );
+            peer.write_all(b"!").unwrap();
+            // As if that had woken it, but nobody besides.
+            let policy = shared.new_policy(Some(worker.context.id), SetId::NONE);
+            let (task, _handle) = allocate(&shared, None, policy, Options::default(), async {});
+            worker.context.local.push(task);
+            let polled_at = shared.sleepers.reactor.shard(0).polled_at();
+            assert!(worker.take_polled(Nanos(polled_at)).is_some());
+        }));
     }
 
     #[test]

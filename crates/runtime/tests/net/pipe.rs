@@ -4,14 +4,18 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use futures_lite::future::poll_once;
+use quadrille::Runtime;
 use quadrille::io::Interest;
 use quadrille::net::{PipeReader, PipeWriter, pipe};
 
 use crate::temporary::Folder;
-use crate::watched::on_runtimes;
+use crate::watched::{on_runtimes, watched};
 
 fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
@@ -138,5 +142,34 @@ fn operations_by_the_descriptor_of_a_pipe() {
         assert_eq!(read_first.unwrap(), b'x');
         assert!(reader.ready(Interest::READABLE).await.unwrap().is_readable());
         assert_eq!(reader.try_io(Interest::READABLE, read).unwrap(), b'y');
+    });
+}
+
+/// The event is there whenever the one worker has run dry. Yet it is to look at timers, at what comes from outside, and whether it shall end.
+#[test]
+fn who_never_waits_for_its_pipes_neglects_nothing() {
+    watched(|| {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (there, back) = runtime.block_on(async { (pipe().unwrap(), pipe().unwrap()) });
+        runtime.block_on(there.1.write_all(b"!")).unwrap();
+        for (reader, writer) in [(there.0, back.1), (back.0, there.1)] {
+            let turns = turns.clone();
+            drop(runtime.spawn(async move {
+                let mut byte = [0];
+                loop {
+                    reader.read_exact(&mut byte).await.unwrap();
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    writer.write_all(&byte).await.unwrap();
+                }
+            }));
+        }
+        let thread = runtime.handle().spawn_thread(quadrille::thread::park);
+        while turns.load(Ordering::Relaxed) < 10_000 {
+            let sleep = async { quadrille::time::sleep(Duration::from_millis(1)).await };
+            runtime.block_on(runtime.spawn(sleep)).unwrap();
+        }
+        thread.thread().unpark();
+        runtime.block_on(thread).unwrap();
     });
 }

@@ -106,6 +106,8 @@ impl TcpSocket {
 
     /// Connects to `addr`. With the option `TCP_FASTOPEN_CONNECT` the first write does, and tells of errors.
     ///
+    /// A socket that was bound may be connected with itself, if `addr` is what it was bound to.
+    ///
     /// # Errors
     ///
     /// As [`TcpStream::connect`].
@@ -118,7 +120,11 @@ impl TcpSocket {
     ///
     /// Loses the socket, which is closed.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
-        TcpStream::connect_socket(self.socket, addr).await
+        if self.local_addr().is_ok_and(|local| local.port() == 0) {
+            TcpStream::connect_unbound(self.socket, addr).await
+        } else {
+            TcpStream::connect_socket(self.socket, addr).await
+        }
     }
 
     /// The address of this end.

@@ -88,8 +88,13 @@ impl TcpStream {
 
     async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
         let socket = socket::new(Domain::for_address(address), Type::STREAM)?;
+        Self::connect_unbound(socket, address).await
+    }
+
+    /// Connects a socket that doesn't block, and whose port the system chooses: to another than itself.
+    pub(super) async fn connect_unbound(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
         let stream = Self::connect_socket(socket, address).await?;
-        if is_itself(&stream, address)? {
+        if stream.is_itself(address) {
             // Nobody can listen there while this lasts; closed in the usual way it would last for a minute.
             stream.set_zero_linger()?;
             return Err(io::Error::new(
@@ -98,6 +103,13 @@ impl TcpStream {
             ));
         }
         Ok(stream)
+    }
+
+    /// Whether both ends of what was connected to `address` are the same. Of a connection that is broken already the first read tells.
+    fn is_itself(&self, address: SocketAddr) -> bool {
+        // The other end need not be at `address`: `0.0.0.0` stands for this machine. Mostly it isn't asked for.
+        self.local_addr()
+            .is_ok_and(|local| local.port() == address.port() && self.peer_addr().is_ok_and(|peer| peer == local))
     }
 
     /// Connects a socket that doesn't block.
@@ -259,13 +271,6 @@ impl TcpStream {
     }
 }
 
-/// Whether both ends of what was connected to `address` are the same.
-fn is_itself(stream: &TcpStream, address: SocketAddr) -> io::Result<bool> {
-    let local = stream.local_addr()?;
-    // The other end need not be at `address`: no address at all is one of this machine. Mostly it isn't asked for.
-    Ok(local.port() == address.port() && stream.peer_addr().is_ok_and(|peer| peer == local))
-}
-
 /// Whether the connection is made; an error if it is refused.
 fn is_connected(socket: &net::TcpStream) -> io::Result<bool> {
     match socket.peer_addr() {
@@ -295,3 +300,46 @@ impl_read!(TcpStream, &TcpStream);
 impl_write!(TcpStream, &TcpStream);
 
 impl_as_fd!(fd: TcpStream);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+    use crate::net::{TcpListener, TcpSocket};
+
+    #[test]
+    fn who_is_connected_to_itself_is_told_from_others() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = socket.local_addr().unwrap();
+            let itself = socket.connect(address).await.unwrap();
+            assert!(itself.is_itself(address));
+            let anywhere = SocketAddr::from(([0, 0, 0, 0], address.port()));
+            assert!(itself.is_itself(anywhere));
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let other = TcpStream::connect(address).await.unwrap();
+            assert!(!other.is_itself(address));
+            assert!(!other.is_itself(other.local_addr().unwrap()));
+        });
+    }
+
+    /// Of a socket that was bound the system's choice of a port is sure.
+    #[test]
+    fn who_is_connected_to_itself_is_refused_and_keeps_nobody_away() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let bound = |address: SocketAddr| {
+                let socket = socket::new(Domain::IPV4, Type::STREAM).unwrap();
+                socket.bind(&address.into()).map(|()| socket)
+            };
+            let socket = bound("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = socket.local_addr().unwrap().as_socket().unwrap();
+            let error = TcpStream::connect_unbound(socket, address).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+            bound(address).unwrap();
+        });
+    }
+}

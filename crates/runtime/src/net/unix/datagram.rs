@@ -333,6 +333,8 @@ impl UnixDatagram {
 
     /// Ends receiving, sending, or both, for all who use the socket: what has arrived before can still be received.
     ///
+    /// Who waits here is told. Who waits for room by another object that has the same socket may not be: Linux says nothing of it while the receiver has none.
+    ///
     /// # Errors
     ///
     /// Those of `shutdown(2)`.

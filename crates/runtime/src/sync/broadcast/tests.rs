@@ -7,7 +7,7 @@ use futures_lite::future::{block_on, poll_once};
 use super::*;
 use crate::panics::tests::waker_that_panics;
 
-/// Every script of six steps on two receivers that come and go, against a list of all that was sent.
+/// Every script of seven steps on two receivers that come and go, against a list of all that was sent.
 #[test]
 fn every_short_script() {
     const CAPACITY: usize = 2;

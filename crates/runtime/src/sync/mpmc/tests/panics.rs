@@ -45,7 +45,7 @@ fn the_last_receiver_drops_the_messages_though_a_waker_panics() {
     assert_eq!((Arc::strong_count(&probe), sender.len()), (2, 0));
 }
 
-/// The waker of a stream drops the stream, before the next who waits was told: that is left to the drop, and its waker panics.
+/// They are in more than one chunk of the queue.
 #[test]
 fn the_last_receiver_drops_every_message_though_some_panic() {
     struct Message {
@@ -71,6 +71,7 @@ fn the_last_receiver_drops_every_message_though_some_panic() {
     assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
 }
 
+/// The waker of a stream drops the stream, before the next who waits was told: that is left to the drop, and its waker panics.
 #[test]
 fn a_receiver_counts_no_more_though_a_waker_panics() {
     struct Drops(Mutex<Option<Receiver<u32>>>);
