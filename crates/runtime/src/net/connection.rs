@@ -95,8 +95,8 @@ macro_rules! connection_methods {
 
         /// Ends reading, writing, or both, for all who use the socket. To end writing lets the other end read to the end.
         ///
-        /// Who waits to read or write here is told. Who waits for room by another object that has the same socket may not be: Linux says nothing of it
-        /// while a socket of the Unix domain is full; nor if it is the other end that ends its reading then.
+        /// Who waits to read or write here is told. Of a socket of the Unix domain that is full Linux says nothing to others: neither to who waits for room by
+        /// another object that has the same socket, nor to the other end if reading is ended.
         ///
         /// # Errors
         ///

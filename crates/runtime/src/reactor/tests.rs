@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -333,6 +334,27 @@ fn a_waker_that_panics_with_what_panics_is_survived() {
     let mut wakers = vec![Waker::from(Arc::new(Call(panics))), Waker::from(Arc::new(Call(tells)))];
     wake_each(&mut wakers);
     assert_eq!(wakes.try_recv(), Ok(()));
+}
+
+/// Nor does who ends the writing hear of it, and who waits besides is told.
+#[test]
+fn a_waker_that_panics_is_none_of_who_ends_the_writing() {
+    let shard = Arc::new(Shard::new());
+    let (left, _right) = pair();
+    let registration = Registration::new(&shard, left.as_fd(), Interests::Both).unwrap();
+    let (sender, told) = mpsc::channel();
+    let bomb = Waker::from(Arc::new(Call(|| panic!("for the test"))));
+    let waker = Waker::from(Arc::new(Call(move || sender.send(()).unwrap())));
+    let mut first = registration.ready(left.as_fd(), Side::Write, false);
+    let mut second = registration.ready(left.as_fd(), Side::Write, false);
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&bomb)).is_pending());
+    assert!(
+        Pin::new(&mut second)
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    registration.tell_write_ended();
+    assert_eq!(told.try_recv(), Ok(()));
 }
 
 /// The waker of who waits belongs to others, and may panic when it is dropped. What the owner has had goes back all the same.

@@ -104,9 +104,9 @@ impl TcpSocket {
         Ok(self.socket.into())
     }
 
-    /// Connects to `addr`. With the option `TCP_FASTOPEN_CONNECT` the first write does, and tells of errors.
+    /// Connects to `addr`. With the option `TCP_FASTOPEN_CONNECT` the first write does, and tells of errors; nobody looks then with whom.
     ///
-    /// A socket that was bound may be connected with itself, if `addr` is what it was bound to.
+    /// A socket that was bound may be connected with itself, if `addr` leads to its own port.
     ///
     /// # Errors
     ///

@@ -95,8 +95,8 @@ impl TcpStream {
     pub(super) async fn connect_unbound(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
         let stream = Self::connect_socket(socket, address).await?;
         if stream.is_itself(address) {
-            // Nobody can listen there while this lasts; closed in the usual way it would last for a minute.
-            stream.set_zero_linger()?;
+            // Nobody can listen there while this lasts; closed in the usual way it would last for a minute. Refused it is either way.
+            _ = stream.set_zero_linger();
             return Err(io::Error::new(
                 io::ErrorKind::ConnectionRefused,
                 format!("nobody listens at {address}: the connection was one of the socket with itself"),
