@@ -364,6 +364,14 @@ mod tests {
         (still, worker, source, [socket, peer])
     }
 
+    /// Somebody waits, whose waker does nothing, and what he waits for comes.
+    fn something_comes(source: &Registration, socket: &UnixStream, peer: &mut UnixStream) {
+        let mut cx = task::Context::from_waker(Waker::noop());
+        let waits = source.poll_ready(socket.as_fd(), Side::Read, false, &mut cx);
+        assert!(waits.is_pending());
+        peer.write_all(b"!").unwrap();
+    }
+
     /// How often the worker polls if it has run dry so many nanoseconds after each poll, that many times.
     fn polls_of_dry(worker: &mut Worker, after: u64, times: u32) -> u64 {
         let shared = worker.context.shared.clone();
@@ -401,13 +409,7 @@ mod tests {
             "these are not early, and say nothing of those that are"
         );
         assert_eq!(polls_of_dry(&mut worker, 0, 15), 0);
-        let mut cx = task::Context::from_waker(Waker::noop());
-        assert!(
-            source
-                .poll_ready(socket.as_fd(), Side::Read, false, &mut cx)
-                .is_pending()
-        );
-        peer.write_all(b"!").unwrap();
+        something_comes(&source, &socket, &mut peer);
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1);
         assert_eq!(still.shared.workers[0].counters.io_events.get(), 1);
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1, "it has paid");
@@ -421,13 +423,7 @@ mod tests {
             let duty = shared.sleepers.reactor.shard(0).try_hold(0).unwrap();
             let source = shared.register(socket.as_fd(), Interests::Read).unwrap();
             drop(duty);
-            let mut cx = task::Context::from_waker(Waker::noop());
-            assert!(
-                source
-                    .poll_ready(socket.as_fd(), Side::Read, false, &mut cx)
-                    .is_pending()
-            );
-            peer.write_all(b"!").unwrap();
+            something_comes(&source, &socket, &mut peer);
             // As if that had woken it, but nobody besides.
             let policy = shared.new_policy(Some(worker.context.id), SetId::NONE);
             let (task, _handle) = allocate(&shared, None, policy, Options::default(), async {});
