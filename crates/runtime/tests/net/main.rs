@@ -15,6 +15,7 @@ mod runtimes;
 mod shared;
 mod tcp;
 mod tcp_halves;
+mod tcp_options;
 mod tcp_socket;
 mod temporary;
 mod udp;
