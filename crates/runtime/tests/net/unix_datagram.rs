@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::Shutdown;
+#[cfg(target_os = "linux")]
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net;
 use std::path::Path;
 use std::thread;
@@ -95,6 +97,50 @@ fn a_path_that_begins_with_a_zero_byte_names_no_file() {
         client.send(b"abc").await.unwrap();
         for length in 1..=3 {
             assert_eq!(server.recv(&mut [0; 4]).await.unwrap(), length);
+        }
+    });
+}
+
+/// An address that has no path is one all the same: whoever has sent from it is answered, also by who must wait for its room.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sender_without_a_path_is_answered() {
+    on_runtimes(|| async {
+        let unnamed = net::SocketAddr::from_pathname("").unwrap();
+        let server = UnixDatagram::bind_addr(&unnamed).unwrap();
+        let client = UnixDatagram::bind_addr(&unnamed).unwrap();
+        let address = server.local_addr().unwrap();
+        assert!(address.as_abstract_name().is_some_and(|name| !name.is_empty()));
+        assert_eq!(UnixDatagram::bind_addr(&address).unwrap_err().kind(), ErrorKind::AddrInUse);
+
+        client.connect_addr(&address).unwrap();
+        client.send(b"ping").await.unwrap();
+        let mut buffer = [0; 8];
+        let (length, sender) = server.recv_from(&mut buffer).await.unwrap();
+        assert_eq!(length, 4);
+        let filled = (0..).take_while(|_| server.try_send_to_addr(b"full", &sender).is_ok()).count();
+        let answering = quadrille::spawn(async move { server.send_to_addr(b"at last", &sender).await });
+        for _ in 0..filled {
+            assert_eq!(client.recv(&mut buffer).await.unwrap(), 4);
+        }
+        assert_eq!(client.recv(&mut buffer).await.unwrap(), 7);
+        assert_eq!(answering.await.unwrap().unwrap(), 7);
+    });
+}
+
+/// Nobody can be at an address without a name.
+#[test]
+fn nothing_is_sent_to_who_has_no_address() {
+    on_runtimes(|| async {
+        let unnamed = net::SocketAddr::from_pathname("").unwrap();
+        let socket = UnixDatagram::unbound().unwrap();
+        let attempts = [
+            socket.connect_addr(&unnamed),
+            socket.send_to_addr(b"lost", &unnamed).await.map(drop),
+            socket.try_send_to_addr(b"lost", &unnamed).map(drop),
+        ];
+        for attempt in attempts {
+            assert_eq!(attempt.unwrap_err().kind(), ErrorKind::InvalidInput);
         }
     });
 }

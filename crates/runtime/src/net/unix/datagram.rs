@@ -57,7 +57,38 @@ impl UnixDatagram {
     /// Outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        Self::from_std(net::UnixDatagram::bind_addr(&socket::unix_named(path.as_ref())?)?)
+        Self::bind_addr(&socket::unix_named(path.as_ref())?)
+    }
+
+    /// A socket that others send to at `address`. One without a name makes the system choose an abstract one (Linux), for a client
+    /// that is to be answered and leaves no file behind.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::net::UnixDatagram;
+    /// use std::os::unix::net::SocketAddr;
+    ///
+    /// let server = UnixDatagram::bind_addr(&SocketAddr::from_pathname("")?)?;
+    /// let client = UnixDatagram::bind_addr(&SocketAddr::from_pathname("")?)?;
+    /// client.send_to_addr(b"ping", &server.local_addr()?).await?;
+    /// let mut buffer = [0; 16];
+    /// let (length, sender) = server.recv_from(&mut buffer).await?;
+    /// server.send_to_addr(&buffer[..length], &sender).await?;
+    /// assert_eq!(client.recv(&mut buffer).await?, 4);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind), the length apart.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixDatagram> {
+        Self::from_std(net::UnixDatagram::bind_addr(address)?)
     }
 
     /// A socket without an address: it sends, and nobody can answer.
@@ -121,7 +152,16 @@ impl UnixDatagram {
     ///
     /// Nobody is there; others of `connect(2)`.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
-        self.fd.get_ref().connect_addr(&socket::unix_named(path.as_ref())?)
+        self.connect_addr(&socket::unix_named(path.as_ref())?)
+    }
+
+    /// [`connect`](Self::connect) by an address, say that of a sender.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); `address` has no name ([`InvalidInput`](io::ErrorKind::InvalidInput)).
+    pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
+        self.fd.get_ref().connect_addr(address)
     }
 
     /// Sends a datagram to where the socket is connected to; its length. Waits while the receiver has no room.
@@ -155,11 +195,27 @@ impl UnixDatagram {
     ///
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
+        self.send_to_addr(buffer, &socket::unix_named(path.as_ref())?).await
+    }
+
+    /// [`send_to`](Self::send_to) by an address: to the sender of what [`recv_from`](Self::recv_from) has received, who may have no path.
+    ///
+    /// # Errors
+    ///
+    /// As [`send_to`](Self::send_to); `address` has no name ([`InvalidInput`](io::ErrorKind::InvalidInput)), so that nobody can answer.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, if it has to wait: no timer runs there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: a call that was dropped has sent nothing.
+    pub async fn send_to_addr(&self, buffer: &[u8], address: &SocketAddr) -> io::Result<usize> {
         // Before anything is sent, so that a call that is dropped here has sent nothing.
         coop::consume_budget().await;
-        let address = socket::unix_named(path.as_ref())?;
         for doublings in 0_u32.. {
-            let (outcome, has_room) = self.offer(buffer, &address);
+            let (outcome, has_room) = self.offer(buffer, address);
             match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let retry = RETRY_MIN * (1 << doublings.min(6));
@@ -225,7 +281,16 @@ impl UnixDatagram {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell when there
     /// is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
     pub fn try_send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        self.offer(buffer, &socket::unix_named(path.as_ref())?).0
+        self.try_send_to_addr(buffer, &socket::unix_named(path.as_ref())?)
+    }
+
+    /// [`send_to_addr`](Self::send_to_addr) without a wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send_to`](Self::try_send_to); those of [`send_to_addr`](Self::send_to_addr).
+    pub fn try_send_to_addr(&self, buffer: &[u8], address: &SocketAddr) -> io::Result<usize> {
+        self.offer(buffer, address).0
     }
 
     /// One attempt to send; after `WouldBlock` also whether this socket has room, so that it is the receiver who has none.
