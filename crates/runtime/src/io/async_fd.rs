@@ -242,8 +242,8 @@ impl<T: AsFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Strict, if `operation` changes nothing when it answers `WouldBlock`: it is dropped only between two calls.
-    pub async fn read_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        self.transfer(Side::Read, |io| operation(io).map(Progress::only)).await
+    pub fn read_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> impl Future<Output = io::Result<R>> {
+        self.transfer(Side::Read, move |io| operation(io).map(Progress::only))
     }
 
     /// Calls `operation` until it answers something other than [`WouldBlock`](io::ErrorKind::WouldBlock) (or
@@ -256,8 +256,8 @@ impl<T: AsFd> AsyncFd<T> {
     /// # Cancel safety
     ///
     /// Strict, if `operation` changes nothing when it answers `WouldBlock`: it is dropped only between two calls.
-    pub async fn write_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        self.transfer(Side::Write, |io| operation(io).map(Progress::only)).await
+    pub fn write_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> impl Future<Output = io::Result<R>> {
+        self.transfer(Side::Write, move |io| operation(io).map(Progress::only))
     }
 
     /// [`read_with`](Self::read_with) for implementations of `poll_read`: of those who poll one side, only the last is woken.

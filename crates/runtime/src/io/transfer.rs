@@ -23,13 +23,15 @@
 //! urgent data of TCP, before which a read stops though more is there. An answer of
 //! zero bytes exhausts nothing: the end is there for everybody who reads.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::{AsyncFd, Interest};
 use crate::coop;
-use crate::reactor::{Side, Tick};
+use crate::reactor::{self, Side, Tick};
 use crate::sys::fd::{Polled, poll_now};
 
 /// What an operation has done.
@@ -67,15 +69,41 @@ impl Progress<usize> {
 
 impl<T: AsFd> AsyncFd<T> {
     /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between.
-    pub(crate) async fn transfer<R>(
+    pub(crate) fn transfer<R>(
         &self,
         side: Side,
         mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
-    ) -> io::Result<R> {
+    ) -> impl Future<Output = io::Result<R>> {
+        let mut wait = None;
+        poll_fn(move |cx| self.poll_with(&mut wait, side, cx, &mut operation))
+    }
+
+    /// One turn of [`transfer`](Self::transfer) for a future that is no `async fn`: with those each layer copies its arguments once more, the two
+    /// halves of a slice at a time right after they were written one by one, for which the processor waits.
+    #[inline]
+    pub(crate) fn poll_with<'a, R>(
+        &'a self,
+        wait: &mut Option<reactor::Ready<'a>>,
+        side: Side,
+        cx: &mut Context<'_>,
+        mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
+    ) -> Poll<io::Result<R>> {
         loop {
-            let tick = self.side(side, true).await?;
+            let at_once = if wait.is_none() {
+                self.registration().ready_at_once(side)
+            } else {
+                None
+            };
+            let tick = match at_once {
+                Some(tick) => tick,
+                None => {
+                    let tick = ready!(Pin::new(wait.get_or_insert_with(|| self.side(side, true))).poll(cx))?;
+                    *wait = None;
+                    tick
+                }
+            };
             if let Some(outcome) = self.attempt(side, tick, &mut operation) {
-                return outcome;
+                return Poll::Ready(outcome);
             }
         }
     }
@@ -88,7 +116,10 @@ impl<T: AsFd> AsyncFd<T> {
         mut operation: impl FnMut(&T) -> io::Result<Progress<R>>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let tick = ready!(self.poll_side(side, true, cx))?;
+            let tick = match self.registration().ready_at_once(side) {
+                Some(tick) => tick,
+                None => ready!(self.poll_side(side, true, cx))?,
+            };
             if let Some(outcome) = self.attempt(side, tick, &mut operation) {
                 return Poll::Ready(outcome);
             }
@@ -217,6 +248,7 @@ impl<T: AsFd> AsyncFd<T> {
     }
 
     /// Calls `operation` once; `None` if it has to be called again.
+    #[inline]
     fn attempt<R>(
         &self,
         side: Side,
@@ -230,15 +262,24 @@ impl<T: AsFd> AsyncFd<T> {
     }
 
     /// Notes what an attempt after `tick` has found.
+    #[inline(always)]
     fn settle<R>(&self, side: Side, tick: Tick, outcome: io::Result<Progress<R>>) -> io::Result<R> {
-        match &outcome {
-            Ok(progress) if progress.exhausted => self.registration().clear_exhausted(side, tick),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.registration().clear_readiness(side, tick);
+        match outcome {
+            Ok(Progress {
+                result,
+                exhausted: false,
+            }) => Ok(result),
+            Ok(Progress { result, .. }) => {
+                self.registration().clear_exhausted(side, tick);
+                Ok(result)
             }
-            _ => {}
+            Err(error) => {
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    self.registration().clear_readiness(side, tick);
+                }
+                Err(error)
+            }
         }
-        outcome.map(|progress| progress.result)
     }
 }
 

@@ -89,14 +89,16 @@ macro_rules! read_methods {
         /// # Cancel safety
         ///
         /// Strict: a read that was dropped has read nothing.
-        pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-            if buffer.is_empty() {
-                // The system would wait for a byte that has no place.
-                return Ok(0);
-            }
-            self.fd()
-                .transfer(Side::Read, |io| Source::read(io, buffer))
-                .await
+        pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                if buffer.is_empty() {
+                    // The system would wait for a byte that has no place.
+                    return Poll::Ready(Ok(0));
+                }
+                self.fd()
+                    .poll_with(&mut wait, Side::Read, cx, |io| Source::read(io, buffer))
+            })
         }
 
         /// Fills `buffer`.
@@ -109,15 +111,20 @@ macro_rules! read_methods {
         ///
         /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps
         /// count.
-        pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
-            let mut left = buffer;
-            while !left.is_empty() {
-                match self.read(left).await? {
-                    0 => return Err(crate::net::stream::unexpected_end()),
-                    count => left = &mut left[count..],
+        pub fn read_exact(&self, mut buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                while !buffer.is_empty() {
+                    let read = self
+                        .fd()
+                        .poll_with(&mut wait, Side::Read, cx, |io| Source::read(io, buffer));
+                    match std::task::ready!(read)? {
+                        0 => return Poll::Ready(Err(crate::net::stream::unexpected_end())),
+                        count => buffer = &mut std::mem::take(&mut buffer)[count..],
+                    }
                 }
-            }
-            Ok(())
+                Poll::Ready(Ok(()))
+            })
         }
 
         /// Reads what is there, at least one byte, into `buffers`, one after the other; returns how many. Zero as
@@ -261,10 +268,12 @@ macro_rules! write_methods {
         /// # Cancel safety
         ///
         /// Strict: a write that was dropped has written nothing.
-        pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
-            self.$($fd)+
-                .transfer(Side::Write, |io| crate::net::stream::write(io, buffer))
-                .await
+        pub fn write(&self, buffer: &[u8]) -> impl Future<Output = io::Result<usize>> {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                self.$($fd)+
+                    .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::write(io, buffer))
+            })
         }
 
         /// Writes all of `buffer`.
@@ -276,15 +285,20 @@ macro_rules! write_methods {
         /// # Cancel safety
         ///
         /// Loses the count: a part may have been written. [`write`](Self::write) in a loop keeps it.
-        pub async fn write_all(&self, buffer: &[u8]) -> io::Result<()> {
-            let mut left = buffer;
-            while !left.is_empty() {
-                match self.write(left).await? {
-                    0 => return Err(crate::net::stream::write_zero()),
-                    count => left = &left[count..],
+        pub fn write_all(&self, mut buffer: &[u8]) -> impl Future<Output = io::Result<()>> {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                while !buffer.is_empty() {
+                    let written = self
+                        .$($fd)+
+                        .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::write(io, buffer));
+                    match std::task::ready!(written)? {
+                        0 => return Poll::Ready(Err(crate::net::stream::write_zero())),
+                        count => buffer = &buffer[count..],
+                    }
                 }
-            }
-            Ok(())
+                Poll::Ready(Ok(()))
+            })
         }
 
         /// Writes what fits, at least one byte, of `buffers`, one after the other; returns how many.

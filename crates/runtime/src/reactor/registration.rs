@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::task::{Context, Poll};
 
+use super::slab::Place;
 use super::source::{Source, WaiterId};
 use super::{Shard, Side, Tick, wake_each};
 use crate::coop;
@@ -43,6 +44,8 @@ impl Interests {
 pub(crate) struct Registration {
     shard: Arc<Shard>,
     index: u32,
+    /// That of `index`.
+    source: Place,
     /// The kernel does not watch the writing side yet, and is to as soon as somebody waits for it.
     defers_write: AtomicBool,
 }
@@ -58,6 +61,7 @@ impl Registration {
         Ok(Self {
             shard: Arc::clone(shard),
             index,
+            source: shard.place(index),
             defers_write: AtomicBool::new(interests == Interests::ReadFirst),
         })
     }
@@ -74,8 +78,9 @@ impl Registration {
         self.index
     }
 
+    #[inline]
     fn source(&self) -> &Source {
-        self.shard.source(self.index)
+        &self.source
     }
 
     /// Ends the watch of `fd`, which must be the one that was registered.
@@ -98,6 +103,17 @@ impl Registration {
     ) -> Poll<io::Result<Tick>> {
         let mut waiter = Some(WaiterId::SHARED);
         coop::poll_progress(cx, |cx| self.poll_source(fd, side, &mut waiter, eager, cx))
+    }
+
+    /// What [`poll_ready`](Self::poll_ready) and [`ready`](Self::ready) answer to who is eager, in a few instructions, if that is a tick; else ask them.
+    #[inline]
+    pub(crate) fn ready_at_once(&self, side: Side) -> Option<Tick> {
+        if !coop::has_budget_remaining() {
+            return None;
+        }
+        let tick = self.source().tick_at_once(side)?;
+        coop::spend();
+        Some(tick)
     }
 
     /// As [`Source::poll`]; if there is a waiter afterwards, the kernel watches for it. If it can't, there is none.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::slab::Slab;
+use super::slab::{Place, Slab};
 use super::source::{Closed, Source};
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::stress;
@@ -186,9 +186,13 @@ impl Shard {
     }
 
     /// The source in a place that is taken.
-    #[inline]
-    pub(super) fn source(&self, index: u32) -> &Source {
+    fn source(&self, index: u32) -> &Source {
         self.slab.get(index).expect("its owner has taken it")
+    }
+
+    /// The same, for its owner to keep.
+    pub(super) fn place(&self, index: u32) -> Place {
+        self.slab.place(index)
     }
 
     /// Takes no more sources, and moves all who wait to `wakers`, so that they hear it.

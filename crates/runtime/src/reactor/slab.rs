@@ -3,7 +3,8 @@
 //! Pages of 64, 128, 256... places are made as they are needed. Free places form a stack, linked by index; its head carries a number
 //! that each push and pop raises, so that a head which was read long ago is not taken for the one that is there.
 
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
@@ -15,9 +16,11 @@ const FIRST: u32 = if cfg!(quadrille_loom) { 1 } else { 64 };
 /// All pages together have 2^26 places, less 64.
 const PAGES: usize = 20;
 
+type Page = Arc<[CachePadded<Source>]>;
+
 #[derive(Debug)]
 pub(super) struct Slab {
-    pages: [OnceLock<Box<[CachePadded<Source>]>>; PAGES],
+    pages: [OnceLock<Page>; PAGES],
     /// Places that were ever used.
     used: AtomicU32,
     /// Bits 0..32: the first free place, plus one; zero: none. Bits 32..64: the number.
@@ -98,6 +101,13 @@ impl Slab {
         Some(place)
     }
 
+    /// The place with this index, which is taken, for its owner.
+    pub(super) fn place(&self, index: u32) -> Place {
+        let (page, position) = locate(index);
+        let page = Arc::clone(self.pages[page].get().expect("its page was made"));
+        Place { page, position }
+    }
+
     /// Calls `f` with every place that was ever taken, whoever has it now.
     pub(super) fn for_each(&self, mut f: impl FnMut(&Source)) {
         // Ordering: Relaxed; after the fence (L f).
@@ -106,6 +116,21 @@ impl Slab {
                 f(source);
             }
         }
+    }
+}
+
+/// A place as its owner keeps it at hand: its page need not be looked up each time.
+pub(super) struct Place {
+    page: Page,
+    position: usize,
+}
+
+impl Deref for Place {
+    type Target = Source;
+
+    #[inline]
+    fn deref(&self) -> &Source {
+        &self.page[self.position]
     }
 }
 

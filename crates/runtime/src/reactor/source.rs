@@ -82,6 +82,14 @@ impl Source {
         self.enlist(side, waiter, eager, cx.waker().clone())
     }
 
+    /// The tick of a `side` for which who tries in any case need not wait.
+    #[inline]
+    pub(super) fn tick_at_once(&self, side: Side) -> Option<Tick> {
+        // Ordering: Acquire; as in `poll`.
+        let word = Word(self.word.load(Ordering::Acquire));
+        answer(word, side, true)?.ok()
+    }
+
     /// The part of [`poll`](Self::poll) for who has to wait, as far as it knows: a waiter until an event, or the answer after all.
     fn enlist(
         &self,
@@ -218,6 +226,7 @@ impl Source {
 }
 
 /// What a poll answers without a wait.
+#[inline]
 fn answer(word: Word, side: Side, eager: bool) -> Option<Result<Tick, Closed>> {
     if word.is_closed() {
         return Some(Err(Closed));

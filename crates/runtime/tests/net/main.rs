@@ -5,6 +5,7 @@
 
 mod blocking_io;
 mod broken;
+mod budget;
 mod buffers;
 mod cancelled;
 mod copy;

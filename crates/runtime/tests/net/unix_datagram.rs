@@ -111,14 +111,19 @@ fn a_sender_without_a_path_is_answered() {
         let client = UnixDatagram::bind_addr(&unnamed).unwrap();
         let address = server.local_addr().unwrap();
         assert!(address.as_abstract_name().is_some_and(|name| !name.is_empty()));
-        assert_eq!(UnixDatagram::bind_addr(&address).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(
+            UnixDatagram::bind_addr(&address).unwrap_err().kind(),
+            ErrorKind::AddrInUse
+        );
 
         client.connect_addr(&address).unwrap();
         client.send(b"ping").await.unwrap();
         let mut buffer = [0; 8];
         let (length, sender) = server.recv_from(&mut buffer).await.unwrap();
         assert_eq!(length, 4);
-        let filled = (0..).take_while(|_| server.try_send_to_addr(b"full", &sender).is_ok()).count();
+        let filled = (0..)
+            .take_while(|_| server.try_send_to_addr(b"full", &sender).is_ok())
+            .count();
         let answering = quadrille::spawn(async move { server.send_to_addr(b"at last", &sender).await });
         for _ in 0..filled {
             assert_eq!(client.recv(&mut buffer).await.unwrap(), 4);
