@@ -1,9 +1,9 @@
 //! From the attributed function to the function that starts a runtime.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{AttrStyle, Attribute, Error, ItemFn, Result};
+use syn::{AttrStyle, Attribute, Error, FnArg, GenericParam, Ident, ItemFn, Result, Signature, parse_quote};
 
 use crate::arguments::Arguments;
 
@@ -61,10 +61,10 @@ fn check(entry: Entry, item: &ItemFn) -> Result<()> {
     if let Some(receiver) = signature.receiver() {
         return refuse(receiver.span(), "needs a free function, found `self`");
     }
-    if !signature.inputs.is_empty() {
+    if entry == Entry::Test && !signature.inputs.is_empty() {
         return refuse(signature.inputs.span(), "needs a function without arguments");
     }
-    if !signature.generics.params.is_empty() {
+    if entry == Entry::Test && !signature.generics.params.is_empty() {
         return refuse(signature.generics.span(), "needs a function without generic parameters");
     }
     if let Some(attribute) = item
@@ -100,6 +100,8 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     let name = &sig.ident;
     let mut outer = sig.clone();
     outer.asyncness = None;
+    let passed = named_arguments(&mut outer);
+    let generics = turbofish(sig);
     let test = (entry == Entry::Test).then(|| quote!(#[::core::prelude::v1::test]));
     let worker_threads = arguments.worker_threads.map(|number| quote!(.worker_threads(#number)));
     let start_paused = arguments.start_paused.map(|paused| quote!(.start_paused(#paused)));
@@ -126,9 +128,41 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
                 #seed
                 .build()
                 .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
-                .block_on(#name())
+                .block_on(#name #generics (#(#passed),*))
         }
     }
+}
+
+/// Gives each argument a name in place of its pattern, which stays with the function that was written; the names.
+fn named_arguments(outer: &mut Signature) -> Vec<Ident> {
+    let arguments = outer.inputs.iter_mut().filter_map(|input| match input {
+        FnArg::Typed(argument) => Some(argument),
+        FnArg::Receiver(_) => None,
+    });
+    arguments
+        .enumerate()
+        .map(|(index, argument)| {
+            let name = format_ident!("argument_{index}");
+            argument.pat = parse_quote!(#name);
+            name
+        })
+        .collect()
+}
+
+/// What a call of the written function from the one around it says of types and constants that arguments alone might not tell; nothing
+/// where there are none. Lifetimes are found by the compiler.
+fn turbofish(signature: &Signature) -> Option<TokenStream> {
+    let names: Vec<&Ident> = signature
+        .generics
+        .params
+        .iter()
+        .filter_map(|parameter| match parameter {
+            GenericParam::Type(parameter) => Some(&parameter.ident),
+            GenericParam::Const(parameter) => Some(&parameter.ident),
+            GenericParam::Lifetime(_) => None,
+        })
+        .collect();
+    (!names.is_empty()).then(|| quote!(::<#(#names),*>))
 }
 
 #[cfg(test)]
@@ -267,8 +301,6 @@ mod tests {
                 ("fn main() {}", "write `async` before `fn`"),
                 ("async fn main(&self) {}", "found `self`"),
                 ("async fn main(self: Box<Self>) {}", "found `self`"),
-                ("async fn main(arguments: Vec<String>) {}", "without arguments"),
-                ("async fn main<T>() {}", "without generic parameters"),
                 ("struct Main;", "needs an `async fn`"),
                 ("", "needs an `async fn`"),
             ] {
@@ -277,6 +309,43 @@ mod tests {
                 assert!(message.contains(part), "{item}: {message}");
             }
         }
+    }
+
+    #[test]
+    fn a_test_has_neither_arguments_nor_generic_parameters() {
+        for (item, part) in [
+            ("async fn works(arguments: Vec<String>) {}", "without arguments"),
+            ("async fn works<T>() {}", "without generic parameters"),
+        ] {
+            let message = message(Entry::Test, item);
+            assert!(message.contains(Entry::Test.name()), "{item}: {message}");
+            assert!(message.contains(part), "{item}: {message}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_passed_on_by_names_of_their_own() {
+        let written = "async fn run((a, mut b): (u8, u8), _: impl Copy) { b += a; }";
+        let text = expansion(Entry::Main, "", written);
+        let outer = "fn run(argument_0: (u8, u8), argument_1: impl Copy)";
+        assert!(text.starts_with(&printed(outer)), "{text}");
+        assert!(
+            text.contains(&printed(written)),
+            "patterns stay where they were: {text}"
+        );
+        assert!(text.contains(&printed("run(argument_0, argument_1)")), "{text}");
+    }
+
+    #[test]
+    fn generic_parameters_are_passed_on_but_for_lifetimes() {
+        let written =
+            "async fn run<'a, T: Default, const N: usize>(text: &'a str) -> (&'a str, T) where T: Copy { f() }";
+        let text = expansion(Entry::Main, "", written);
+        let squeezed = text.replace(char::is_whitespace, "");
+        assert!(squeezed.contains(".block_on(run::<T,N>(argument_0))"), "{text}");
+        let item: ItemFn = syn::parse_str(&text).expect("a function");
+        assert_eq!(item.sig.generics.params.len(), 3);
+        assert!(item.sig.generics.where_clause.is_some());
     }
 
     #[test]

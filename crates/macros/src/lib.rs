@@ -43,14 +43,26 @@ use expand::Entry;
 
 /// Runs an `async fn main` on a runtime of its own.
 ///
-/// The function may return anything that a plain `main` may return. It takes no arguments. It runs on the thread that calls it,
-/// as under `Runtime::block_on`, not on a worker; what it spawns runs on workers.
+/// The function may return anything that a plain `main` may return. It runs on the thread that calls it, as under
+/// `Runtime::block_on`, not on a worker; what it spawns runs on workers.
 ///
 /// ```ignore
 /// #[quadrille::main(worker_threads = 2)]
 /// async fn main() {
 ///     let answer = quadrille::spawn(async { 42 }).await.unwrap();
 ///     println!("{answer}");
+/// }
+/// ```
+///
+/// It need not be `main`: any `async fn` but a method becomes a function that runs it on a runtime that is made and dropped by each call. It
+/// may have arguments and generic parameters then.
+///
+/// ```ignore
+/// #[quadrille::main]
+/// async fn run(options: Options) -> Result<(), Error> { body }
+///
+/// fn main() -> Result<(), Error> {
+///     run(Options::from_arguments())
 /// }
 /// ```
 ///

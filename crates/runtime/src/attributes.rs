@@ -40,11 +40,30 @@
 //! fn main() {}
 //! ```
 //!
-//! A function with arguments:
+//! Arguments and generic parameters of a function that isn't `main`:
+//!
+//! ```
+//! #[quadrille::main(worker_threads = 1)]
+//! async fn total<'a, T: std::iter::Sum<&'a T>>((first, rest): (&'a T, &'a [T]), times: impl Fn(T) -> T + Send) -> T {
+//!     let all = std::iter::once(first).chain(rest).sum();
+//!     quadrille::task::yield_now().await;
+//!     times(all)
+//! }
+//! assert_eq!(total((&1, &[2, 3]), |sum| 2 * sum), 12);
+//! ```
+//!
+//! `main` itself has none:
 //!
 //! ```compile_fail
 //! #[quadrille::main(worker_threads = 1)]
 //! async fn main(arguments: Vec<String>) {}
+//! ```
+//!
+//! Nor has a test:
+//!
+//! ```compile_fail
+//! #[quadrille::test(worker_threads = 1)]
+//! async fn test(arguments: Vec<String>) {}
 //! ```
 //!
 //! A method:
