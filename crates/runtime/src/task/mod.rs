@@ -3,6 +3,16 @@
 //! A task is made by [`spawn`](crate::spawn), [`Handle::spawn`](crate::Handle::spawn) or a [`Builder`], and runs whether or
 //! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
 //! holds many, a [`TaskTracker`] only waits for them to end, and a [`TaskGroup`] says which belong together.
+//!
+//! ```
+//! # quadrille::Runtime::new().unwrap().block_on(async {
+//! use quadrille::task;
+//!
+//! let sum = task::spawn_blocking(|| (1..=4).sum::<i32>());
+//! let twice = task::spawn(async move { 2 * sum.await.unwrap() });
+//! assert_eq!(twice.await.unwrap(), 20);
+//! # });
+//! ```
 
 // A task is one allocation (`cell`): a thread's place on the roll, its state word and the joiner's waker (`lifecycle`), our `Meta`, and its body, the user's future or a user-level thread, or, later,
 // its result. The rest of the crate sees a `Runnable` (the right to run the task once) and a `JoinHandle`.
@@ -87,3 +97,4 @@ pub use tracker::{TaskTracker, TaskTrackerToken, TaskTrackerWaitFuture, TrackedF
 
 pub use crate::error::JoinError;
 pub use crate::join_set::JoinSet;
+pub use crate::runtime::{spawn, spawn_blocking};
