@@ -2,6 +2,29 @@
 //! passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`].
 //!
 //! Sockets and pipes that are ready to use are in [`net`](crate::net).
+//!
+//! The traits [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`] and [`AsyncSeek`] are those of the crate `futures-io`, named here for bounds and
+//! implementations; what reads lines, or fills a buffer, by way of them is in `futures-lite` and `futures-util`. [`Error`], [`ErrorKind`],
+//! [`Result`] and [`SeekFrom`] are std's, so that one `use quadrille::io` does.
+//!
+//! ```
+//! # quadrille::Runtime::new().unwrap().block_on(async {
+//! use futures_lite::{AsyncReadExt, AsyncWriteExt};
+//! use quadrille::io::{self, AsyncRead, AsyncWrite};
+//!
+//! async fn ask(mut server: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<Vec<u8>> {
+//!     server.write_all(b"time?").await?;
+//!     let mut answer = vec![0; 5];
+//!     server.read_exact(&mut answer).await?;
+//!     Ok(answer)
+//! }
+//!
+//! let (server, client) = quadrille::net::UnixStream::pair()?;
+//! server.write_all(b"10:15").await?;
+//! assert_eq!(ask(client).await?, b"10:15");
+//! # io::Result::Ok(())
+//! # }).unwrap();
+//! ```
 
 mod as_fd;
 mod async_fd;
@@ -10,6 +33,10 @@ mod interest;
 mod stdin;
 mod stdout;
 mod transfer;
+
+pub use std::io::{Error, ErrorKind, Result, SeekFrom};
+
+pub use futures_io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite};
 
 pub(crate) use self::as_fd::impl_as_fd;
 pub use self::async_fd::AsyncFd;
