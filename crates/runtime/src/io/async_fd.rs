@@ -4,16 +4,17 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::{Interest, Progress, Ready};
 use crate::current;
-use crate::reactor::{self, Interests, Registration, Side, Tick};
+use crate::reactor::{Interests, Registration, Side, Tick};
 use crate::runtime::{self, Handle};
 use crate::sched::Shared;
 use crate::sys;
+use crate::task::is_future_of;
 
 /// Waits until something with a file descriptor can be read or written: a pipe, a socket, an eventfd.
 ///
@@ -118,14 +119,15 @@ impl<T: AsFd> AsyncFd<T> {
         &self.registration
     }
 
-    /// As [`Registration::ready`].
-    pub(super) fn side(&self, side: Side, eager: bool) -> reactor::Ready<'_> {
-        self.registration.ready(self.as_fd(), side, eager)
+    /// As [`Registration::ready`], but for tasks of a runtime that ends.
+    pub(super) fn side(&self, side: Side, eager: bool) -> impl Future<Output = io::Result<Tick>> {
+        let mut ready = self.registration.ready(self.as_fd(), side, eager);
+        poll_fn(move |cx| told(Pin::new(&mut ready).poll(cx), cx))
     }
 
-    /// As [`Registration::poll_ready`].
+    /// As [`Registration::poll_ready`], but for tasks of a runtime that ends.
     pub(super) fn poll_side(&self, side: Side, eager: bool, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
-        self.registration.poll_ready(self.as_fd(), side, eager, cx)
+        told(self.registration.poll_ready(self.as_fd(), side, eager, cx), cx)
     }
 
     /// What is watched.
@@ -321,6 +323,22 @@ fn interests_of(interest: Interest) -> Interests {
         (false, true) => Interests::Write,
         (_, false) => Interests::Read,
     }
+}
+
+/// What who waits is told. Of an error nothing, if it is a future of a runtime that ends: it is dropped when it has come to a wait, and what it would do
+/// with the error, say log it, nobody has asked for.
+#[inline]
+pub(super) fn told(poll: Poll<io::Result<Tick>>, cx: &Context<'_>) -> Poll<io::Result<Tick>> {
+    match poll {
+        Poll::Ready(Err(_)) if is_to_be_dropped(cx.waker()) => Poll::Pending,
+        poll => poll,
+    }
+}
+
+/// Whether a waker is that of a future of the current runtime, and that one ends.
+#[cold]
+fn is_to_be_dropped(waker: &Waker) -> bool {
+    current::with(|shared| shared.is_some_and(|shared| shared.sleepers.is_stopping() && is_future_of(waker, shared)))
 }
 
 /// Whether it is ready; an error ends the wait.

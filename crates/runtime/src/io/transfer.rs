@@ -29,6 +29,7 @@ use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use super::async_fd::told;
 use super::{AsyncFd, Interest};
 use crate::coop;
 use crate::reactor::{self, Side, Tick};
@@ -97,7 +98,8 @@ impl<T: AsFd> AsyncFd<T> {
             let tick = match at_once {
                 Some(tick) => tick,
                 None => {
-                    let tick = ready!(Pin::new(wait.get_or_insert_with(|| self.side(side, true))).poll(cx))?;
+                    let waiting = wait.get_or_insert_with(|| self.registration().ready(self.as_fd(), side, true));
+                    let tick = ready!(told(Pin::new(waiting).poll(cx), cx))?;
                     *wait = None;
                     tick
                 }

@@ -13,9 +13,10 @@ use super::park::{Host, Sleepers};
 use super::publish;
 use super::stats::WorkerCounters;
 use super::worker::Worker;
+use crate::panics::quietly;
 use crate::reactor::{Catch, Duty, Interests, Polled, Reactor, Registration, Shard, wake_each};
 use crate::sys::clock;
-use crate::task::Runnable;
+use crate::task::{Runnable, is_future_of};
 
 /// Polls, and counts it. Events that nobody waits for are no reason to get up.
 pub(super) fn poll(duty: &Duty<'_>, catch: &mut Catch, timeout: Option<Duration>, counters: &WorkerCounters) -> Polled {
@@ -278,9 +279,17 @@ impl Shared {
         any
     }
 
-    /// Ends the watch of all descriptors; who waits for one hears it.
+    /// Ends the watch of all descriptors. Who waits for one hears it, but for futures of this runtime, which are dropped.
     pub(super) fn close_reactor(&self) {
-        wake_each(&mut self.sleepers.reactor.close());
+        for waker in self.sleepers.reactor.close() {
+            quietly(|| {
+                if is_future_of(&waker, self) {
+                    drop(waker);
+                } else {
+                    waker.wake();
+                }
+            });
+        }
         self.close_rings();
     }
 }

@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::cell::{self, Header};
+use super::meta::THREAD;
 use super::runnable::Runnable;
 use super::running;
 use super::state::Then;
@@ -41,6 +42,18 @@ pub(crate) fn is_waker_of(waker: &Waker, shared: &Shared) -> bool {
     // SAFETY: the waker keeps the task alive.
     let header = unsafe { header.as_ref() };
     ptr::eq(header.meta.scheduler(), shared)
+}
+
+/// The same for futures alone: a user-level thread goes on after it was told that it ends, by its destructors.
+pub(crate) fn is_future_of(waker: &Waker, shared: &Shared) -> bool {
+    if !is_waker_of(waker, shared) {
+        return false;
+    }
+    // SAFETY: it is the waker of a task, or that one would have said no.
+    let header = unsafe { header(waker.data()) };
+    // SAFETY: the waker keeps the task alive.
+    let header = unsafe { header.as_ref() };
+    !header.meta.has(THREAD)
 }
 
 /// # Safety
@@ -153,5 +166,20 @@ mod tests {
         assert_eq!(one.block_on(ask(&one)).unwrap(), [true, false]);
         assert_eq!(one.block_on(ask(&two)).unwrap(), [false, true]);
         assert!(!is_waker_of(Waker::noop(), &one.handle().shared));
+    }
+
+    #[test]
+    fn that_of_a_thread_is_no_futures() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let shared = runtime.handle().shared.clone();
+        let ask = || {
+            let shared = shared.clone();
+            poll_fn(move |cx| Poll::Ready([is_waker_of, is_future_of].map(|is| is(cx.waker(), &shared))))
+        };
+        assert_eq!(runtime.block_on(runtime.spawn(ask())).unwrap(), [true, true]);
+        let asks = ask();
+        assert_eq!(runtime.spawn_thread(move || asks.wait()).wait().unwrap(), [true, false]);
+        assert_eq!(runtime.block_on(ask()), [false, false]);
+        assert!(!is_future_of(Waker::noop(), &shared));
     }
 }

@@ -5,8 +5,11 @@ use std::io::{Read, Write};
 use std::net;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
+use futures_lite::future::poll_once;
+use quadrille::io::Interest;
 use quadrille::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use quadrille::{Handle, Runtime, Wait};
 
@@ -91,6 +94,49 @@ fn sockets_that_outlive_their_runtime_answer_with_an_error() {
             right.try_write(b"b").unwrap();
             assert_eq!(left.read(&mut [0; 2]).await.unwrap(), 1);
         });
+    });
+}
+
+/// A server that logs what its sockets say, and goes on, would tell of an error each time it ends.
+#[test]
+fn tasks_are_dropped_with_their_runtime_and_not_told() {
+    watched(|| {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let pair = || runtime.block_on(async { UnixStream::pair().unwrap() });
+        let ((left, _right), (outside, _other), (waiting, _peer)) = (pair(), pair(), pair());
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let polls = Arc::new(AtomicUsize::new(0));
+        let (begins, begun) = channel();
+        drop(runtime.spawn({
+            let (polls, begins) = (Arc::clone(&polls), begins.clone());
+            poll_fn(move |cx| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                let poll = waiting.poll_read(cx, &mut [0]);
+                let _ = begins.send(());
+                poll
+            })
+        }));
+        begun.recv().unwrap();
+        let (closes, closed) = channel();
+        let (answers, answered) = channel();
+        drop(runtime.spawn(async move {
+            begins.send(()).unwrap();
+            // Holds up its worker meanwhile.
+            closed.recv().unwrap();
+            let _ = answers.send(poll_once(left.read(&mut [0])).await.is_some());
+            let _ = answers.send(poll_once(left.readable()).await.is_some());
+            let _ = answers.send(poll_once(left.ready(Interest::READABLE)).await.is_some());
+            let _ = answers.send(poll_once(poll_fn(|cx| left.poll_read_ready(cx))).await.is_some());
+            let _ = answers.send(poll_once(listener.accept()).await.is_some());
+            let _ = answers.send(left.read(&mut [0]).await.is_ok());
+        }));
+        begun.recv().unwrap();
+        // A thread that is none of the runtime's hears of the end, and so knows that it has come so far.
+        let thread = std::thread::spawn(move || closes.send(outside.readable().wait().is_err()).unwrap());
+        drop(runtime);
+        thread.join().unwrap();
+        assert_eq!(answered.iter().collect::<Vec<_>>(), [false; 5]);
+        assert_eq!(polls.load(Ordering::Relaxed), 1, "nor are they woken");
     });
 }
 
