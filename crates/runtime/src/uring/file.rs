@@ -1,6 +1,6 @@
 //! Files.
 
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 /// By io_uring the kernel writes and syncs files on threads of its own. If it gets none, because a limit of threads is reached, an operation fails with
 /// `ECANCELED` after 8 repeats, some 0.4 s, where the fall-back would tell that there is no thread.
 ///
-/// Operations on a FIFO or a terminal count as at work for a paused clock as those on files do, and are asked to be cancelled once.
+/// What has no offsets, a FIFO or a terminal, is neither read nor written: [`NotSeekable`](io::ErrorKind::NotSeekable), as the system's calls have it.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -93,6 +93,8 @@ impl File {
     #[track_caller]
     pub fn from_std(file: std::fs::File) -> File {
         let ring = with_current(|shared| shared.watched_rings().ok().cloned());
+        // A ring would pass over the offset, and wait. It is the calls of the other kind that refuse what has none.
+        let ring = ring.filter(|_| (&file).stream_position().is_ok());
         File(match ring {
             Some(rings) => Kind::Ring(RingFd::new(file.into(), &rings)),
             None => Kind::Pool(Arc::new(file)),

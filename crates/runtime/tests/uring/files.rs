@@ -1,7 +1,8 @@
 //! Reading, writing and syncing files.
 
 use std::future::Future;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::pin::pin;
 
 use futures_lite::future::poll_once;
@@ -80,6 +81,25 @@ fn what_is_no_offset_is_refused() {
             assert_eq!((written.unwrap_err().kind(), text), (ErrorKind::InvalidInput, "abc"));
         }
         assert_eq!(std::fs::read(&path.0).unwrap(), b"0123456789");
+    });
+}
+
+/// The same for both: a ring would take what comes next, wherever it is asked to read.
+#[test]
+fn what_has_no_offsets_is_refused() {
+    on_backends(|| async {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let file = |fd: OwnedFd| File::from_std(fd.into());
+        let reads = file(reader.try_clone().unwrap().into());
+        let writes = file(writer.try_clone().unwrap().into());
+        let (written, text) = writes.write_at("abc", 0).await;
+        assert_eq!((written.unwrap_err().kind(), text), (ErrorKind::NotSeekable, "abc"));
+        writer.write_all(b"0123").unwrap();
+        let (count, buffer) = reads.read_at(Vec::with_capacity(4), 1).await;
+        assert_eq!((count.unwrap_err().kind(), buffer.len()), (ErrorKind::NotSeekable, 0));
+        let mut left = [0; 4];
+        reader.read_exact(&mut left).unwrap();
+        assert_eq!(&left, b"0123");
     });
 }
 
