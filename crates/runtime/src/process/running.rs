@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::io::AsyncFd;
 use crate::runtime::Handle;
 use crate::signal::unix::{Signal, SignalKind, signal};
-use crate::sys::process::{is_gone, pidfd_kill, pidfd_open};
+use crate::sys::process::{gone, is_gone, pidfd_kill, pidfd_open};
 
 /// A process that has not been waited for, so that its id is its own, unless others in this process wait for children that are not theirs.
 #[derive(Debug)]
@@ -26,15 +26,21 @@ enum End {
     Pidfd(AsyncFd<OwnedFd>),
     /// Arrives when any child of this process has.
     Signal(Signal),
+    /// Nothing is to tell: it was waited for by others, or by the system because this process ignores `SIGCHLD`, before it had a descriptor.
+    Gone,
 }
 
 impl End {
     /// Of process `pid`, which was not waited for.
     fn of(pid: u32) -> io::Result<Self> {
-        // Whatever the reason is for having no descriptor, the signal does as well.
-        match pidfd_open(pid).and_then(AsyncFd::reader) {
-            Ok(fd) => Ok(End::Pidfd(fd)),
-            Err(_) => signal(SignalKind::child()).map(End::Signal),
+        match pidfd_open(pid) {
+            // To listen to the signal would end for good that it is ignored.
+            Err(error) if is_gone(&error) => Ok(End::Gone),
+            // Whatever another reason is for having no descriptor, the signal does as well.
+            opened => opened
+                .and_then(AsyncFd::reader)
+                .map(End::Pidfd)
+                .or_else(|_| signal(SignalKind::child()).map(End::Signal)),
         }
     }
 
@@ -43,6 +49,7 @@ impl End {
         match self {
             End::Pidfd(fd) => fd.get_ref().try_clone().and_then(AsyncFd::reader).map(End::Pidfd),
             End::Signal(_) => signal(SignalKind::child()).map(End::Signal),
+            End::Gone => Ok(End::Gone),
         }
     }
 }
@@ -144,6 +151,7 @@ impl Running {
                     return Err(io::Error::other("the runtime is shutting down"));
                 }
             },
+            End::Gone => Ok(child.try_wait().and_then(|status| status.ok_or_else(gone))),
         }
     }
 

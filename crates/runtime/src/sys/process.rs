@@ -48,6 +48,11 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ECHILD))
 }
 
+/// What waiting for a child answers that was waited for.
+pub(crate) fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::ECHILD)
+}
+
 /// Has the kernel refuse a system call, by its number, with EPERM, as the filters of some containers do, in this process and for good.
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn forbid(call: libc::c_long) {

@@ -331,6 +331,47 @@ async fn many_children_at_a_time() {
     assert!(set.join_all().await.into_iter().all(|right| right));
 }
 
+/// In a process that ignores `SIGCHLD`, so that nobody's child leaves a zombie. To listen to it would take that away for good, and a child that is gone before
+/// it has a descriptor is no reason to.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_that_is_gone_at_once_leaves_the_signal_ignored() {
+    const CHILD: &str = "QUADRILLE_TEST_IGNORING_CHILD";
+    if std::env::var_os(CHILD).is_none() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "process::a_child_that_is_gone_at_once_leaves_the_signal_ignored",
+                "--exact",
+                "--nocapture",
+            ])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+        return;
+    }
+    let ignored = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        u64::from_str_radix(ignored.trim(), 16).unwrap()
+    };
+    // SAFETY: no handler, and so no pointers; this process has the one test.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let before = ignored();
+    assert!(before & 1 << (libc::SIGCHLD - 1) != 0);
+    runtime().block_on(async {
+        for _ in 0..100 {
+            let mut child = Command::new("true").spawn().unwrap();
+            child.start_kill().unwrap();
+            for _ in 0..2 {
+                let error = child.wait().await.unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(libc::ECHILD));
+            }
+        }
+    });
+    assert_eq!(ignored(), before);
+}
+
 /// The CPUs that a process may use, by what `/proc` says of it.
 fn cpus(status: &str) -> String {
     let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list"));
