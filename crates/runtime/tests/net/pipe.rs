@@ -2,8 +2,12 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
+#[cfg(target_os = "linux")]
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -142,6 +146,55 @@ fn operations_by_the_descriptor_of_a_pipe() {
         assert_eq!(read_first.unwrap(), b'x');
         assert!(reader.ready(Interest::READABLE).await.unwrap().is_readable());
         assert_eq!(reader.try_io(Interest::READABLE, read).unwrap(), b'y');
+    });
+}
+
+/// A pipe in packet mode.
+#[cfg(target_os = "linux")]
+fn packets() -> (OwnedFd, std::fs::File) {
+    let (reader, writer) = io::pipe().unwrap();
+    // SAFETY: no pointers; the descriptor is open, as `writer` owns it.
+    let outcome = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_DIRECT) };
+    assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
+    (reader.into(), OwnedFd::from(writer).into())
+}
+
+/// A terminal, and who types there. `None`: there are none here.
+#[cfg(target_os = "linux")]
+fn terminal() -> Option<(OwnedFd, std::fs::File)> {
+    let (mut types, mut terminal) = (-1, -1);
+    let (name, modes, size) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    // SAFETY: writes two numbers to variables that outlive the call; a null pointer asks for nothing.
+    if unsafe { libc::openpty(&raw mut types, &raw mut terminal, name, modes, size) } != 0 {
+        return None;
+    }
+    // SAFETY: the call has made both for nobody else.
+    let [types, terminal] = [types, terminal].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Some((terminal, types.into()))
+}
+
+/// Each read gives one packet, or one line, however much there is: libuv's tests of terminals have found out what comes of the belief that it was all. The second
+/// has no event of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_ends_a_read_early_leaves_the_rest_to_be_read() {
+    on_runtimes(|| async {
+        for (reader, mut writer) in [Some(packets()), terminal()].into_iter().flatten() {
+            writer.write_all(b"one\n").unwrap();
+            writer.write_all(b"two\n").unwrap();
+            // Of a terminal both come after a while.
+            while rustix::io::ioctl_fionread(&reader).unwrap() < 8 {
+                thread::yield_now();
+            }
+            let reader = PipeReader::from_std(reader.into()).unwrap();
+            reader.readable().await.unwrap();
+            let mut buffer = [0; 64];
+            for expected in [b"one\n", b"two\n"] {
+                let count = reader.read(&mut buffer).await.unwrap();
+                assert_eq!(&buffer[..count], expected);
+            }
+            assert!(poll_once(reader.read(&mut buffer)).await.is_none());
+        }
     });
 }
 
