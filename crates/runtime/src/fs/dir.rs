@@ -207,7 +207,7 @@ impl ReadDir {
                             if matches!(reason, Reason::Stopping) {
                                 batch.rest = None;
                             }
-                            return Poll::Ready(Err(refusal(reason)));
+                            return Poll::Ready(Err(refusal(&reason)));
                         }
                     }
                 }

@@ -34,7 +34,7 @@ impl<T: Send + 'static> Job<T> {
                 }
             }
         })
-        .map_err(|(_, reason)| refusal(reason))
+        .map_err(|(_, reason)| refusal(&reason))
     }
 
     /// The same, but `operation` is carried out whoever goes or shuts down.
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Job<T> {
                 let _ = sender.send(operation());
             }
         })
-        .map_err(|(_, reason)| refusal(reason))
+        .map_err(|(_, reason)| refusal(&reason))
     }
 
     /// Hands the closure that `job` makes to the pool. If the pool refuses it, the closure has been dropped when this returns, and the receiver has
@@ -111,14 +111,46 @@ pub(crate) fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Res
     }
 }
 
-/// What users are told of a job that the pool has refused.
-pub(super) fn refusal(reason: Reason) -> io::Error {
-    match reason {
-        Reason::NoThread(error) => error,
-        Reason::Stopping => stopped(),
-    }
+/// What users are told of a job that the pool has refused. Not the system's error: for want of a thread that is of the kind `WouldBlock`, by which
+/// whoever polls takes it for something to wait for (`futures-io`).
+pub(crate) fn refusal(reason: &Reason) -> io::Error {
+    io::Error::other(reason.to_string())
 }
 
 pub(super) fn stopped() -> io::Error {
     io::Error::other("the runtime is shutting down")
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+    use crate::child::{assert_passed, is_child, run_child};
+    use crate::fs::File;
+    use crate::io::{stdin, stdout};
+    use crate::sys::process::forbid_threads;
+
+    /// Not by the kind of the system's error, which `futures-io` keeps for what waits: who takes it for that waits for ever.
+    #[test]
+    fn that_there_is_no_thread_is_told() {
+        if !is_child() {
+            assert_passed(&run_child(module_path!(), "that_there_is_no_thread_is_told"));
+            return;
+        }
+        let told = |outcome: io::Result<usize>| {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Other, "{error}");
+            assert!(error.to_string().starts_with("no thread"), "{error}");
+        };
+        let mut file = File::from_std(std::fs::File::open("/dev/zero").unwrap());
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        forbid_threads();
+        runtime.block_on(async {
+            told(run(|| Ok(0)).await);
+            told(file.read(&mut [0; 4]).await);
+            told(file.write(b"a").await);
+            told(stdout().write(b"a").await);
+            told(stdin().read(&mut [0; 4]).await);
+        });
+    }
 }

@@ -202,7 +202,7 @@ impl Stream {
             }
             Err((buffer, reason)) => {
                 self.state = State::Idle(buffer);
-                Err(refusal(reason))
+                Err(refusal(&reason))
             }
         }
     }

@@ -14,7 +14,9 @@ use std::task::{Context, Poll, Waker};
 
 use futures_io::AsyncRead;
 
+use crate::blocking::Reason;
 use crate::coop;
+use crate::fs::job::refusal;
 use crate::panics::quietly;
 use crate::runtime::with_current;
 use crate::sync::wake_all::wake_all;
@@ -87,7 +89,8 @@ impl Input {
             return Poll::Ready(outcome.map(|()| 0));
         }
         if !state.runs {
-            drop(spawner.spawn("quadrille-stdin".to_owned(), || INPUT.serve())?);
+            let thread = spawner.spawn("quadrille-stdin".to_owned(), || INPUT.serve());
+            drop(thread.map_err(|error| refusal(&Reason::NoThread(error)))?);
             state.runs = true;
         }
         let known = state.waiting.iter_mut().find(|(id, _)| *id == handle);

@@ -95,7 +95,7 @@ pub(crate) fn forbid(call: libc::c_long) {
 
 /// Has the kernel refuse every further thread, as where a limit is reached, in this process and for good. Root, which no limit binds, becomes
 /// nobody.
-#[cfg(all(test, feature = "io-uring", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn forbid_threads() {
     const NOBODY: libc::uid_t = 65534;
     let none = libc::rlimit {
