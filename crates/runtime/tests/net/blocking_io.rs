@@ -1,7 +1,10 @@
 //! std's `Read` and `Write` on user-level threads.
 
-use std::io::{self, BufRead as _, BufReader, IoSlice, IoSliceMut, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{
+    self, BufRead as _, BufReader, BufWriter, IoSlice, IoSliceMut, Read as _, Seek as _, SeekFrom, Write as _,
+};
 use std::net::{Shutdown, TcpStream as StdStream};
+use std::sync::mpsc;
 
 use quadrille::fs::File;
 use quadrille::net::{TcpListener, UnixStream};
@@ -123,4 +126,77 @@ fn an_ordinary_thread_blocks_and_a_task_must_not() {
             "the task's panic has dropped the other end"
         );
     });
+}
+
+/// Leaves no room for a byte.
+fn fill(stream: &UnixStream) {
+    for length in [1 << 16, 1] {
+        while stream.try_write(&vec![b'.'; length]).is_ok() {}
+    }
+}
+
+/// Says, when it is dropped, what writing a byte comes to.
+struct WritesAtTheEnd<'a>(&'a UnixStream, mpsc::Sender<io::Result<usize>>);
+
+impl Drop for WritesAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.1.send(BlockingIo::new(self.0).write(b"!")).unwrap();
+    }
+}
+
+/// std's `BufWriter` writes what it has when it is dropped, where a thread that is unwound can't wait.
+#[test]
+fn what_cannot_be_written_at_once_is_given_up_where_a_thread_is_unwound() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum By {
+        Panic,
+        Abort,
+        End,
+    }
+    fn check(by: By, has_room: bool) {
+        let runtime = runtime();
+        let (near, mut far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
+        let (says, said) = mpsc::channel();
+        let (begins, begun) = mpsc::channel();
+        let thread = runtime.spawn_thread(move || {
+            if !has_room {
+                fill(&near);
+            }
+            let _writes = WritesAtTheEnd(&near, says);
+            let mut buffered = BufWriter::new(BlockingIo::new(&near));
+            buffered.write_all(b"hello").unwrap();
+            begins.send(()).unwrap();
+            if by == By::Panic {
+                panic!("on purpose");
+            }
+            thread::park();
+        });
+        begun.recv().unwrap();
+        if by == By::Abort {
+            thread.abort();
+        }
+        if by == By::End {
+            drop(runtime);
+        }
+        thread.join().unwrap_err();
+        match said.recv().unwrap() {
+            Ok(length) => assert!(has_room && length == 1),
+            Err(_) if by == By::End => {}
+            Err(error) => {
+                let message = "a user-level thread can't wait while it is unwound";
+                assert_eq!((has_room, error.to_string().as_str()), (false, message));
+            }
+        }
+        if by != By::End {
+            let mut received = String::new();
+            BlockingIo::new(&mut far).read_to_string(&mut received).unwrap();
+            let ending = if has_room { "hello!" } else { "" };
+            assert_eq!(received.trim_start_matches('.'), ending, "{by:?}");
+        }
+    }
+    for by in [By::Panic, By::Abort, By::End] {
+        for has_room in [true, false] {
+            watched(move || check(by, has_room));
+        }
+    }
 }
