@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::current;
 use super::note::Reason;
 use super::wait::{refuse_on_workers, wait_on, wait_timeout_on};
+use crate::coop;
 use crate::primitives::{AtomicBool, MutexGuard, Ordering};
 use crate::stress::Mutex;
 
@@ -63,12 +64,15 @@ impl Future for Parked<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.0.take() {
-            return Poll::Ready(());
-        }
-        let old = self.0.parked().replace(cx.waker().clone());
-        drop(old);
-        if self.0.take() { Poll::Ready(()) } else { Poll::Pending }
+        // Who finds a token each time would leave its worker to nobody.
+        coop::poll_progress(cx, |cx| {
+            if self.0.take() {
+                return Poll::Ready(());
+            }
+            let old = self.0.parked().replace(cx.waker().clone());
+            drop(old);
+            if self.0.take() { Poll::Ready(()) } else { Poll::Pending }
+        })
     }
 }
 
@@ -81,7 +85,7 @@ impl Drop for Parked<'_> {
 }
 
 /// Waits until [`Thread::unpark`](super::Thread::unpark) is called for the calling thread, or returns at once if it was called
-/// since the last park.
+/// since the last park; now and then after a turn of others, by the [budget](crate::coop).
 ///
 /// A user-level thread is suspended, an ordinary one blocked by [`std::thread::park`]. It may return without a reason on an
 /// ordinary thread.

@@ -153,6 +153,8 @@ fn what_a_thread_never_waits_for_gives_way() {
         "mpsc send and recv": threads::mpsc::sync_channel::<u8>(1) => |s| (s.0.send(1), s.1.recv());
         "mpsc recv, closed": threads::mpsc::channel::<u8>().1 => |s| s.recv();
         "Barrier": threads::Barrier::new(1) => |s| s.wait();
+        "park": () => |_s| (thread::current().unpark(), thread::park());
+        "park_timeout": () => |_s| (thread::current().unpark(), thread::park_timeout(std::time::Duration::MAX));
         "broadcast": broadcast::channel(2) => |s| (s.0.send(1), s.1.blocking_recv());
         "semaphore": Semaphore::new(1) => |s| s.acquire().wait().map(drop);
         "barrier": Barrier::new(1) => |s| s.wait_blocking();
