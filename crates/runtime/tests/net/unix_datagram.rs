@@ -7,17 +7,18 @@ use std::net::Shutdown;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net;
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::poll_once;
-use quadrille::JoinSet;
 use quadrille::io::Interest;
 use quadrille::net::UnixDatagram;
 use quadrille::time::timeout;
+use quadrille::{JoinSet, Runtime};
 
 use crate::temporary::Folder;
-use crate::watched::on_runtimes;
+use crate::watched::{on_runtimes, watched};
 
 #[test]
 fn a_pair_keeps_the_order() {
@@ -197,6 +198,33 @@ fn sending_to_a_full_receiver_backs_off() {
         assert!(outcome.is_err(), "there is no room");
         let polls = polls() - before;
         assert!(polls < 50, "{polls} polls");
+    });
+}
+
+/// Nobody makes room, so that nothing else ends it.
+#[test]
+fn sending_to_a_full_receiver_ends_with_the_runtime_of_the_sender() {
+    watched(|| {
+        let runtime = || Runtime::builder().worker_threads(1).build().unwrap();
+        let (first, second) = (runtime(), runtime());
+        let folder = Folder::new();
+        let path = folder.join("server");
+        let _server = net::UnixDatagram::bind(&path).unwrap();
+        let sender = first.block_on(async {
+            assert!(fill(&path) > 0);
+            UnixDatagram::unbound().unwrap()
+        });
+        let (begins, begun) = channel();
+        let sends = second.spawn(async move {
+            let mut sending = Box::pin(sender.send_to(b"no room", &path));
+            assert!(poll_once(&mut sending).await.is_none());
+            begins.send(()).unwrap();
+            sending.await
+        });
+        begun.recv().unwrap();
+        drop(first);
+        let error = second.block_on(sends).unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "the runtime is shutting down");
     });
 }
 

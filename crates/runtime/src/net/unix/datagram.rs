@@ -219,10 +219,15 @@ impl UnixDatagram {
             match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let retry = RETRY_MIN * (1 << doublings.min(6));
-                    if has_room {
-                        // The receiver has none. Each attempt makes an event of this socket's own, which says nothing.
+                    let limit = if has_room {
+                        // The receiver has none. Each attempt makes an event of this socket's own, which says nothing, but for the end of its
+                        // runtime.
                         sleep(retry).await;
-                    } else if let Ok(outcome) = timeout(retry, self.writable()).await {
+                        Duration::ZERO
+                    } else {
+                        retry
+                    };
+                    if let Ok(outcome) = timeout(limit, self.writable()).await {
                         outcome?;
                     }
                 }
