@@ -41,9 +41,7 @@ use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 pub(crate) use self::readiness::{Side, Tick};
 pub(crate) use self::registration::{Interests, Ready, Registration};
-#[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
-pub(crate) use self::shard::stopped;
-pub(crate) use self::shard::{Catch, Duty, Polled, Shard};
+pub(crate) use self::shard::{Catch, Duty, Polled, Shard, stopped};
 
 /// The shards of one runtime, by cache.
 pub(crate) struct Reactor {

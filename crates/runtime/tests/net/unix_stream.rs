@@ -7,16 +7,19 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, SocketAddr};
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use futures_lite::{AsyncRead, AsyncReadExt, StreamExt};
-use quadrille::JoinSet;
 use quadrille::net::{UnixListener, UnixStream};
+use quadrille::{JoinSet, Runtime};
 
 use crate::temporary::Folder;
-use crate::watched::on_runtimes;
+use crate::watched::{on_runtimes, watched};
 
 #[test]
 fn a_server_answers_clients_of_std() {
@@ -95,16 +98,22 @@ fn connecting_says_what_is_wrong() {
     });
 }
 
-/// The queue has room for very few; the others are told nothing when there is room again.
+/// A listener at `path` whose queue has room for very few.
+fn listener_of_few(path: &Path) -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&socket2::SockAddr::unix(path).unwrap()).unwrap();
+    socket.listen(1).unwrap();
+    socket
+}
+
+/// Those for whom the queue has no room are told nothing when there is some again.
 #[test]
 fn connecting_waits_while_the_queue_is_full() {
     on_runtimes(|| async {
         const CLIENTS: usize = 12;
         let folder = Folder::new();
         let path = folder.join("socket");
-        let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
-        socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
-        socket.listen(1).unwrap();
+        let socket = listener_of_few(&path);
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
             let path = path.clone();
@@ -119,6 +128,37 @@ fn connecting_waits_while_the_queue_is_full() {
             stream.write_all(b"x").await.unwrap();
         }
         assert_eq!(clients.join_all().await.len(), CLIENTS);
+    });
+}
+
+/// Of a thread that nobody drops with the runtime. Nobody accepts, so that nothing else ends it.
+#[test]
+fn connecting_to_a_full_queue_ends_with_the_runtime() {
+    watched(|| {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let folder = Folder::new();
+        let path = folder.join("socket");
+        let _listener = listener_of_few(&path);
+        let handle = runtime.handle().clone();
+        let (begins, begun) = channel();
+        let connects = thread::spawn(move || {
+            handle.block_on(async {
+                let mut connected = Vec::new();
+                loop {
+                    let mut connecting = Box::pin(UnixStream::connect(&path));
+                    match poll_once(&mut connecting).await {
+                        Some(stream) => connected.push(stream.unwrap()),
+                        None => {
+                            begins.send(()).unwrap();
+                            return connecting.await.unwrap_err();
+                        }
+                    }
+                }
+            })
+        });
+        begun.recv().unwrap();
+        drop(runtime);
+        assert_eq!(connects.join().unwrap().to_string(), "the runtime is shutting down");
     });
 }
 

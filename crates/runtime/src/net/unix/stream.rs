@@ -16,8 +16,8 @@ use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
-use crate::reactor::Side;
-use crate::runtime::Handle;
+use crate::reactor::{Side, stopped};
+use crate::runtime::{Handle, with_current};
 use crate::sys::fd::BUFFERS_MAX;
 use crate::sys::socket;
 use crate::time::sleep;
@@ -80,6 +80,10 @@ impl UnixStream {
         for doublings in 0_u32.. {
             match socket::connect(&socket, address) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Nothing is watched yet that would tell of the end.
+                    if with_current(|runtime| runtime.sleepers.is_stopping()) {
+                        return Err(stopped());
+                    }
                     sleep(RETRY_MIN * (1 << doublings.min(6))).await;
                 }
                 outcome => {
