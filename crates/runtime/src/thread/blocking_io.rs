@@ -47,7 +47,7 @@ use crate::coop;
 /// ```
 ///
 /// # Unwinding
-/// A destructor of a thread that panics, is aborted, or ends with its runtime, can't wait. What it reads or writes then is done if that is possible at once, and
+/// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or writes then is done if that is possible at once, and
 /// fails else: a [`BufWriter`](std::io::BufWriter), which writes what it has when it is dropped, gives that up where there is no room. Flush before.
 ///
 /// # Panics

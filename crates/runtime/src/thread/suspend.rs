@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -14,6 +14,7 @@ use super::handle::Thread;
 use super::local::Locals;
 use super::note::{Note, Reason};
 use crate::coop;
+use crate::primitives::relax;
 use crate::sched::context::Context;
 use crate::sync::lock;
 use crate::task::Meta;
@@ -94,6 +95,9 @@ pub(super) struct Frame {
     locals: Locals,
     meta: NonNull<Meta>,
 }
+
+/// How often a thread that can't give way looks whether it need wait no more: nearly each time after a nap of 800 us (`relax`).
+const STEPS_MAX: u32 = 1_250;
 
 thread_local! {
     /// The thread whose stack is in use on this OS thread, if one is.
@@ -177,14 +181,29 @@ impl Frame {
         let mut future = pin!(future);
         // One place for all that is answered: a large output is not copied from one to another.
         let mut polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
-        if polled.is_pending() && is_refused() {
-            polled = coop::without_limit(|| future.as_mut().poll(&mut TaskContext::from_waker(self.waker())));
+        if polled.is_pending() && std::thread::panicking() {
+            polled = self.wait_in_place(future.as_mut());
         }
         while polled.is_pending() {
             self.suspend::<F>(pause, reason);
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         }
         polled
+    }
+
+    /// Waits for `future` for about a second on a thread that can't give way, as it panics: its worker is blocked. What a destructor waits for often comes from
+    /// elsewhere and soon, as a lock that is held for a moment, and else the process would end. Nor is it refused for lack of budget.
+    #[cold]
+    #[inline(never)]
+    fn wait_in_place<F: Future>(&self, mut future: Pin<&mut F>) -> Poll<F::Output> {
+        for step in 0..STEPS_MAX {
+            let polled = coop::without_limit(|| future.as_mut().poll(&mut TaskContext::from_waker(self.waker())));
+            if polled.is_ready() {
+                return polled;
+            }
+            relax(step);
+        }
+        Poll::Pending
     }
 
     /// Lets others run until the thread has its turn again.
@@ -259,12 +278,6 @@ impl Drop for Frame {
 #[cold]
 fn leave_list(key: usize) {
     Context::with(|context| context.expect("a started thread ends on its worker").has_ended(key));
-}
-
-/// Whether a poll may have been refused for lack of budget to a thread that can't give way, as it panics.
-#[inline(always)]
-fn is_refused() -> bool {
-    std::thread::panicking() && !coop::has_budget_remaining()
 }
 
 /// Unwinds the calling thread's stack, quietly: no panic hook runs.

@@ -4,10 +4,13 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 
 use quadrille::thread::{self, Builder};
-use quadrille::{Runtime, TaskGroup};
+use quadrille::{Runtime, TaskGroup, Wait as _};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::child::{assert_passed, child, is_child, run_child, stderr};
+use crate::count::{Count, OnDrop};
+use crate::gate::Gate;
+use crate::wait::eventually;
 
 const SIGABRT: i32 = 6;
 
@@ -69,6 +72,44 @@ fn to_wait_while_panicking_is_refused_with_a_reason() {
         said.contains("a user-level thread can't be suspended while it panics"),
         "{said}"
     );
+}
+
+/// What a destructor waits for while its thread is unwound may come, if it does not need its worker: a lock, say, that is held for a moment.
+#[test]
+fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum By {
+        Panic,
+        Abort,
+        End,
+    }
+    for by in [By::Panic, By::Abort, By::End] {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let (begun, held, dropped) = (Gate::default(), Gate::default(), Count::default());
+        let (begins, waits, token) = (begun.clone(), held.clone(), dropped.token());
+        let thread = runtime.spawn_thread(move || {
+            let _waits = OnDrop::new(move || {
+                waits.pass().wait();
+                drop(token);
+            });
+            begins.open();
+            if by == By::Panic {
+                panic!("on purpose");
+            }
+            thread::park();
+        });
+        begun.block();
+        match by {
+            By::Panic => {}
+            By::Abort => thread.abort(),
+            By::End => runtime.shutdown_background(),
+        }
+        eventually("it waits", || held.waiting() > 0);
+        assert_eq!(dropped.get(), 0);
+        held.open();
+        thread.join().unwrap_err();
+        assert_eq!(dropped.get(), 1);
+    }
 }
 
 /// Panics when it is dropped.

@@ -93,7 +93,7 @@ impl Condvar {
     /// # Errors
     /// With the guard, if the mutex is poisoned when it is locked again.
     /// # Panics
-    /// As [`Mutex::lock`](super::Mutex::lock), always on a user-level thread that panics.
+    /// As [`Mutex::lock`](super::Mutex::lock), on a user-level thread that panics also if no notification comes as soon.
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         refuse_in_tasks();

@@ -110,7 +110,7 @@ impl<T: ?Sized> Mutex<T> {
     /// With the guard, if the mutex is poisoned.
     /// # Panics
     /// In a task, whether or not the lock is free: use [`lock_async`](Self::lock_async) or [`try_lock`](Self::try_lock). On a
-    /// user-level thread that panics, if the lock is not free; see [`Wait::wait`](crate::Wait::wait).
+    /// user-level thread that panics, if the lock does not become free soon; see [`Wait::wait`](crate::Wait::wait).
     #[track_caller]
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
