@@ -163,11 +163,8 @@ pub fn current() -> Thread {
 
 /// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
 ///
-/// On an ordinary thread, and in a task, as [`std::thread::yield_now`]; a task gives way with
+/// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives way with
 /// [`task::yield_now`](crate::task::yield_now).
-///
-/// # Panics
-/// On a user-level thread that panics.
 #[track_caller]
 #[inline]
 pub fn yield_now() {

@@ -221,10 +221,9 @@ impl Frame {
     #[track_caller]
     #[inline(always)]
     fn suspend<F>(&self, pause: Pause, reason: Reason) {
-        assert!(
-            !std::thread::panicking(),
-            "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
-        );
+        if std::thread::panicking() {
+            return stay(pause);
+        }
         assert!(
             !lock::is_in_section(),
             "a user-level thread can't be suspended inside of a critical section of the runtime: others would wait for it"
@@ -272,6 +271,20 @@ impl Drop for Frame {
             leave_list(key);
         }
     }
+}
+
+/// What a thread does that can't be suspended, as it panics.
+///
+/// # Panics
+/// If it has to wait, which ends the process.
+#[cold]
+#[track_caller]
+fn stay(pause: Pause) {
+    assert!(
+        pause == Pause::GivesWay,
+        "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
+    );
+    std::thread::yield_now();
 }
 
 /// At the end of a thread that was ever suspended.

@@ -89,6 +89,7 @@ fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
         let (begins, waits, token) = (begun.clone(), held.clone(), dropped.token());
         let thread = runtime.spawn_thread(move || {
             let _waits = OnDrop::new(move || {
+                thread::yield_now();
                 waits.pass().wait();
                 drop(token);
             });
