@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Interest, Progress, Ready};
 use crate::current;
-use crate::reactor::{Interests, Registration, Side, Tick};
+use crate::reactor::{Interests, Registration, Side, Tick, stopped};
 use crate::runtime::{self, Handle};
 use crate::sched::Shared;
 use crate::sys;
@@ -20,6 +20,8 @@ use crate::task::is_future_of;
 ///
 /// It sets the descriptor to non-blocking mode, and watches it until it is dropped. Regular files can't be watched: use
 /// `spawn_blocking` for those.
+///
+/// At the end of its runtime whoever waits has an error, but for the tasks of that runtime: they hear nothing, and are dropped where they wait.
 ///
 /// Readiness is a hint: between the hint and the attempt somebody else may have taken the data. [`read_with`] and
 /// [`write_with`] put both together and try again.
@@ -120,14 +122,19 @@ impl<T: AsFd> AsyncFd<T> {
     }
 
     /// As [`Registration::ready`], but for tasks of a runtime that ends.
-    pub(super) fn side(&self, side: Side, eager: bool) -> impl Future<Output = io::Result<Tick>> {
-        let mut ready = self.registration.ready(self.as_fd(), side, eager);
+    fn side(&self, side: Side) -> impl Future<Output = io::Result<Tick>> {
+        let mut ready = self.registration.ready(self.as_fd(), side, false);
         poll_fn(move |cx| told(Pin::new(&mut ready).poll(cx), cx))
     }
 
     /// As [`Registration::poll_ready`], but for tasks of a runtime that ends.
     pub(super) fn poll_side(&self, side: Side, eager: bool, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
         told(self.registration.poll_ready(self.as_fd(), side, eager, cx), cx)
+    }
+
+    /// Whether its runtime has ended, so that nothing is told any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.registration.is_closed()
     }
 
     /// What is watched.
@@ -176,7 +183,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Strict: nothing is consumed.
     pub async fn readable(&self) -> io::Result<()> {
-        self.side(Side::Read, false).await.map(drop)
+        self.side(Side::Read).await.map(drop)
     }
 
     /// Waits until it may be writable, or the other end is closed; see [`readable`](Self::readable).
@@ -189,7 +196,7 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Strict: nothing is consumed.
     pub async fn writable(&self) -> io::Result<()> {
-        self.side(Side::Write, false).await.map(drop)
+        self.side(Side::Write).await.map(drop)
     }
 
     /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system has told: room to write may be
@@ -203,8 +210,8 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// Strict: nothing is consumed.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        let mut read = pin!(self.side(Side::Read, false));
-        let mut write = pin!(self.side(Side::Write, false));
+        let mut read = pin!(self.side(Side::Read));
+        let mut write = pin!(self.side(Side::Write));
         poll_fn(|cx| {
             let readable = interest.is_readable() && pass_error(read.as_mut().poll(cx))?;
             let writable = interest.is_writable() && pass_error(write.as_mut().poll(cx))?;
@@ -326,13 +333,18 @@ fn interests_of(interest: Interest) -> Interests {
 }
 
 /// What who waits is told. Of an error nothing, if it is a future of a runtime that ends: it is dropped when it has come to a wait, and what it would do
-/// with the error, say log it, nobody has asked for.
+/// with the error, say log it, nobody has asked for. A future that is polled in a loop all the same, by its task's own waker, would never leave it.
 #[inline]
-pub(super) fn told(poll: Poll<io::Result<Tick>>, cx: &Context<'_>) -> Poll<io::Result<Tick>> {
+pub(super) fn told<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
     match poll {
         Poll::Ready(Err(_)) if is_to_be_dropped(cx.waker()) => Poll::Pending,
         poll => poll,
     }
+}
+
+/// For an operation that finds out by itself that its runtime ends: what one that waits for a descriptor is told.
+pub(crate) async fn tell_of_the_end<R>() -> io::Result<R> {
+    poll_fn(|cx| told(Poll::Ready(Err(stopped())), cx)).await
 }
 
 /// Whether a waker is that of a future of the current runtime, and that one ends.

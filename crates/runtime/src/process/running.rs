@@ -89,13 +89,19 @@ impl Running {
 
     /// The status if it has ended; then it is waited for.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        if matches!(self.end, End::Gone) {
+            // Its id may be another's.
+            return Err(gone());
+        }
         self.child.try_wait()
     }
 
     /// Kills it. The status if it has ended before; then it is waited for.
     pub(super) fn start_kill(&mut self) -> io::Result<Option<ExitStatus>> {
-        let End::Pidfd(fd) = &self.end else {
-            return kill_by_id(&mut self.child);
+        let fd = match &self.end {
+            End::Pidfd(fd) => fd,
+            End::Signal(_) => return kill_by_id(&mut self.child),
+            End::Gone => return Ok(None),
         };
         match pidfd_kill(fd.as_fd()) {
             Ok(()) => Ok(None),
@@ -116,7 +122,7 @@ impl Running {
                 Ok(outcome) => return outcome,
                 Err(stopped) => stopped,
             };
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
             match Handle::try_current() {
@@ -151,7 +157,7 @@ impl Running {
                     return Err(io::Error::other("the runtime is shutting down"));
                 }
             },
-            End::Gone => Ok(child.try_wait().and_then(|status| status.ok_or_else(gone))),
+            End::Gone => Ok(Err(gone())),
         }
     }
 

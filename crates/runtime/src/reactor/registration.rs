@@ -212,6 +212,11 @@ impl Registration {
         wake_each(&mut wakers);
     }
 
+    /// Whether its reactor was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.source().is_closed()
+    }
+
     /// The current tick, to be taken before an attempt without a wait.
     pub(crate) fn tick(&self, side: Side) -> Tick {
         self.source().tick(side)

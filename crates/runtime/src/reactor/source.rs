@@ -133,6 +133,12 @@ impl Source {
         Word(self.word.load(Ordering::Acquire)).tick(side)
     }
 
+    /// Whether it was closed by the shutdown of its reactor.
+    pub(super) fn is_closed(&self) -> bool {
+        // Ordering: Acquire; as in `poll`.
+        Word(self.word.load(Ordering::Acquire)).is_closed()
+    }
+
     /// Whether any event of `side` was of an end, an error or urgent data.
     pub(super) fn has_ended(&self, side: Side) -> bool {
         // Ordering: Acquire; as in `poll`.

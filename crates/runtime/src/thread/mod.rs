@@ -75,7 +75,7 @@
 //! A panic ends the thread and reaches whoever joins it. The hook that reports it names the worker; what the thread is called,
 //! [`current`]`().name()` says to a hook of one's own. [`JoinHandle::abort`] asks a single thread to end. When the runtime shuts down, threads that have not started are dropped;
 //! those that wait are unwound, on their own worker: from the call that waits, as if it had panicked, but quietly. Their destructors
-//! run; what they wait for must come soon, and not by a thread of the same worker (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and waits again is unwound
+//! run; what they wait for must come soon, and not by what needs the same worker (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and waits again is unwound
 //! again; one that does so for ever keeps its runtime from ending. Joiners get an error with
 //! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't unwind: it ends there.
 //! A destructor that panics meanwhile ends the program, too, as in a thread of std's that panics.
@@ -164,7 +164,8 @@ pub fn current() -> Thread {
 /// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
 ///
 /// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives way with
-/// [`task::yield_now`](crate::task::yield_now).
+/// [`task::yield_now`](crate::task::yield_now). A destructor that calls it until another thread of its worker, or with one worker any task, has done
+/// something calls it for ever.
 #[track_caller]
 #[inline]
 pub fn yield_now() {

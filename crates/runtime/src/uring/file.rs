@@ -93,7 +93,8 @@ impl File {
     #[track_caller]
     pub fn from_std(file: std::fs::File) -> File {
         let ring = with_current(|shared| shared.watched_rings().ok().cloned());
-        // A ring would pass over the offset, and wait. It is the calls of the other kind that refuse what has none.
+        // A ring would pass over the offset, and wait. It is the calls of the other kind that refuse what has none. The question asks no disk, but waits while
+        // another thread reads by a duplicate of the descriptor.
         let ring = ring.filter(|_| (&file).stream_position().is_ok());
         File(match ring {
             Some(rings) => Kind::Ring(RingFd::new(file.into(), &rings)),

@@ -11,7 +11,7 @@ use quadrille::net::{PipeReader, PipeWriter, UdpSocket, UnixStream, pipe};
 use crate::watched::on_runtimes;
 
 /// More than a budget, and fewer than the writes of a byte that a socket of the Unix domain has room for.
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 140;
 
 /// Two ends, and a byte a round between them in both directions.
 async fn streams() -> (UnixStream, UnixStream) {

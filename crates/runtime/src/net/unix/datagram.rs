@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::coop;
-use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
+use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell_of_the_end};
 use crate::net::stream::ready_methods;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::socket;
@@ -219,15 +219,13 @@ impl UnixDatagram {
             match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let retry = RETRY_MIN * (1 << doublings.min(6));
-                    let limit = if has_room {
-                        // The receiver has none. Each attempt makes an event of this socket's own, which says nothing, but for the end of its
-                        // runtime.
+                    if has_room {
+                        // The receiver has none. Each attempt makes an event of this socket's own, which says nothing.
                         sleep(retry).await;
-                        Duration::ZERO
-                    } else {
-                        retry
-                    };
-                    if let Ok(outcome) = timeout(limit, self.writable()).await {
+                        if self.fd.is_over() {
+                            return tell_of_the_end().await;
+                        }
+                    } else if let Ok(outcome) = timeout(retry, self.writable()).await {
                         outcome?;
                     }
                 }

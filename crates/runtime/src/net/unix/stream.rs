@@ -13,10 +13,10 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::UCred;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
+use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell_of_the_end};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
-use crate::reactor::{Side, stopped};
+use crate::reactor::Side;
 use crate::runtime::{Handle, with_current};
 use crate::sys::fd::BUFFERS_MAX;
 use crate::sys::socket;
@@ -82,7 +82,7 @@ impl UnixStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Nothing is watched yet that would tell of the end.
                     if with_current(|runtime| runtime.sleepers.is_stopping()) {
-                        return Err(stopped());
+                        return tell_of_the_end().await;
                     }
                     sleep(RETRY_MIN * (1 << doublings.min(6))).await;
                 }
