@@ -21,7 +21,8 @@ use crate::task::is_future_of;
 /// It sets the descriptor to non-blocking mode, and watches it until it is dropped. Regular files can't be watched: use
 /// `spawn_blocking` for those.
 ///
-/// At the end of its runtime whoever waits has an error, but for the tasks of that runtime: they hear nothing, and are dropped where they wait.
+/// At the end of its runtime whoever waits has an error, but for futures that the tasks of that runtime poll by their own wakers: those hear
+/// nothing, and are dropped where they wait.
 ///
 /// Readiness is a hint: between the hint and the attempt somebody else may have taken the data. [`read_with`] and
 /// [`write_with`] put both together and try again.
@@ -132,7 +133,7 @@ impl<T: AsFd> AsyncFd<T> {
         told(self.registration.poll_ready(self.as_fd(), side, eager, cx), cx)
     }
 
-    /// Whether its runtime has ended, so that nothing is told any more.
+    /// Whether its runtime has stopped, so that nothing is told any more.
     pub(crate) fn is_over(&self) -> bool {
         self.registration.is_closed()
     }

@@ -78,11 +78,12 @@ impl Child {
         }
     }
 
-    /// The id of the process; `None` once it was waited for, because the id may be another's then.
+    /// The id of the process; `None` once it was waited for, because the id may be another's then. It was waited for by the system, or by others, if it was gone
+    /// before there was a descriptor of it.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         match &self.state {
-            State::Running(running) => Some(running.id()),
+            State::Running(running) => running.id(),
             State::Ended(_) => None,
         }
     }

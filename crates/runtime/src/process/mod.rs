@@ -4,7 +4,8 @@
 //! descriptor of the process (a pidfd) and the reactor. Where the kernel has none, or a filter of system calls forbids
 //! them, by `SIGCHLD`, which then is listened to as by [`signal`](crate::signal): a handler that others install by `sigaction` after that, and
 //! that doesn't call the one before it, makes [`Child::wait`] wait for ever. A child is killed by that descriptor, too, so that nobody
-//! else is hit who has its id by then; without one it is looked at first, and killed by its id.
+//! else is hit who has its id by then; without one it is looked at first, and killed by its id. One that was gone before it had a descriptor, because the system
+//! or others had waited for it, is neither.
 //!
 //! A child that nobody has waited for leaves a *zombie* when it ends: an entry in the system's table of processes. So a [`Child`] that is
 //! dropped before the end is not forgotten:

@@ -77,8 +77,9 @@ impl Running {
         }
     }
 
-    pub(super) fn id(&self) -> u32 {
-        self.child.id()
+    /// Its id, as long as that is its own for all we know.
+    pub(super) fn id(&self) -> Option<u32> {
+        (!matches!(self.end, End::Gone)).then(|| self.child.id())
     }
 
     /// Whether its end is told by a descriptor of its own.
@@ -122,7 +123,7 @@ impl Running {
                 Ok(outcome) => return outcome,
                 Err(stopped) => stopped,
             };
-            if let Some(status) = self.try_wait()? {
+            if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
             match Handle::try_current() {

@@ -1,7 +1,7 @@
 //! How a runtime ends, in numbered steps.
 //!
 //! 1. Somebody calls `stop`: the flag, then a token for every worker. Then the stores of timers and the reactor are closed: whoever
-//!    waits there and is no task of the runtime is woken, and sees the flag (F); by the reactor its user-level threads, too.
+//!    waits there and is no task of the runtime is woken, and sees the flag (F). The reactor wakes its user-level threads, too; timers don't.
 //! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval` tasks
 //!    later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which nobody else may;
 //!    meanwhile it drops what is ready and has not started, and tasks. So once the first destructor runs, nothing else of the user's

@@ -37,7 +37,8 @@ pub trait Wait: IntoFuture {
     /// # Panics
     /// - In a task, and in a destructor that runs while a worker leaves: it would block a worker. A task uses `.await`.
     /// - On a user-level thread that panics, if the future is not ready within about a second, for which it blocks the worker: a destructor may not suspend
-    ///   the thread while its stack is unwound. What must come by a thread or task bound to this worker, or where no other worker is free by any task or event, does not. The process then aborts, as for any panic in such a destructor.
+    ///   the thread while its stack is unwound. The process then aborts, as for any panic in such a destructor. What a thread or task bound to this worker must do does not come; nor, where no other worker
+    ///   is free, does what any task or event must.
     ///
     /// # Unwinding
     /// When it is [aborted](crate::thread::JoinHandle::abort), or its runtime shuts down, a user-level thread that waits, or begins to, is unwound from here: destructors run. Who

@@ -84,7 +84,7 @@ fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
         End,
     }
     if !is_child() {
-        // If it waits in vain it ends its process.
+        // A destructor that waits in vain ends the process: so in one of its own.
         let name = "what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound";
         return assert_passed(&run_child(module_path!(), name));
     }
