@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::cell::{self, Header};
-use super::meta::THREAD;
+use super::meta::{Meta, THREAD};
 use super::runnable::Runnable;
 use super::running;
 use super::state::Then;
@@ -34,26 +34,23 @@ pub(crate) fn is_own_waker(waker: &Waker) -> bool {
 
 /// Whether a waker is that of a task of `shared`. Where the body of a task has gone it says nothing.
 pub(crate) fn is_waker_of(waker: &Waker, shared: &Shared) -> bool {
-    if !is_own_waker(waker) {
-        return false;
-    }
-    // SAFETY: it is the waker of a task, as we have seen.
-    let header = unsafe { header(waker.data()) };
-    // SAFETY: the waker keeps the task alive.
-    let header = unsafe { header.as_ref() };
-    ptr::eq(header.meta.scheduler(), shared)
+    meta_of(waker).is_some_and(|meta| ptr::eq(meta.scheduler(), shared))
 }
 
 /// The same for futures alone: a user-level thread goes on after it was told that it ends, by its destructors.
 pub(crate) fn is_future_of(waker: &Waker, shared: &Shared) -> bool {
-    if !is_waker_of(waker, shared) {
-        return false;
+    meta_of(waker).is_some_and(|meta| ptr::eq(meta.scheduler(), shared) && !meta.has(THREAD))
+}
+
+/// What the scheduler keeps of the task whose waker it is, if it is one of this crate.
+fn meta_of(waker: &Waker) -> Option<&Meta> {
+    if !is_own_waker(waker) {
+        return None;
     }
-    // SAFETY: it is the waker of a task, or that one would have said no.
+    // SAFETY: it is the waker of a task, as we have seen.
     let header = unsafe { header(waker.data()) };
-    // SAFETY: the waker keeps the task alive.
-    let header = unsafe { header.as_ref() };
-    !header.meta.has(THREAD)
+    // SAFETY: the waker, which is borrowed for as long as what is returned, keeps the task alive.
+    Some(&unsafe { header.as_ref() }.meta)
 }
 
 /// # Safety
