@@ -7,7 +7,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use super::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
 use crate::reactor::Side;
 use crate::sys;
@@ -98,7 +98,7 @@ impl PipeReader {
 /// room for exhausts nothing.
 impl Source for io::PipeReader {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
-        stream::read(self, buffer).map(Progress::unknown)
+        sys::fd::read(self, buffer).map(Progress::only)
     }
 
     fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>> {
@@ -170,6 +170,12 @@ impl PipeWriter {
     /// A pipe ends when its writer is dropped.
     fn end(&self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Sink for io::PipeWriter {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
+        sys::fd::write(self, buffer).map(|count| Progress::of(count, buffer.len()))
     }
 }
 

@@ -3,12 +3,12 @@
 //! Functions do it; macros give the methods, with their documentation, to each type: `read_methods` and `write_methods` to
 //! what has a method `fd`, `impl_read` and `impl_write` the traits of `futures_io` to what has those methods.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use crate::io::Progress;
-use crate::sys::fd::BUFFERS_MAX;
+use crate::sys::fd::{self, BUFFERS_MAX};
 
 /// A descriptor that bytes come out of.
 pub(crate) trait Source: AsFd {
@@ -18,21 +18,23 @@ pub(crate) trait Source: AsFd {
     fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>>;
 }
 
-/// Reads by way of std, which reads through a shared reference; less than was wanted is all there was.
-pub(crate) fn read<T>(mut io: T, buffer: &mut [u8]) -> io::Result<Progress<usize>>
-where
-    T: Read,
-{
-    io.read(buffer).map(|count| Progress::of(count, buffer.len()))
+/// A descriptor that bytes go into. Less than was wanted is all there was room for.
+pub(crate) trait Sink: AsFd {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>>;
+
+    fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
+        // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to write, that is for the system to answer.
+        let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(0);
+        let buffers = &buffers[first..];
+        let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+        fd::write_vectored(self, buffers).map(|count| Progress::of(count, wanted))
+    }
 }
 
-/// The same into several buffers.
-pub(crate) fn read_vectored<T>(mut io: T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>>
-where
-    T: Read,
-{
+/// Reads into several buffers; less than was wanted is all there was.
+pub(crate) fn read_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>> {
     let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
-    io.read_vectored(buffers).map(|count| Progress::of(count, wanted))
+    fd::read_vectored(fd, buffers).map(|count| Progress::of(count, wanted))
 }
 
 /// What is to be read into: `buffers` from the first on that has a place for a byte. Without the empty ones before it, which might be all that
@@ -41,26 +43,6 @@ where
 pub(crate) fn places<'a, 'b>(buffers: &'a mut [IoSliceMut<'b>]) -> &'a mut [IoSliceMut<'b>] {
     let empty = buffers.iter().take_while(|buffer| buffer.is_empty()).count();
     &mut buffers[empty..]
-}
-
-/// Writes by way of std; less than was wanted is all there was room for.
-pub(crate) fn write<T>(mut io: T, buffer: &[u8]) -> io::Result<Progress<usize>>
-where
-    T: Write,
-{
-    io.write(buffer).map(|count| Progress::of(count, buffer.len()))
-}
-
-/// The same from several buffers.
-pub(crate) fn write_vectored<T>(mut io: T, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>>
-where
-    T: Write,
-{
-    // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to write, that is for the system to answer.
-    let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(0);
-    let buffers = &buffers[first..];
-    let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
-    io.write_vectored(buffers).map(|count| Progress::of(count, wanted))
 }
 
 /// The stream ended before the buffer was full.
@@ -251,7 +233,7 @@ macro_rules! read_methods {
 }
 pub(crate) use read_methods;
 
-/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<T>`, where `&T: Write`; or another method that leads there, with what
+/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`; or another method that leads there, with what
 /// is to follow it: `write_methods!(open()?)`.
 macro_rules! write_methods {
     () => {
@@ -272,7 +254,7 @@ macro_rules! write_methods {
             let mut wait = None;
             std::future::poll_fn(move |cx| {
                 self.$($fd)+
-                    .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::write(io, buffer))
+                    .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer))
             })
         }
 
@@ -291,7 +273,7 @@ macro_rules! write_methods {
                 while !buffer.is_empty() {
                     let written = self
                         .$($fd)+
-                        .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::write(io, buffer));
+                        .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer));
                     match std::task::ready!(written)? {
                         0 => return Poll::Ready(Err(crate::net::stream::write_zero())),
                         count => buffer = &buffer[count..],
@@ -312,7 +294,7 @@ macro_rules! write_methods {
         /// Strict: a write that was dropped has written nothing.
         pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
             self.$($fd)+
-                .transfer(Side::Write, |io| crate::net::stream::write_vectored(io, buffers))
+                .transfer(Side::Write, |io| crate::net::stream::Sink::write_vectored(io, buffers))
                 .await
         }
 
@@ -323,7 +305,7 @@ macro_rules! write_methods {
         /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for the next
         /// event then. Others of [`write`](Self::write).
         pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
-            self.$($fd)+.try_transfer(Side::Write, |io| crate::net::stream::write(io, buffer))
+            self.$($fd)+.try_transfer(Side::Write, |io| crate::net::stream::Sink::write(io, buffer))
         }
 
         /// Writes what fits of `buffers`, without a wait; see [`try_write`](Self::try_write).
@@ -333,7 +315,7 @@ macro_rules! write_methods {
         /// As [`try_write`](Self::try_write).
         pub fn try_write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
             self.$($fd)+
-                .try_transfer(Side::Write, |io| crate::net::stream::write_vectored(io, buffers))
+                .try_transfer(Side::Write, |io| crate::net::stream::Sink::write_vectored(io, buffers))
         }
 
         /// Waits until there may be room to write, or the other end is closed.
@@ -358,7 +340,7 @@ macro_rules! write_methods {
         /// As [`write`](Self::write).
         pub fn poll_write(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
             self.$($fd)+
-                .poll_transfer(Side::Write, cx, |io| crate::net::stream::write(io, buffer))
+                .poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer))
         }
 
         /// [`write_vectored`](Self::write_vectored) for implementations of `Future` and `AsyncWrite`; see
@@ -369,7 +351,7 @@ macro_rules! write_methods {
         /// As [`write_vectored`](Self::write_vectored).
         pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
             self.$($fd)+
-                .poll_transfer(Side::Write, cx, |io| crate::net::stream::write_vectored(io, buffers))
+                .poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write_vectored(io, buffers))
         }
 
         /// [`writable`](Self::writable) for implementations of `Future`: of those who poll, only the last is woken.
@@ -462,7 +444,7 @@ macro_rules! impl_write {
     ($($type:ty),+) => {$(
         impl futures_io::AsyncWrite for $type {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-                self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::write(io, buffer))
+                self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer))
             }
 
             fn poll_write_vectored(
@@ -470,7 +452,7 @@ macro_rules! impl_write {
                 cx: &mut Context<'_>,
                 buffers: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::write_vectored(io, buffers))
+                self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write_vectored(io, buffers))
             }
 
             /// Nothing is kept back.

@@ -110,8 +110,8 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has sent nothing.
-    pub async fn send(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.fd.write_with(|socket| socket.send(buffer)).await
+    pub fn send(&self, buffer: &[u8]) -> impl Future<Output = io::Result<usize>> {
+        self.fd.write_with(move |socket| socket::send(socket, buffer))
     }
 
     /// Sends a datagram to `target`, to the first of its addresses; its length.
@@ -132,7 +132,9 @@ impl UdpSocket {
         let question = target.question();
         let mut addresses = addr::resolve(question).await?;
         let target = addresses.next().expect("a name has at least one address");
-        self.fd.write_with(|socket| socket.send_to(buffer, target)).await
+        self.fd
+            .write_with(|socket| socket::send_to(socket, buffer, target))
+            .await
     }
 
     /// Receives a datagram from the address that the socket is connected to; its length, or that of `buffer` if that is less.
@@ -145,8 +147,8 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has received nothing.
-    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.read_with(|socket| socket.recv(buffer)).await
+    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+        self.fd.read_with(move |socket| socket::recv(socket, buffer))
     }
 
     /// Receives a datagram; its length, or that of `buffer` if that is less, and the sender's address.
@@ -158,8 +160,8 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has received nothing.
-    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.fd.read_with(|socket| socket.recv_from(buffer)).await
+    pub fn recv_from(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
+        self.fd.read_with(move |socket| socket::recv_from(socket, buffer))
     }
 
     /// [`recv`](Self::recv), and leaves the datagram to be received again.
@@ -171,8 +173,8 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Strict: nothing is consumed.
-    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.read_with(|socket| socket.peek(buffer)).await
+    pub fn peek(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+        self.fd.read_with(move |socket| socket::peek(socket, buffer))
     }
 
     /// [`recv_from`](Self::recv_from), and leaves the datagram to be received again.
@@ -184,8 +186,8 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Strict: nothing is consumed.
-    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.fd.read_with(|socket| socket.peek_from(buffer)).await
+    pub fn peek_from(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
+        self.fd.read_with(move |socket| socket.peek_from(buffer))
     }
 
     /// Waits for a datagram, and tells who sent it; leaves it to be received.
@@ -197,8 +199,8 @@ impl UdpSocket {
     /// # Cancel safety
     ///
     /// Strict: nothing is consumed.
-    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
-        self.fd.read_with(sender).await
+    pub fn peek_sender(&self) -> impl Future<Output = io::Result<SocketAddr>> {
+        self.fd.read_with(sender)
     }
 
     /// Waits until there may be a datagram to receive, or an error.
@@ -243,7 +245,7 @@ impl UdpSocket {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then. Those
     /// of [`send`](Self::send).
     pub fn try_send(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.fd.try_write_with(|socket| socket.send(buffer))
+        self.fd.try_write_with(|socket| socket::send(socket, buffer))
     }
 
     /// [`send_to`](Self::send_to) without a wait.
@@ -252,7 +254,7 @@ impl UdpSocket {
     ///
     /// As [`try_send`](Self::try_send) and [`send_to`](Self::send_to).
     pub fn try_send_to(&self, buffer: &[u8], target: SocketAddr) -> io::Result<usize> {
-        self.fd.try_write_with(|socket| socket.send_to(buffer, target))
+        self.fd.try_write_with(|socket| socket::send_to(socket, buffer, target))
     }
 
     /// [`recv`](Self::recv) without a wait.
@@ -262,7 +264,7 @@ impl UdpSocket {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then. Those
     /// of [`recv`](Self::recv).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.try_read_with(|socket| socket.recv(buffer))
+        self.fd.try_read_with(|socket| socket::recv(socket, buffer))
     }
 
     /// [`recv_from`](Self::recv_from) without a wait.
@@ -271,7 +273,7 @@ impl UdpSocket {
     ///
     /// As [`try_recv`](Self::try_recv) and [`recv_from`](Self::recv_from).
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.fd.try_read_with(|socket| socket.recv_from(buffer))
+        self.fd.try_read_with(|socket| socket::recv_from(socket, buffer))
     }
 
     /// [`peek`](Self::peek) without a wait.
@@ -280,7 +282,7 @@ impl UdpSocket {
     ///
     /// As [`try_recv`](Self::try_recv).
     pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.try_read_with(|socket| socket.peek(buffer))
+        self.fd.try_read_with(|socket| socket::peek(socket, buffer))
     }
 
     /// [`peek_from`](Self::peek_from) without a wait.
@@ -310,7 +312,7 @@ impl UdpSocket {
     ///
     /// As [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        self.fd.poll_write_with(cx, |socket| socket.send(buffer))
+        self.fd.poll_write_with(cx, |socket| socket::send(socket, buffer))
     }
 
     /// [`send_to`](Self::send_to) as a poll.
@@ -319,7 +321,8 @@ impl UdpSocket {
     ///
     /// As [`send_to`](Self::send_to).
     pub fn poll_send_to(&self, cx: &mut Context<'_>, buffer: &[u8], target: SocketAddr) -> Poll<io::Result<usize>> {
-        self.fd.poll_write_with(cx, |socket| socket.send_to(buffer, target))
+        self.fd
+            .poll_write_with(cx, |socket| socket::send_to(socket, buffer, target))
     }
 
     /// [`recv`](Self::recv) as a poll.
@@ -328,7 +331,7 @@ impl UdpSocket {
     ///
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.fd.poll_read_with(cx, |socket| socket.recv(buffer))
+        self.fd.poll_read_with(cx, |socket| socket::recv(socket, buffer))
     }
 
     /// [`recv_from`](Self::recv_from) as a poll.
@@ -337,7 +340,7 @@ impl UdpSocket {
     ///
     /// As [`recv_from`](Self::recv_from).
     pub fn poll_recv_from(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
-        self.fd.poll_read_with(cx, |socket| socket.recv_from(buffer))
+        self.fd.poll_read_with(cx, |socket| socket::recv_from(socket, buffer))
     }
 
     /// [`peek`](Self::peek) as a poll.
@@ -346,7 +349,7 @@ impl UdpSocket {
     ///
     /// As [`peek`](Self::peek).
     pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.fd.poll_read_with(cx, |socket| socket.peek(buffer))
+        self.fd.poll_read_with(cx, |socket| socket::peek(socket, buffer))
     }
 
     /// [`peek_from`](Self::peek_from) as a poll.

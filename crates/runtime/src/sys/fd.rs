@@ -1,7 +1,10 @@
-//! Settings of file descriptors.
+//! Settings of file descriptors, and their bytes.
+//!
+//! Reading and writing is rustix's, which calls the kernel itself. In glibc each such call is a point at which a thread may be cancelled, and in a process
+//! with several threads it says so before and after: 25 ns a call of the 170 that a message of 100 bytes takes through a pipe.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -86,6 +89,26 @@ pub(crate) fn open_fifo(path: &Path, options: &mut OpenOptions) -> io::Result<Ow
         ));
     }
     Ok(file.into())
+}
+
+/// Reads into `buffer`.
+pub(crate) fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(fd, buffer)?)
+}
+
+/// Reads into `buffers`, one after the other.
+pub(crate) fn read_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::readv(fd, buffers)?)
+}
+
+/// Writes of `buffer`. With nobody at the other end, a signal comes as well.
+pub(crate) fn write(fd: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(fd, buffer)?)
+}
+
+/// Writes of `buffers`, one after the other.
+pub(crate) fn write_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::writev(fd, buffers)?)
 }
 
 /// Reads into the beginning of `buffer`; so many bytes are initialised then.

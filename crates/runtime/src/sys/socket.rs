@@ -1,4 +1,4 @@
-//! Sockets that never block: made, connected, accepted, read.
+//! Sockets that never block: made, connected, accepted, read and written (by rustix, as `fd` says why).
 
 use std::ffi::OsStr;
 use std::io::{self, IoSliceMut};
@@ -13,10 +13,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags};
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::fd::BUFFERS_MAX;
+
+/// For who writes to a stream that nobody reads: an error is enough. Apple's systems have an option of the socket for it, which std sets.
+#[cfg(not(target_vendor = "apple"))]
+const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const NO_SIGNAL: SendFlags = SendFlags::empty();
 
 /// A new socket that doesn't block and is closed on `exec`.
 pub(crate) fn new(domain: Domain, kind: Type) -> io::Result<Socket> {
@@ -164,6 +170,29 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
 pub(crate) fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let (count, _) = rustix::net::recv(socket, buffer, RecvFlags::PEEK)?;
     Ok(count)
+}
+
+/// Reads into `buffer`.
+pub(crate) fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (count, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
+    Ok(count)
+}
+
+/// Reads into `buffer`, and tells whom it is from, which must have an address of the internet.
+pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+    let (count, _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
+    let sender = sender.and_then(|sender| SocketAddr::try_from(sender).ok());
+    Ok((count, sender.ok_or(Errno::AFNOSUPPORT)?))
+}
+
+/// Writes of `buffer`, without a signal if nobody is at the other end.
+pub(crate) fn send(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, buffer, NO_SIGNAL)?)
+}
+
+/// Sends `buffer` to `target`.
+pub(crate) fn send_to(socket: impl AsFd, buffer: &[u8], target: SocketAddr) -> io::Result<usize> {
+    Ok(rustix::net::sendto(socket, buffer, NO_SIGNAL, &target)?)
 }
 
 /// Reads into the beginning of `buffer`; so many bytes are initialised then.

@@ -15,7 +15,7 @@ use crate::coop;
 use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::connection::connection_methods;
-use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::net::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
 use crate::runtime::Handle;
 use crate::sys::socket;
@@ -283,7 +283,8 @@ fn is_connected(socket: &net::TcpStream) -> io::Result<bool> {
 
 impl Source for net::TcpStream {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
-        stream::read(self, buffer)
+        let wanted = buffer.len();
+        socket::recv(self, buffer).map(|count| Progress::of(count, wanted))
     }
 
     fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Progress<usize>> {
@@ -293,6 +294,12 @@ impl Source for net::TcpStream {
     fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>> {
         let wanted = buffer.len();
         socket::recv_uninit(self, buffer).map(|count| Progress::of(count, wanted))
+    }
+}
+
+impl Sink for net::TcpStream {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
+        socket::send(self, buffer).map(|count| Progress::of(count, buffer.len()))
     }
 }
 

@@ -174,8 +174,8 @@ impl UnixDatagram {
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has sent nothing.
-    pub async fn send(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.fd.write_with(|socket| socket.send(buffer)).await
+    pub fn send(&self, buffer: &[u8]) -> impl Future<Output = io::Result<usize>> {
+        self.fd.write_with(move |socket| socket::send(socket, buffer))
     }
 
     /// Sends a datagram to the socket at `path`; its length. Waits while the receiver has no room.
@@ -246,10 +246,9 @@ impl UnixDatagram {
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has received nothing.
-    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
         self.fd
-            .read_with(|socket| self.receive(|| socket.recv(buffer), || Ok(0)))
-            .await
+            .read_with(move |socket| self.receive(|| socket::recv(socket, buffer), || Ok(0)))
     }
 
     /// Receives a datagram; its length, or that of `buffer` if that is less, and the sender's address.
@@ -261,10 +260,9 @@ impl UnixDatagram {
     /// # Cancel safety
     ///
     /// Strict: a call that was dropped has received nothing.
-    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+    pub fn recv_from(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
         self.fd
-            .read_with(|socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
-            .await
+            .read_with(move |socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
     }
 
     /// [`send`](Self::send) without a wait.
@@ -274,7 +272,7 @@ impl UnixDatagram {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then. Those
     /// of [`send`](Self::send).
     pub fn try_send(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.fd.try_write_with(|socket| socket.send(buffer))
+        self.fd.try_write_with(|socket| socket::send(socket, buffer))
     }
 
     /// [`send_to`](Self::send_to) without a wait.
@@ -310,7 +308,7 @@ impl UnixDatagram {
     /// of [`recv`](Self::recv).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
-            .try_read_with(|socket| self.receive(|| socket.recv(buffer), || Ok(0)))
+            .try_read_with(|socket| self.receive(|| socket::recv(socket, buffer), || Ok(0)))
     }
 
     /// [`recv_from`](Self::recv_from) without a wait.
@@ -329,7 +327,7 @@ impl UnixDatagram {
     ///
     /// As [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        self.fd.poll_write_with(cx, |socket| socket.send(buffer))
+        self.fd.poll_write_with(cx, |socket| socket::send(socket, buffer))
     }
 
     /// [`recv`](Self::recv) for implementations of `Future`: of those who poll, only the last is woken.
@@ -339,7 +337,7 @@ impl UnixDatagram {
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.fd
-            .poll_read_with(cx, |socket| self.receive(|| socket.recv(buffer), || Ok(0)))
+            .poll_read_with(cx, |socket| self.receive(|| socket::recv(socket, buffer), || Ok(0)))
     }
 
     /// [`recv_from`](Self::recv_from) for implementations of `Future`: of those who poll, only the last is woken.

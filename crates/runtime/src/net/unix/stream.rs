@@ -15,7 +15,7 @@ use super::UCred;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell_of_the_end};
 use crate::net::connection::connection_methods;
-use crate::net::stream::{self, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
+use crate::net::stream::{Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
 use crate::runtime::{Handle, with_current};
 use crate::sys::fd::BUFFERS_MAX;
@@ -161,7 +161,7 @@ impl UnixStream {
 impl Source for net::UnixStream {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
         if buffer.len() < ROOMY {
-            return stream::read(self, buffer).map(Progress::unknown);
+            return socket::recv(self, buffer).map(Progress::only);
         }
         self.read_vectored(&mut [IoSliceMut::new(buffer)])
     }
@@ -175,6 +175,12 @@ impl Source for net::UnixStream {
 
     fn read_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Progress<usize>> {
         socket::recv_uninit(self, buffer).map(Progress::only)
+    }
+}
+
+impl Sink for net::UnixStream {
+    fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
+        socket::send(self, buffer).map(|count| Progress::of(count, buffer.len()))
     }
 }
 
