@@ -25,9 +25,28 @@ pub(crate) trait Sink: AsFd {
     fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
         // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to write, that is for the system to answer.
         let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(0);
-        let buffers = &buffers[first..];
-        let wanted = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
-        fd::write_vectored(self, buffers).map(|count| Progress::of(count, wanted))
+        let buffers = &buffers[first..buffers.len().min(first + BUFFERS_MAX)];
+        let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+        match [0; GATHERED_MAX].get_mut(..wanted) {
+            Some(gathered) => {
+                gather(buffers, gathered);
+                self.write(gathered)
+            }
+            None => fd::write_vectored(self, buffers).map(|count| Progress::of(count, wanted)),
+        }
+    }
+}
+
+/// Up to so many bytes from several buffers are made one buffer first, bytes: to copy them takes 20 ns, and the system 60 to 70 less for one buffer than for
+/// two (Linux 6.18, 90 and 13 bytes to a socket).
+const GATHERED_MAX: usize = 1024;
+
+/// Copies `buffers`, one after the other, to `gathered`, which is as long as they are together.
+fn gather(buffers: &[IoSlice<'_>], mut gathered: &mut [u8]) {
+    for buffer in buffers {
+        let (place, rest) = std::mem::take(&mut gathered).split_at_mut(buffer.len());
+        place.copy_from_slice(buffer);
+        gathered = rest;
     }
 }
 

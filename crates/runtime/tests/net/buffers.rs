@@ -113,3 +113,42 @@ fn a_place_behind_many_empty_buffers_is_found() {
         check(writer, reader).await;
     });
 }
+
+/// Passes on `buffers`, with an empty one before and after each, and all of a stream comes in order.
+async fn passes_on(writer: &impl Writes, reader: &impl Reads, buffers: &[&[u8]]) {
+    let mut slices = vec![IoSlice::new(&[])];
+    slices.extend(
+        buffers
+            .iter()
+            .flat_map(|buffer| [IoSlice::new(buffer), IoSlice::new(&[])]),
+    );
+    let all = buffers.concat();
+    assert_eq!(soon(writer.write(&slices)).await, all.len());
+    let mut heard = vec![0; all.len() + 1];
+    assert_eq!(soon(reader.read(&mut [IoSliceMut::new(&mut heard)])).await, all.len());
+    assert!(
+        heard.starts_with(&all),
+        "{} bytes in {} buffers",
+        all.len(),
+        buffers.len()
+    );
+}
+
+#[test]
+fn few_and_many_bytes_from_several_buffers_come_in_order() {
+    on_runtimes(|| async {
+        let bytes: Vec<u8> = (0..=250).cycle().take(3000).collect();
+        let (left, right) = UnixStream::pair().unwrap();
+        let (reader, writer) = pipe().unwrap();
+        // A kibibyte is where one way to write ends and another begins.
+        for length in [1_usize, 2, 1023, 1024, 1025, 3000] {
+            for part in [1, 7, length] {
+                // No more than the system looks at.
+                let part = part.max(length.div_ceil(500));
+                let buffers: Vec<_> = bytes[..length].chunks(part).collect();
+                passes_on(&left, &right, &buffers).await;
+                passes_on(&writer, &reader, &buffers).await;
+            }
+        }
+    });
+}
