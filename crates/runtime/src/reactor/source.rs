@@ -153,16 +153,26 @@ impl Source {
 
     /// An event came for the owner of this generation. Moves those who wait for it to `wakers`. False if that owner is gone.
     pub(super) fn set_ready(&self, generation: u32, event: &Event, wakers: &mut Vec<Waker>) -> bool {
-        let sides = [(Side::Read, event.readable), (Side::Write, event.writable)];
-        let sides = sides.into_iter().filter_map(|(side, ready)| ready.then_some(side));
+        let is_of = |side| match side {
+            Side::Read => event.readable,
+            Side::Write => event.writable,
+        };
+        let told = |word: Word, side| {
+            if is_of(side) {
+                word.with_event(side, event.ended)
+            } else {
+                word
+            }
+        };
         let before = self.update(|word| {
-            let ready = |word: Word, side| word.with_event(side, event.ended);
-            (word.generation() == generation && !word.is_closed()).then(|| sides.clone().fold(word, ready))
+            let is_its_owners = word.generation() == generation && !word.is_closed();
+            is_its_owners.then(|| told(told(word, Side::Read), Side::Write))
         });
         let Some(before) = before else {
             return false;
         };
-        if !sides.clone().any(|side| before.waits(side)) {
+        let wakes = |side| is_of(side) && before.waits(side);
+        if !wakes(Side::Read) && !wakes(Side::Write) {
             return true;
         }
         stress::delay();
@@ -171,8 +181,10 @@ impl Source {
         if Word(self.word.load(Ordering::Relaxed)).generation() != generation {
             return false;
         }
-        for side in sides {
-            self.hand_over(&mut waiters, side, wakers);
+        for side in Side::BOTH {
+            if is_of(side) {
+                self.hand_over(&mut waiters, side, wakers);
+            }
         }
         true
     }
