@@ -46,7 +46,7 @@ enum Row {
 }
 
 /// The rows by name.
-const ROWS: [(&str, Row); 12] = [
+const ROWS: [(&str, Row); 14] = [
     (
         "spawn_join",
         Operations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
@@ -64,6 +64,13 @@ const ROWS: [(&str, Row); 12] = [
     (
         "wake_pairs",
         Operations(r#"{"name":"ping_pong","pairs":100,"round_trips":#0}"#),
+    ),
+    ("pipe", Operations(r#"{"name":"pipe","round_trips":#00}"#)),
+    (
+        "pipe_messages",
+        Operations(
+            r#"{"name":"hackbench","groups":2,"fds":4,"loops":#0,"size":100,"capacity":655,"transport":"pipe"}"#,
+        ),
     ),
     ("timer", Operations(r#"{"name":"timeout_drop","timers":#000}"#)),
     (
