@@ -182,7 +182,7 @@ pub(crate) fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
     let (count, _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
     let sender = sender.and_then(|sender| SocketAddr::try_from(sender).ok());
-    Ok((count, sender.ok_or(Errno::AFNOSUPPORT)?))
+    Ok((count, with_flow_turned(sender.ok_or(Errno::AFNOSUPPORT)?)))
 }
 
 /// Writes of `buffer`, without a signal if nobody is at the other end.
@@ -192,7 +192,20 @@ pub(crate) fn send(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
 
 /// Sends `buffer` to `target`.
 pub(crate) fn send_to(socket: impl AsFd, buffer: &[u8], target: SocketAddr) -> io::Result<usize> {
-    Ok(rustix::net::sendto(socket, buffer, NO_SIGNAL, &target)?)
+    Ok(rustix::net::sendto(
+        socket,
+        buffer,
+        NO_SIGNAL,
+        &with_flow_turned(target),
+    )?)
+}
+
+/// Between std, whose addresses have their flow information in the order of the network, and rustix, whose have it in the machine's.
+fn with_flow_turned(mut address: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(address) = &mut address {
+        address.set_flowinfo(address.flowinfo().to_be());
+    }
+    address
 }
 
 /// Reads into the beginning of `buffer`; so many bytes are initialised then.
@@ -276,9 +289,29 @@ pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<(u32, u32, Optio
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener};
+
+    use rustix::net::addr::SocketAddrArg as _;
 
     use super::*;
+
+    #[test]
+    fn an_address_has_the_bytes_that_std_gives_it() {
+        let flowing = SocketAddrV6::new(Ipv6Addr::new(0xfe80, 1, 2, 3, 4, 5, 6, 7), 80, 0x0123_4567, 3);
+        for address in [SocketAddr::from((Ipv4Addr::new(1, 2, 3, 4), 80)), flowing.into()] {
+            let stds = SockAddr::from(address);
+            // SAFETY: they are read while `stds` lives, which has so many.
+            let stds = unsafe { std::slice::from_raw_parts(stds.as_ptr().cast::<u8>(), stds.len() as usize) };
+            let bytes = |start: *const rustix::net::addr::SocketAddrOpaque, len: u32| {
+                // SAFETY: rustix calls this with an address that lives meanwhile, and its length.
+                unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len as usize) }.to_vec()
+            };
+            // SAFETY: the closure reads no more than that.
+            let ours = unsafe { with_flow_turned(address).with_sockaddr(bytes) };
+            assert_eq!(ours, stds, "{address}");
+            assert_eq!(with_flow_turned(with_flow_turned(address)), address);
+        }
+    }
 
     #[test]
     fn what_is_accepted_neither_blocks_nor_is_inherited() {
