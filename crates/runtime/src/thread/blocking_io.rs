@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::thread::panicking;
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
@@ -19,7 +20,7 @@ use crate::coop;
 /// [`writeln!`], [`std::io::copy`], parsers, codecs, and protocols over TLS. Inside is whatever has the traits of futures-io: sockets, pipes, files, and what
 /// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that two threads may share one socket: one reads, the other writes.
 ///
-/// Nothing is buffered.
+/// Nothing is buffered. [`set_read_timeout`](Self::set_read_timeout) and [`set_write_timeout`](Self::set_write_timeout) are as those of std's sockets.
 ///
 /// ```
 /// use std::io::{BufRead as _, BufReader, Write as _};
@@ -53,72 +54,161 @@ use crate::coop;
 /// # Panics
 /// Each call as [`Wait::wait`](super::Wait::wait), but for what is said above: in a task, above all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct BlockingIo<T>(T);
+pub struct BlockingIo<T> {
+    stream: T,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
+}
 
 impl<T> BlockingIo<T> {
-    /// Nothing happens to the stream.
+    /// Nothing happens to the stream. Each call waits as long as it takes.
     pub const fn new(stream: T) -> Self {
-        Self(stream)
+        Self {
+            stream,
+            read_timeout: None,
+            write_timeout: None,
+        }
+    }
+
+    /// How long a call that reads waits at most; by default, and with `None`, as long as it takes. One for which the time has passed has read nothing, and
+    /// fails with [`WouldBlock`](io::ErrorKind::WouldBlock), around an [`Elapsed`](crate::time::Elapsed): the kind that std's sockets have on Unix, by which
+    /// libraries know that they may go on later.
+    ///
+    /// As with std's it is a limit of each call, and not of all that a message or `read_exact` takes: who sends a byte now and then is never too late. It is
+    /// this value's, and that of copies made later; the stream knows nothing of it.
+    ///
+    /// ```
+    /// use std::io::{ErrorKind, Read as _};
+    /// use quadrille::net::UnixStream;
+    /// use quadrille::thread::BlockingIo;
+    /// use quadrille::time::Duration;
+    ///
+    /// let runtime = quadrille::Runtime::new()?;
+    /// let silence = runtime.spawn_thread(|| {
+    ///     let (near, _far) = UnixStream::pair()?;
+    ///     let mut near = BlockingIo::new(near);
+    ///     near.set_read_timeout(Some(Duration::from_millis(1)))?;
+    ///     near.read(&mut [0; 16])
+    /// });
+    /// assert_eq!(silence.join().unwrap().unwrap_err().kind(), ErrorKind::WouldBlock);
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a limit of zero, as std's.
+    pub fn set_read_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.read_timeout = not_zero(limit)?;
+        Ok(())
+    }
+
+    /// How long a call that writes or flushes waits at most, as [`set_read_timeout`](Self::set_read_timeout) says. One for which the time has passed has
+    /// written nothing; how much `write_all` had written before isn't known.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_write_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.write_timeout = not_zero(limit)?;
+        Ok(())
+    }
+
+    /// How long a call that reads waits at most.
+    #[must_use]
+    pub const fn read_timeout(&self) -> Option<Duration> {
+        self.read_timeout
+    }
+
+    /// How long a call that writes or flushes waits at most.
+    #[must_use]
+    pub const fn write_timeout(&self) -> Option<Duration> {
+        self.write_timeout
     }
 
     /// The stream.
     pub const fn get_ref(&self) -> &T {
-        &self.0
+        &self.stream
     }
 
     /// The stream.
     pub const fn get_mut(&mut self) -> &mut T {
-        &mut self.0
+        &mut self.stream
     }
 
     /// Gives the stream back.
     pub fn into_inner(self) -> T {
-        self.0
+        self.stream
     }
 }
 
 impl<T: AsyncRead + Unpin> Read for BlockingIo<T> {
     #[track_caller]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        wait(|cx| Pin::new(&mut self.0).poll_read(cx, buffer))
+        wait(self.read_timeout, |cx| Pin::new(&mut self.stream).poll_read(cx, buffer))
     }
 
     #[track_caller]
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        wait(|cx| Pin::new(&mut self.0).poll_read_vectored(cx, buffers))
+        wait(self.read_timeout, |cx| {
+            Pin::new(&mut self.stream).poll_read_vectored(cx, buffers)
+        })
     }
 }
 
 impl<T: AsyncWrite + Unpin> Write for BlockingIo<T> {
     #[track_caller]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        wait(|cx| Pin::new(&mut self.0).poll_write(cx, bytes))
+        wait(self.write_timeout, |cx| {
+            Pin::new(&mut self.stream).poll_write(cx, bytes)
+        })
     }
 
     #[track_caller]
     fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        wait(|cx| Pin::new(&mut self.0).poll_write_vectored(cx, buffers))
+        wait(self.write_timeout, |cx| {
+            Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
+        })
     }
 
     #[track_caller]
     fn flush(&mut self) -> io::Result<()> {
-        wait(|cx| Pin::new(&mut self.0).poll_flush(cx))
+        wait(self.write_timeout, |cx| Pin::new(&mut self.stream).poll_flush(cx))
     }
 }
 
 impl<T: AsyncSeek + Unpin> Seek for BlockingIo<T> {
     #[track_caller]
     fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        wait(|cx| Pin::new(&mut self.0).poll_seek(cx, position))
+        wait(None, |cx| Pin::new(&mut self.stream).poll_seek(cx, position))
     }
 }
 
-/// Waits for an operation, or fails where the thread can't be suspended: std's own destructors write, and ignore an error, where a panic would end the process.
-#[track_caller]
-fn wait<T>(mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>) -> io::Result<T> {
-    if !(panicking() && suspends()) {
-        return poll_fn(operation).wait();
+/// A limit that is one. What can be done at once isn't known without a wait: the runtime hears of events when it polls for them.
+fn not_zero(limit: Option<Duration>) -> io::Result<Option<Duration>> {
+    if limit == Some(Duration::ZERO) {
+        let message = "a timeout must not be zero: `None` is for none";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
+    Ok(limit)
+}
+
+/// Waits for an operation, at most for `limit`; or fails where the thread can't be suspended: std's own destructors write, and ignore an error, where a panic would end the process.
+#[track_caller]
+fn wait<T>(limit: Option<Duration>, operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>) -> io::Result<T> {
+    if panicking() && suspends() {
+        return at_once(operation);
+    }
+    let operation = poll_fn(operation);
+    match limit {
+        None => operation.wait(),
+        Some(limit) => match operation.wait_timeout(limit) {
+            Ok(result) => result,
+            Err(elapsed) => Err(io::Error::new(io::ErrorKind::WouldBlock, elapsed)),
+        },
+    }
+}
+
+/// The operation, if it is possible without a wait.
+#[track_caller]
+fn at_once<T>(mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>) -> io::Result<T> {
     let at_once = poll_fn(|cx| match coop::without_limit(|| operation(cx)) {
         Poll::Pending => Poll::Ready(Err(io::Error::other(
             "a user-level thread can't wait while it is unwound",

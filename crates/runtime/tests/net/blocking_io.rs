@@ -5,10 +5,12 @@ use std::io::{
 };
 use std::net::{Shutdown, TcpStream as StdStream};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use quadrille::fs::File;
 use quadrille::net::{TcpListener, UnixStream};
 use quadrille::thread::{self, BlockingIo};
+use quadrille::time::{Elapsed, Instant};
 use quadrille::{Runtime, Wait as _};
 
 use crate::temporary::Folder;
@@ -125,6 +127,113 @@ fn an_ordinary_thread_blocks_and_a_task_must_not() {
             "hello",
             "the task's panic has dropped the other end"
         );
+    });
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Runs `test` on a user-level thread whose hours pass as soon as nobody has anything to do.
+fn on_thread_with_paused_clock(test: impl FnOnce() + Send + 'static) {
+    watched(|| {
+        let runtime = Runtime::builder().start_paused(true).build().unwrap();
+        runtime.spawn_thread(test).join().unwrap();
+    });
+}
+
+/// `operation` fails as std's sockets do when the time for it has passed, after `limit`.
+#[track_caller]
+fn check_elapses<T: std::fmt::Debug>(limit: Duration, operation: impl FnOnce() -> io::Result<T>) {
+    let start = Instant::now();
+    let error = operation().unwrap_err();
+    assert_eq!((error.kind(), start.elapsed()), (io::ErrorKind::WouldBlock, limit));
+    assert!(error.get_ref().is_some_and(|inner| inner.is::<Elapsed>()), "{error:?}");
+}
+
+#[test]
+fn a_read_ends_after_its_time_and_the_next_one_gets_what_came_too_late() {
+    on_thread_with_paused_clock(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut far) = (BlockingIo::new(near), BlockingIo::new(far));
+        near.set_read_timeout(Some(HOUR)).unwrap();
+        assert_eq!((near.read_timeout(), near.write_timeout()), (Some(HOUR), None));
+        let mut buffer = [0; 8];
+        check_elapses(HOUR, || near.read(&mut buffer));
+        check_elapses(HOUR, || near.read_vectored(&mut [IoSliceMut::new(&mut buffer)]));
+        far.write_all(b"late").unwrap();
+        assert_eq!(near.read(&mut buffer).unwrap(), 4);
+
+        // Time enough: who reads is woken by what comes, and not by a timer.
+        let start = Instant::now();
+        let writer = thread::spawn(move || {
+            thread::sleep(HOUR / 2);
+            far.write_all(b"in time")?;
+            thread::sleep(2 * HOUR);
+            io::Result::Ok(())
+        });
+        assert_eq!(near.read(&mut buffer).unwrap(), 7);
+        assert_eq!(start.elapsed(), HOUR / 2);
+        near.set_read_timeout(None).unwrap();
+        assert_eq!(
+            near.read(&mut buffer).unwrap(),
+            0,
+            "it waits until the other end is gone"
+        );
+        writer.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_write_that_finds_no_room_ends_after_its_time() {
+    on_thread_with_paused_clock(|| {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        fill(&near);
+        let mut near = BlockingIo::new(near);
+        near.set_write_timeout(Some(HOUR)).unwrap();
+        assert_eq!((near.read_timeout(), near.write_timeout()), (None, Some(HOUR)));
+        check_elapses(HOUR, || near.write(b"!"));
+        check_elapses(HOUR, || near.write_vectored(&[IoSlice::new(b"!")]));
+        near.set_write_timeout(None).unwrap();
+        let reader = thread::spawn(move || {
+            thread::sleep(2 * HOUR);
+            let mut received = String::new();
+            BlockingIo::new(&mut far)
+                .read_to_string(&mut received)
+                .map(|_| received)
+        });
+        near.write_all(b"!").unwrap();
+        drop(near);
+        assert!(reader.join().unwrap().unwrap().ends_with(".!"));
+    });
+}
+
+#[test]
+fn no_time_at_all_is_refused_and_copies_have_the_same_limits() {
+    let mut io = BlockingIo::new(());
+    io.set_read_timeout(Some(HOUR)).unwrap();
+    io.set_write_timeout(Some(2 * HOUR)).unwrap();
+    for set in [BlockingIo::set_read_timeout, BlockingIo::set_write_timeout] {
+        let error = set(&mut io, Some(Duration::ZERO)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+    let copy = io;
+    assert_eq!(
+        (copy.read_timeout(), copy.write_timeout()),
+        (Some(HOUR), Some(2 * HOUR))
+    );
+    assert_ne!(copy, BlockingIo::new(()), "one without limits is another one");
+}
+
+#[test]
+fn an_ordinary_thread_waits_no_longer_either() {
+    watched(|| {
+        let runtime = runtime();
+        let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
+        let mut near = BlockingIo::new(near);
+        near.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        runtime.block_on(far.write_all(b"!")).unwrap();
+        near.set_read_timeout(Some(HOUR)).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap(), 1);
     });
 }
 
