@@ -54,3 +54,8 @@ fn echo_server_survives_a_crowd() {
 fn chat_survives_a_crowd() {
     survives_a_crowd("chat");
 }
+
+#[test]
+fn websocket_chat_survives_a_crowd() {
+    survives_a_crowd("websocket_chat");
+}

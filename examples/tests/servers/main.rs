@@ -9,6 +9,7 @@ mod resp;
 mod server;
 mod socket;
 mod tool;
+mod websocket;
 
 use std::process::Command;
 
