@@ -18,7 +18,11 @@ use crate::coop;
 ///
 /// So whatever reads or writes in blocking style runs on user-level threads unchanged: [`BufReader`](std::io::BufReader) and its lines,
 /// [`writeln!`], [`std::io::copy`], parsers, codecs, and protocols over TLS. Inside is whatever has the traits of futures-io: sockets, pipes, files, and what
-/// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that two threads may share one socket: one reads, the other writes.
+/// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that two threads may share one socket: one reads, the other writes. An `Arc<TcpStream>` has not, since
+/// neither is ours: around the reference to what is inside, in each of the two threads.
+///
+/// A library that must wait for something else as well, say for a message, is given a type of one's own, whose `read` waits for either by
+/// [`select!`](crate::select!) and [`.wait()`](super::Wait::wait), and says `WouldBlock`: the example `websocket_chat`.
 ///
 /// Nothing is buffered. [`set_read_timeout`](Self::set_read_timeout) and [`set_write_timeout`](Self::set_write_timeout) are as those of std's sockets.
 ///
