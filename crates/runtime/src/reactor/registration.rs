@@ -1,5 +1,6 @@
 //! One descriptor that is watched, as its owner holds it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -16,6 +17,28 @@ use super::{Shard, Side, Tick, wake_each};
 use crate::coop;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::poller::{Event, Interest};
+
+thread_local! {
+    /// As whom those wait who poll without a future of their own.
+    static POLLER: Cell<WaiterId> = const { Cell::new(WaiterId::SHARED) };
+}
+
+/// Runs `poll` for a thread that stands at `place` until what it polls is ready: where it has to wait, it does so beside all others, and not in the place
+/// of who has polled before.
+///
+/// A thread that gives up leaves its waker to the next event, or to be replaced by who waits at that place next. So a source has at most as many as threads
+/// that poll have stood at different places.
+pub(crate) fn poll_at<T>(place: &u8, poll: impl FnOnce() -> T) -> T {
+    /// Puts back who polled, also when `poll` panics.
+    struct Restore(WaiterId);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            POLLER.set(self.0);
+        }
+    }
+    let _restore = Restore(POLLER.replace(WaiterId::at(place)));
+    poll()
+}
 
 /// What the kernel is to watch of a descriptor, and from when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +116,7 @@ impl Registration {
     }
 
     /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` and `fd` as in [`ready`](Self::ready). Of those who
-    /// poll one side in this way only the last is woken; that one has no such limit.
+    /// poll one side in this way only the last is woken, unless each stands at a place of its own ([`poll_at`]); that one has no such limit.
     pub(crate) fn poll_ready(
         &self,
         fd: BorrowedFd<'_>,
@@ -101,7 +124,7 @@ impl Registration {
         eager: bool,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Tick>> {
-        let mut waiter = Some(WaiterId::SHARED);
+        let mut waiter = Some(POLLER.get());
         coop::poll_progress(cx, |cx| self.poll_source(fd, side, &mut waiter, eager, cx))
     }
 

@@ -8,13 +8,21 @@ use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress::{self, Mutex};
 use crate::sys::poller::Event;
 
-/// Names a waiter of a side.
+/// Names a waiter of a side: a number of that source's, zero, or a place on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WaiterId(u32);
+pub(crate) struct WaiterId(u64);
 
 impl WaiterId {
     /// The one waiter of those who poll without a future of their own.
     pub(super) const SHARED: WaiterId = WaiterId(0);
+
+    /// What tells places from numbers, which have 32 bits.
+    const PLACE: u64 = 1 << 63;
+
+    /// A waiter who stands at `place` until it waits no more, so that nobody else does meanwhile.
+    pub(super) fn at(place: &u8) -> WaiterId {
+        WaiterId(std::ptr::from_ref(place).addr() as u64 | Self::PLACE)
+    }
 }
 
 /// The source was closed by the shutdown of its reactor.
@@ -270,7 +278,7 @@ impl Waiters {
             // Zero is everyone's.
             self.last = self.last.checked_add(1).unwrap_or(1);
         }
-        let id = *waiter.get_or_insert(WaiterId(self.last));
+        let id = *waiter.get_or_insert(WaiterId(self.last.into()));
         let replaced = self.take(side, Some(id));
         let waiters = self.side(side);
         if waiters.first.is_none() {

@@ -12,13 +12,14 @@ use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 use super::Wait as _;
 use super::wait::suspends;
 use crate::coop;
+use crate::reactor::poll_at;
 
 /// A stream with std's [`Read`] and [`Write`], each call of which waits as [`.wait()`](super::Wait::wait) does: on a user-level thread, which is
 /// suspended, the worker runs others meanwhile.
 ///
 /// So whatever reads or writes in blocking style runs on user-level threads unchanged: [`BufReader`](std::io::BufReader) and its lines,
 /// [`writeln!`], [`std::io::copy`], parsers, codecs, and protocols over TLS. Inside is whatever has the traits of futures-io: sockets, pipes, files, and what
-/// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that two threads may share one socket: one reads, the other writes. An `Arc<TcpStream>` has not, since
+/// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that threads may share a socket: one reads, another writes, or several do as it comes. An `Arc<TcpStream>` has not, since
 /// neither is ours: around the reference to what is inside, in each of the two threads.
 ///
 /// A library that must wait for something else as well, say for a message, is given a type of one's own, whose `read` waits for either by
@@ -196,11 +197,16 @@ fn not_zero(limit: Option<Duration>) -> io::Result<Option<Duration>> {
 
 /// Waits for an operation, at most for `limit`; or fails where the thread can't be suspended: std's own destructors write, and ignore an error, where a panic would end the process.
 #[track_caller]
-fn wait<T>(limit: Option<Duration>, operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>) -> io::Result<T> {
+fn wait<T>(
+    limit: Option<Duration>,
+    mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
+) -> io::Result<T> {
     if panicking() && suspends() {
         return at_once(operation);
     }
-    let operation = poll_fn(operation);
+    // Other threads may wait for the same stream.
+    let place = 0;
+    let operation = poll_fn(|cx| poll_at(&place, || operation(cx)));
     match limit {
         None => operation.wait(),
         Some(limit) => match operation.wait_timeout(limit) {

@@ -130,6 +130,85 @@ fn an_ordinary_thread_blocks_and_a_task_must_not() {
     });
 }
 
+/// Runs `operation` on four threads, and `event` when all of them wait; what they come back with.
+fn at_once<T: Send>(operation: impl Fn() -> T + Sync, event: impl FnOnce()) -> Vec<T> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(&operation)).collect();
+        // They have begun before, and wait.
+        thread::yield_now();
+        event();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn all_threads_that_read_one_stream_are_told_of_bytes_and_of_the_end() {
+    on_thread(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut writer = BlockingIo::new(&far);
+        let read = || BlockingIo::new(&near).read(&mut [0]).unwrap();
+        let counts = at_once(read, || {
+            for _ in 0..4 {
+                writer.write_all(b"x").unwrap();
+                thread::yield_now();
+            }
+        });
+        assert_eq!(counts, [1; 4], "a byte for each");
+        assert_eq!(at_once(read, || far.shutdown(Shutdown::Write).unwrap()), [0; 4]);
+    });
+}
+
+#[test]
+fn all_threads_that_write_to_one_full_stream_are_told_of_room() {
+    on_thread(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        fill(&near);
+        let write = || BlockingIo::new(&near).write(b"!").unwrap();
+        let reader = thread::spawn(move || {
+            thread::park();
+            let mut received = String::new();
+            BlockingIo::new(far).read_to_string(&mut received).map(|_| received)
+        });
+        assert_eq!(at_once(write, || reader.thread().unpark()), [1; 4]);
+        drop(near);
+        assert!(reader.join().unwrap().unwrap().ends_with(".!!!!"));
+    });
+}
+
+#[test]
+fn ordinary_threads_that_read_one_stream_are_all_told() {
+    watched(|| {
+        let runtime = runtime();
+        let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
+        let (near, read) = (&near, |mut near: BlockingIo<&UnixStream>| near.read(&mut [0]).unwrap());
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| read(BlockingIo::new(near)))).collect();
+            for _ in 0..4 {
+                runtime.block_on(far.write_all(b"x")).unwrap();
+            }
+            threads
+                .into_iter()
+                .for_each(|thread| assert_eq!(thread.join().unwrap(), 1));
+        });
+    });
+}
+
+#[test]
+fn who_has_waited_too_long_takes_no_turn_of_another_who_reads() {
+    on_thread_with_paused_clock(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            let patient = scope.spawn(|| BlockingIo::new(&near).read(&mut [0]).unwrap());
+            thread::yield_now();
+            let mut impatient = BlockingIo::new(&near);
+            impatient.set_read_timeout(Some(HOUR)).unwrap();
+            check_elapses(HOUR, || impatient.read(&mut [0]));
+            BlockingIo::new(&far).write_all(b"x").unwrap();
+            assert_eq!(patient.join().unwrap(), 1);
+        });
+    });
+}
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Runs `test` on a user-level thread whose hours pass as soon as nobody has anything to do.
