@@ -20,6 +20,7 @@ use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
 use crate::sys::thread::{Spawner, Threads, TimerSlack, current_cpu};
+use crate::thread::stack::{DEFAULT_SIZE, check_size};
 use crate::trace;
 
 /// Most workers of a runtime.
@@ -48,6 +49,8 @@ pub struct Builder {
     limits: Limits,
     threads: Threads,
     timer_slack: Duration,
+    /// Of user-level threads.
+    stack_size: usize,
     start_paused: bool,
     /// Whether `uring` uses io_uring; `None`: where it can.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
@@ -80,6 +83,7 @@ impl Builder {
             limits: Limits::default(),
             threads: Threads::default(),
             timer_slack: crate::time::SLACK,
+            stack_size: DEFAULT_SIZE,
             start_paused: false,
             #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
             io_uring: None,
@@ -221,7 +225,7 @@ impl Builder {
     }
 
     /// Bytes of stack of each thread of the runtime, workers and those of the blocking pool; the system rounds up, and has a least. Default: std's, 2 MiB
-    /// or `RUST_MIN_STACK`. Tasks run on the stacks of workers; user-level threads have their own ([`thread::Builder`](crate::thread::Builder)).
+    /// or `RUST_MIN_STACK`. Tasks run on the stacks of workers; user-level threads have their own ([`user_thread_stack_size`](Self::user_thread_stack_size)).
     ///
     /// ```
     /// let runtime = quadrille::Runtime::builder().worker_threads(1).thread_stack_size(16 << 20).build()?;
@@ -231,6 +235,20 @@ impl Builder {
     /// ```
     pub fn thread_stack_size(mut self, bytes: usize) -> Self {
         self.threads.stack_size = Some(bytes);
+        self
+    }
+
+    /// Bytes of stack of each user-level thread that asks for no other size ([`thread::Builder::stack_size`](crate::thread::Builder::stack_size)), rounded up to a power of two, 16 KiB to 1 GiB. Default: 256 KiB.
+    /// Memory is used only as far as a stack is. For libraries that go deep: one whose limit of depth is made for the 2 MiB of std's threads needs as much here, too.
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::builder().user_thread_stack_size(2 << 20).build()?;
+    /// let sum = runtime.spawn_thread(|| std::hint::black_box(&[1_u8; 1 << 20]).iter().map(|n| u64::from(*n)).sum::<u64>());
+    /// assert_eq!(sum.join().unwrap(), 1 << 20);
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
+    pub fn user_thread_stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
         self
     }
 
@@ -270,6 +288,8 @@ impl Builder {
                 "the name of threads is {name:?}, expected no zero byte"
             )));
         }
+        check_size(self.stack_size)
+            .map_err(|error| BuildError::new(format!("no user-level thread could be spawned: {error}")))?;
         let machine = match self.topology.clone() {
             Some(topology) => Machine { topology, found: None },
             None => {
@@ -307,6 +327,7 @@ impl Builder {
             policy,
             pool: Pool::new(self.limits, format!("{}-blocking", self.name), spawner.clone()),
             start_paused: self.start_paused,
+            stack_size: self.stack_size,
             timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),
             spins: workers <= hardware && !throttled(&machine, workers),
             report,

@@ -44,6 +44,7 @@ impl Still {
             pool: Pool::new(Limits::default(), "still", Spawner::default()),
             spins,
             timer_slack: Nanos(u64::try_from(SLACK.as_nanos()).expect("short")),
+            stack_size: crate::thread::stack::DEFAULT_SIZE,
             start_paused: false,
             report: String::new(),
             name: "still".to_owned(),

@@ -55,7 +55,8 @@
 //!
 //! # Stacks
 //!
-//! 256 KiB by default ([`Builder::stack_size`]), of which only what is touched is memory: a thread that sleeps takes some 4.6 kB in all. A
+//! 256 KiB by default ([`Builder::stack_size`]; of all threads of a runtime
+//! [`user_thread_stack_size`](crate::Builder::user_thread_stack_size)), of which only what is touched is memory: a thread that sleeps takes some 4.6 kB in all. A
 //! stack is taken when the thread first runs, and used again when it has ended. Sizes are rounded up to powers of two from 16 KiB to 1 GiB.
 //! Deep recursion and large arrays belong on the heap or on a larger stack. So does a library whose limit of depth is made for the 2 MiB of std's threads: built without
 //! optimizations, `serde_json` with its 128 levels takes nearly all of a default stack. A size of 1 MiB costs no more memory, unless it is touched.

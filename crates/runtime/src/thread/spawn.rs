@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::fiber::{self, Fiber};
 use super::handle::JoinHandle;
 use super::scope::{Scope, ScopedJoinHandle};
-use super::stack::{DEFAULT_SIZE, Reservation};
+use super::stack::Reservation;
 use crate::guarded::guarded;
 use crate::runtime::{Handle, Runtime, spawn_unchecked, with_current};
 use crate::sched::Shared;
@@ -95,7 +95,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of threads without a name, with stacks of 256 KiB.
+    /// A builder of threads without a name, with stacks of the size that the runtime has for them, by default 256 KiB.
     pub fn new() -> Self {
         Self::default()
     }
@@ -107,7 +107,8 @@ impl Builder {
         self
     }
 
-    /// Size of the thread's stack in bytes, rounded up; default 256 KiB (262144). Memory is used only as far as the stack is.
+    /// Size of the thread's stack in bytes, rounded up to a power of two; default that of the runtime
+    /// ([`user_thread_stack_size`](crate::Builder::user_thread_stack_size)), 256 KiB (262144). Memory is used only as far as the stack is.
     /// What the closure and its result need is added if they are large. Results of tens of kilobytes are better boxed: built without
     /// optimizations, a task with one of 50 kB overflows the 2 MiB of its worker's own stack. So are futures of tens of kilobytes that the thread spawns or waits
     /// for: without optimizations each call on their way to where they stay has a copy on its stack, and to spawn one of 20 kB overflows 256 KiB. `spawn(Box::pin(future))`.
@@ -228,7 +229,8 @@ impl Builder {
 
     /// Makes sure that there will be a stack.
     fn reserve<F, T>(&self, shared: &Arc<Shared>) -> io::Result<Reservation> {
-        let size = self.stack_size.unwrap_or(DEFAULT_SIZE).saturating_add(large::<F, T>());
+        let size = self.stack_size.unwrap_or(shared.stacks.default_size());
+        let size = size.saturating_add(large::<F, T>());
         Context::with(
             |context| match context.filter(|context| Arc::ptr_eq(&context.shared, shared)) {
                 Some(context) => context.stacks.reserve(size),

@@ -45,6 +45,36 @@ fn an_overflow_of_a_spawned_thread_names_it_and_its_stack() {
     assert!(said.contains(expected), "{said}");
 }
 
+#[test]
+fn a_thread_that_asks_for_no_stack_has_what_its_runtime_gives() {
+    if is_child() {
+        let builder = Runtime::builder().worker_threads(1).user_thread_stack_size(500_000);
+        let runtime = builder.build().unwrap();
+        // From the worker's own stacks and from the shelf, and one that asks for less.
+        let half = || {
+            std::hint::black_box([1_u8; 300_000])
+                .iter()
+                .map(|one| u32::from(*one))
+                .sum::<u32>()
+        };
+        let inner = move || (thread::spawn(half).join().unwrap(), thread::spawn(half).join().unwrap());
+        assert_eq!(runtime.spawn_thread(inner).join().unwrap(), (300_000, 300_000));
+        let small = Builder::new()
+            .stack_size(16 * 1024)
+            .spawn_on(|| 6 * 7, runtime.handle());
+        assert_eq!(small.unwrap().join().unwrap(), 42);
+        drop(runtime.spawn_thread(|| recurse(0)).join());
+        unreachable!("it overflows");
+    }
+    let output = run_child(
+        module_path!(),
+        "a_thread_that_asks_for_no_stack_has_what_its_runtime_gives",
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
+    assert!(said.contains("has overflowed its stack (524288 bytes)\n"), "{said}");
+}
+
 /// Waits when it is dropped.
 struct WaitsInDrop;
 

@@ -103,6 +103,13 @@ fn when_it_could_not_be_built() {
         .build()
         .unwrap_err();
     assert_eq!(error.to_string(), "the number of workers is 5000, expected 1 to 4096");
+    let error = Runtime::builder()
+        .user_thread_stack_size((1 << 30) + 1)
+        .thread_name("hyg-none")
+        .build()
+        .unwrap_err();
+    let expected = "no user-level thread could be spawned: a stack of 1073741825 bytes is larger than the maximum, 1073741824 bytes";
+    assert_eq!(error.to_string(), expected);
     assert_eq!(threads("hyg-none"), 0);
 }
 

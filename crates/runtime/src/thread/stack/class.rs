@@ -36,7 +36,7 @@ pub(super) const SIZE_MIN: usize = 16 * 1024;
 /// The largest stack, bytes.
 pub(super) const SIZE_MAX: usize = SIZE_MIN << (Class::COUNT - 1);
 
-/// The size of a stack whose thread asks for none, bytes.
+/// The size of a stack whose thread and runtime ask for none, bytes.
 pub(crate) const DEFAULT_SIZE: usize = 256 * 1024;
 
 /// Pages without access below a stack.

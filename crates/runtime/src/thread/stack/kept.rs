@@ -12,12 +12,12 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 
-use super::class::{Class, DEFAULT_SIZE, StackBounds};
+use super::class::{Class, StackBounds};
 use super::origin::Origin;
 use super::pool::{LOOK_BYTES, Pool};
 use super::{Reservation, Stack, Stacks, TRIM_EVERY_NS};
 
-/// Most stacks, and most credit, that a worker keeps: 8 MiB of address space each.
+/// Most stacks, and most credit, that a worker keeps: of 256 KiB 8 MiB of address space each.
 const MAX: usize = if cfg!(quadrille_loom) { 2 } else { 32 };
 
 /// How many move between a worker and its shelf at a time.
@@ -46,7 +46,7 @@ impl Kept {
     /// It is dropped before `stacks`.
     pub(crate) unsafe fn new(stacks: &Stacks, llc: usize) -> Self {
         // SAFETY: passed on.
-        unsafe { Self::of(stacks, llc, DEFAULT_SIZE) }
+        unsafe { Self::of(stacks, llc, stacks.default_size()) }
     }
 
     /// The same for stacks of another size.

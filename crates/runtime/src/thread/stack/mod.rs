@@ -88,8 +88,19 @@ use slab::Guarding;
 pub(crate) struct Stacks {
     /// From a box; freed by N2. This is the handle, of which there is one.
     pool: NonNull<Pool>,
+    /// The size of a stack whose thread asks for none, bytes. Has a class.
+    default_size: usize,
     /// When the next `trim` is due, ns.
     trim_at: AtomicU64,
+}
+
+/// Whether there are stacks of `size` bytes.
+///
+/// # Errors
+///
+/// `InvalidInput` if there are none, and what the largest is.
+pub(crate) fn check_size(size: usize) -> io::Result<()> {
+    Class::of(size).map(drop)
 }
 
 /// How often pages of idle stacks are looked for, ns: 1 s.
@@ -109,8 +120,20 @@ const _: () = {
 };
 
 impl Stacks {
-    /// No stacks yet, for a runtime on `llcs` last-level caches.
-    pub(crate) fn new(llcs: usize) -> Self {
+    /// No stacks yet, for a runtime on `llcs` last-level caches whose threads have `default_size` bytes unless they ask for others.
+    ///
+    /// # Panics
+    ///
+    /// If no class has that size ([`check_size`]).
+    pub(crate) fn with_default(llcs: usize, default_size: usize) -> Self {
+        check_size(default_size).expect("the size was checked");
+        let mut stacks = Self::with_guarding(llcs, Guarding::default());
+        stacks.default_size = default_size;
+        stacks
+    }
+
+    #[cfg(test)]
+    fn new(llcs: usize) -> Self {
         Self::with_guarding(llcs, Guarding::default())
     }
 
@@ -118,8 +141,15 @@ impl Stacks {
         let pool = Box::leak(Box::new(Pool::new(llcs, guarding)));
         Self {
             pool: NonNull::from(pool),
+            default_size: DEFAULT_SIZE,
             trim_at: AtomicU64::new(0),
         }
+    }
+
+    /// The size of a stack whose thread asks for none, bytes.
+    #[inline]
+    pub(crate) fn default_size(&self) -> usize {
+        self.default_size
     }
 
     fn pool(&self) -> &Pool {
