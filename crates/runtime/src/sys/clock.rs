@@ -110,6 +110,14 @@ pub(crate) fn later(start: Instant, duration: Duration) -> Instant {
     start.checked_add(duration).unwrap_or_else(|| start + FAR_FUTURE)
 }
 
+/// The time `by` ns after `start`, both as [`nanos`] counts them, or about 30 years after it, at most [`LAST_NANOS`], if [`from_nanos`] can't
+/// express it.
+#[inline]
+pub(crate) fn later_nanos(start: u64, by: u64) -> u64 {
+    let exact = start.checked_add(by).filter(|later| *later <= LAST_NANOS);
+    exact.unwrap_or_else(|| start.saturating_add(FAR_NANOS).min(LAST_NANOS))
+}
+
 /// The instant in nanoseconds, as [`nanos`] counts them; before their origin they are negative. Lasts for 292 years either way.
 #[inline]
 pub(crate) fn to_nanos(instant: Instant) -> i64 {
@@ -185,6 +193,23 @@ mod tests {
         }
         assert!(from_nanos(i64::MAX) >= origin + FAR_FUTURE);
         assert!(from_nanos(i64::MIN) <= origin);
+    }
+
+    #[test]
+    fn later_is_exact_while_that_can_be_expressed() {
+        let far = LAST_NANOS - FAR_NANOS;
+        for (start, by, later) in [
+            (1, 2, 3),
+            (1, FAR_NANOS + 1, FAR_NANOS + 2),
+            (1, LAST_NANOS - 1, LAST_NANOS),
+            (1, LAST_NANOS, FAR_NANOS + 1),
+            (1, u64::MAX, FAR_NANOS + 1),
+            (far, u64::MAX, LAST_NANOS),
+            (far + 1, u64::MAX, LAST_NANOS),
+            (LAST_NANOS, 1, LAST_NANOS),
+        ] {
+            assert_eq!(later_nanos(start, by), later, "{by} after {start}");
+        }
     }
 
     #[test]

@@ -168,10 +168,7 @@ impl Clock {
 
     fn advance(&self, by: u64) {
         // At the last time whatever is set has come. Never to `u64::MAX`, at which no timer at all would look like one that has come.
-        let later = |time: u64| {
-            let exact = time.checked_add(by).filter(|later| *later <= clock::LAST_NANOS);
-            exact.unwrap_or_else(|| time.saturating_add(clock::FAR_NANOS).min(clock::LAST_NANOS))
-        };
+        let later = |time| clock::later_nanos(time, by);
         if !self.moves_while_it_stands(later) {
             // Its runtime has stopped.
             let now = clock::nanos();

@@ -76,13 +76,13 @@ impl TimerEntry {
         runtime::with_current(|shared| Self::new(shared, sys::clock::to_nanos(deadline.into_std()), 0))
     }
 
-    /// The same, `ns` from now on; at most about 30 years.
+    /// The same, `ns` from now on; about 30 years if the clock can't express that.
     #[track_caller]
     pub(super) fn after(ns: u64) -> Self {
         runtime::with_current(|shared| {
             let now = shared.clock.now();
             let born = if ns == 0 { 0 } else { current_poll(shared) };
-            Self::new(shared, signed(now.saturating_add(ns.min(sys::clock::FAR_NANOS))), born)
+            Self::new(shared, signed(sys::clock::later_nanos(now, ns)), born)
         })
     }
 

@@ -40,6 +40,22 @@ async fn a_year_takes_no_time() {
     assert!(real.elapsed() < HOUR);
 }
 
+/// As long as was asked for, however long that is, by each way to ask.
+#[quadrille::test(start_paused = true)]
+async fn fifty_years_are_no_less() {
+    const YEARS: Duration = Duration::from_secs(50 * 365 * 24 * 3600);
+    let start = Instant::now();
+    sleep(YEARS).await;
+    assert_eq!(start.elapsed(), YEARS);
+    sleep_until(start + YEARS * 2).await;
+    assert_eq!(start.elapsed(), YEARS * 2);
+    assert!(timeout(YEARS, std::future::pending::<()>()).await.is_err());
+    assert_eq!(start.elapsed(), YEARS * 3);
+    let waits = thread::spawn(|| std::future::pending::<()>().wait_timeout(YEARS).is_err());
+    assert!(waits.await.unwrap());
+    assert_eq!(start.elapsed(), YEARS * 4);
+}
+
 #[quadrille::test(start_paused = true)]
 async fn tasks_sleep_in_the_order_of_their_deadlines() {
     let log = Log::default();
