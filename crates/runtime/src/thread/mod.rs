@@ -89,7 +89,7 @@
 //! # On other threads
 //!
 //! On an ordinary thread of the operating system these functions do what std's do: [`sleep`], [`park`] and [`yield_now`] block
-//! it or yield its processor, and [`current`] names it. In a task, which has no stack to be suspended, what would wait
+//! it or yield its processor, and [`current`] names it; only [`sleep`] goes by a clock that a test has paused. In a task, which has no stack to be suspended, what would wait
 //! panics.
 
 // | file | has |
@@ -135,6 +135,7 @@ use self::wait::{refuse_on_workers, wait_on};
 use crate::runtime::Handle;
 use crate::sched::context::is_away;
 use crate::time;
+use crate::time::presence::stands_here;
 
 pub use std::thread::{Result, panicking};
 
@@ -178,17 +179,18 @@ pub fn yield_now() {
     }
 }
 
-/// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with [`std::thread::sleep`].
+/// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with [`std::thread::sleep`]; but where a test has
+/// [paused](time::pause) the clock of the current runtime it goes by that, too.
 ///
 /// # Panics
 /// As [`Wait::wait`], and on a user-level thread as [`time::sleep`].
 #[track_caller]
 pub fn sleep(duration: Duration) {
-    if !suspends() {
-        refuse_on_workers();
-        return std::thread::sleep(duration);
+    if suspends() || stands_here() {
+        return wait_on(time::sleep(duration), Reason::SLEEP);
     }
-    wait_on(time::sleep(duration), Reason::SLEEP);
+    refuse_on_workers();
+    std::thread::sleep(duration);
 }
 
 /// Whether the calling code runs on a user-level thread.

@@ -114,7 +114,7 @@ pub fn park() {
     }
 }
 
-/// The same, but no longer than `limit`.
+/// The same, but no longer than `limit`: of an ordinary thread in real time, also where a test has [paused](crate::time::pause) the clock.
 ///
 /// # Panics
 /// As [`park`], and on a user-level thread as [`time::sleep`](crate::time::sleep).

@@ -6,10 +6,12 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use quadrille::net::UnixStream;
 use quadrille::sync::{mpmc, oneshot};
+use quadrille::task::block_in_place;
 use quadrille::time::{self, Instant, Interval, MissedTickBehavior, advance, interval, sleep, sleep_until, timeout};
 use quadrille::{Runtime, Wait as _, thread};
 
 use crate::gate::Gate;
+use crate::wait::watched;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -333,6 +335,31 @@ async fn user_level_threads_sleep_by_the_clock() {
             .wait_timeout(Duration::from_millis(1))
             .is_err()
     );
+}
+
+/// As they wait for a message with a limit: else their hour would be a real one, for which the clock stands.
+#[test]
+fn ordinary_threads_sleep_by_the_clock() {
+    watched("a paused clock", || {
+        let runtime = paused();
+        let entered = runtime.enter();
+        let start = Instant::now();
+        thread::sleep(HOUR);
+        assert_eq!(start.elapsed(), HOUR);
+        drop(entered);
+        runtime.block_on(async {
+            quadrille::spawn_blocking(|| thread::sleep(HOUR)).await.unwrap();
+            assert_eq!(start.elapsed(), 2 * HOUR);
+            let task = quadrille::spawn(async { block_in_place(|| thread::sleep(HOUR)) });
+            task.await.unwrap();
+            assert_eq!(start.elapsed(), 3 * HOUR);
+            thread::sleep(HOUR);
+            assert_eq!(start.elapsed(), 4 * HOUR);
+            time::resume();
+            thread::sleep(Duration::from_millis(1));
+            assert!(start.elapsed() >= 4 * HOUR + Duration::from_millis(1));
+        });
+    });
 }
 
 /// Who waits for a thread's message in blocking style lets it have its turn.
