@@ -128,6 +128,10 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
 }
 
 /// The value, lent. While it lives nobody can send: keep it short, and never across an `.await` or a `.wait()`.
+///
+/// One at a time on a thread: if somebody begins to send between two of them, the second waits for that one, who waits for the first, for ever. So
+/// `*receiver.borrow() == *other.borrow()` is wrong, of one channel, and so is it to ask the channel for its value in the closures of
+/// [`wait_for`](Receiver::wait_for), [`send_modify`](Sender::send_modify) and [`send_if_modified`](Sender::send_if_modified), or to send there.
 #[derive(Debug)]
 pub struct Ref<'a, T> {
     value: RwLockReadGuard<'a, Versioned<T>>,
