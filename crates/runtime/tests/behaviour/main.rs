@@ -76,3 +76,4 @@ mod timers;
 mod unwinding;
 mod wait;
 mod wakers;
+mod watch;
