@@ -1,6 +1,7 @@
 //! `mpsc::sync_channel(0)`: a sender waits until its message is received.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::mpsc as std_mpsc;
 use std::task::{Context, Poll};
@@ -180,6 +181,31 @@ fn who_gives_up() {
     drop(third);
     drop(receiver);
     assert_eq!(dropped.get(), 4, "nobody can receive it any more");
+}
+
+/// Those whose receives were given up go with the receiver, each, and a panic of one of them is told when all have gone.
+#[test]
+fn messages_that_panic_when_they_are_dropped_keep_no_other() {
+    struct Bomb {
+        _counted: Token,
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("for the test, from a destructor");
+        }
+    }
+    let (sender, receiver) = mpsc::sync_channel(0);
+    let (wakes, drops) = (Count::default(), Count::default());
+    let mut receives: Vec<_> = (0..3).map(|_| Box::pin(receiver.recv_async())).collect();
+    for receive in &mut receives {
+        assert!(poll(receive.as_mut(), &wakes).is_pending());
+        let _counted = drops.token();
+        assert!(sender.try_send(Bomb { _counted }).is_ok());
+    }
+    drop(receives);
+    assert_eq!(drops.get(), 0);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+    assert_eq!(drops.get(), 3);
 }
 
 /// However their receivers give up, messages that were handed over come in the order in which they were sent.

@@ -27,6 +27,7 @@ use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 use std::task::{Context, Poll, Waker, ready};
 
 use crate::coop;
+use crate::panics::FirstPanic;
 use crate::primitives::{AtomicUsize, Ordering};
 use crate::sync::lock::Lock;
 use crate::sync::wake_all::wake_all;
@@ -249,8 +250,15 @@ impl<T> Drop for Receiver<T> {
         });
         // Who comes from now on does not wait.
         let mut seen = 0;
-        wake_all(|batch| state.with(|state| batch.fill_from(|| next_waker(&mut state.offers, &mut seen))));
-        drop(left);
+        // Whatever wakers and destructors of users do.
+        let mut panic = FirstPanic::default();
+        panic.catch(|| {
+            wake_all(|batch| state.with(|state| batch.fill_from(|| next_waker(&mut state.offers, &mut seen))))
+        });
+        for message in left.into_values() {
+            panic.catch(|| drop(message));
+        }
+        panic.go_on();
     }
 }
 
