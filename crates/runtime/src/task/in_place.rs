@@ -36,6 +36,8 @@ use crate::sched::in_place;
 /// - User-level threads that are bound to the worker: nobody else may run them. They go on when `f` has returned. While all workers
 ///   are in such calls, threads that have not started wait, too: for the first that returns.
 /// - All that belongs to the same task, as the other branches of a `join!`.
+/// - Timers and sockets, while all workers are in such calls, and as many threads as may take over from them are so as well: nobody is left to look after
+///   those. If each `f` waits for one of them, as by `sleep(limit).wait()`, all wait for ever; the same with a clock that a test has paused.
 /// - The end of the runtime: its workers leave when `f` has returned. No task runs then, and none is dropped before, so `f` must not
 ///   wait for one that does not come.
 ///
