@@ -367,6 +367,8 @@ fn now_of_current() -> StdInstant {
 /// or writable by then comes first, so that no time limit passes for what the runtime's own tasks write to one another. While the
 /// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
 /// thread waits for ever for a task. Nor must it wait for one in a `block_on` that is inside of one of another runtime, inside of one of this.
+/// A job that waits for a thread of a full pool ([`max_blocking_threads`](crate::Builder::max_blocking_threads)) is at work, too: if all threads of the pool wait for the clock,
+/// it does not jump for them.
 ///
 /// When the runtime stops the clock goes on from where it stands, and can't be paused any more: a `block_on` that still waits for a timer then waits in real
 /// time, whatever [`advance`] does.
