@@ -59,6 +59,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::panics::quietly;
+use crate::reactor::stopped;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
 
@@ -141,11 +142,15 @@ pub(crate) enum Reason {
     NoThread(io::Error),
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Stopping => f.write_str("the runtime is shutting down"),
-            Reason::NoThread(error) => write!(f, "no thread for blocking work could be started: {error}"),
+/// What users are told. Not the system's error: for want of a thread that is of the kind `WouldBlock`, by which whoever polls takes it for something to
+/// wait for (`futures-io`).
+impl From<Reason> for io::Error {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Stopping => stopped(),
+            Reason::NoThread(error) => {
+                io::Error::other(format!("no thread for blocking work could be started: {error}"))
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use super::job::{refusal, run};
+use super::job::run;
 use super::stateful_job::StatefulJob;
 use crate::blocking::{AtStop, Reason};
 use crate::coop;
@@ -207,7 +207,7 @@ impl ReadDir {
                             if matches!(reason, Reason::Stopping) {
                                 batch.rest = None;
                             }
-                            return Poll::Ready(Err(refusal(&reason)));
+                            return Poll::Ready(Err(reason.into()));
                         }
                     }
                 }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::blocking::{AtStop, Reason};
+use crate::reactor::stopped;
 use crate::runtime::with_current;
 use crate::sync::oneshot;
 use crate::time::presence::AtWork;
@@ -34,7 +35,7 @@ impl<T: Send + 'static> Job<T> {
                 }
             }
         })
-        .map_err(|(_, reason)| refusal(&reason))
+        .map_err(|(_, reason)| reason.into())
     }
 
     /// The same, but `operation` is carried out whoever goes or shuts down.
@@ -52,7 +53,7 @@ impl<T: Send + 'static> Job<T> {
                 let _ = sender.send(operation());
             }
         })
-        .map_err(|(_, reason)| refusal(&reason))
+        .map_err(|(_, reason)| reason.into())
     }
 
     /// Hands the closure that `job` makes to the pool. If the pool refuses it, the closure has been dropped when this returns, and the receiver has
@@ -111,16 +112,6 @@ pub(crate) fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Res
     }
 }
 
-/// What users are told of a job that the pool has refused. Not the system's error: for want of a thread that is of the kind `WouldBlock`, by which
-/// whoever polls takes it for something to wait for (`futures-io`).
-pub(crate) fn refusal(reason: &Reason) -> io::Error {
-    io::Error::other(reason.to_string())
-}
-
-pub(super) fn stopped() -> io::Error {
-    io::Error::other("the runtime is shutting down")
-}
-
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
@@ -128,6 +119,7 @@ mod tests {
     use crate::child::{assert_passed, is_child, run_child};
     use crate::fs::File;
     use crate::io::{stdin, stdout};
+    use crate::net::lookup_host;
     use crate::sys::process::forbid_threads;
 
     /// Not by the kind of the system's error, which `futures-io` keeps for what waits: who takes it for that waits for ever.
@@ -151,6 +143,7 @@ mod tests {
             told(file.write(b"a").await);
             told(stdout().write(b"a").await);
             told(stdin().read(&mut [0; 4]).await);
+            told(lookup_host("localhost:80").await.map(Iterator::count));
         });
     }
 }

@@ -5,8 +5,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::job::{Job, stopped};
+use super::job::Job;
 use crate::blocking::{AtStop, Reason};
+use crate::reactor::stopped;
 use crate::sync::oneshot;
 
 /// An operation of the current runtime's pool on a state that it takes along. Done, not begun, or panicked, it gives the state back.

@@ -36,7 +36,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::buffer::Buffer;
-use super::job::refusal;
 use super::stateful_job::StatefulJob;
 use crate::blocking::AtStop;
 
@@ -202,7 +201,7 @@ impl Stream {
             }
             Err((buffer, reason)) => {
                 self.state = State::Idle(buffer);
-                Err(refusal(&reason))
+                Err(reason.into())
             }
         }
     }

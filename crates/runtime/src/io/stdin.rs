@@ -16,7 +16,6 @@ use futures_io::AsyncRead;
 
 use crate::blocking::Reason;
 use crate::coop;
-use crate::fs::job::refusal;
 use crate::panics::quietly;
 use crate::runtime::with_current;
 use crate::sync::wake_all::wake_all;
@@ -90,7 +89,7 @@ impl Input {
         }
         if !state.runs {
             let thread = spawner.spawn("quadrille-stdin".to_owned(), || INPUT.serve());
-            drop(thread.map_err(|error| refusal(&Reason::NoThread(error)))?);
+            drop(thread.map_err(Reason::NoThread)?);
             state.runs = true;
         }
         let known = state.waiting.iter_mut().find(|(id, _)| *id == handle);

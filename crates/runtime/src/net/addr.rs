@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs as _};
 use std::vec;
 
-use crate::runtime::spawn_blocking;
+use crate::fs::job::run;
 
 /// What can be bound or connected to: an address, a list of addresses, or a name with a port, which may stand for several.
 ///
@@ -172,12 +172,7 @@ pub async fn lookup_host<A: ToSocketAddrs>(
 pub(super) async fn resolve(question: Question) -> io::Result<Addresses> {
     let addresses = match question.0 {
         Kind::Known(addresses) => addresses,
-        Kind::Name(name, port) => {
-            let lookup = spawn_blocking(move || ask_system(&name, port));
-            lookup.await.map_err(|_| {
-                io::Error::other("no thread to look up a name: the runtime shuts down, or the system has none")
-            })??
-        }
+        Kind::Name(name, port) => run(move || ask_system(&name, port)).await?,
     };
     if addresses.size_hint().0 == 0 {
         return Err(io::Error::new(

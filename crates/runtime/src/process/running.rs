@@ -6,6 +6,7 @@ use std::process::{self, ExitStatus};
 use std::sync::Arc;
 
 use crate::io::AsyncFd;
+use crate::reactor::stopped;
 use crate::runtime::Handle;
 use crate::signal::unix::{Signal, SignalKind, signal};
 use crate::sys::process::{gone, is_gone, pidfd_kill, pidfd_open};
@@ -155,7 +156,7 @@ impl Running {
                     return Ok(outcome);
                 }
                 if signal.recv().await.is_none() {
-                    return Err(io::Error::other("the runtime is shutting down"));
+                    return Err(stopped());
                 }
             },
             End::Gone => Ok(Err(gone())),

@@ -288,7 +288,7 @@ fn parts(key: u64) -> (u32, u32) {
     (half(key), half(key >> 32))
 }
 
-/// What a source answers after shutdown.
+/// What a source answers after shutdown, and whatever else needs a runtime that goes on.
 pub(crate) fn stopped() -> io::Error {
     io::Error::other("the runtime is shutting down")
 }

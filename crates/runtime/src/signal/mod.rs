@@ -49,6 +49,7 @@ use std::io;
 
 pub(crate) use self::hub::Hubs;
 use self::unix::{SignalKind, signal};
+use crate::reactor::stopped;
 
 /// Waits for Ctrl-C, which is `SIGINT`.
 ///
@@ -76,7 +77,7 @@ use self::unix::{SignalKind, signal};
 pub async fn ctrl_c() -> io::Result<()> {
     match signal(SignalKind::interrupt())?.recv().await {
         Some(()) => Ok(()),
-        None => Err(io::Error::other("the runtime is shutting down")),
+        None => Err(stopped()),
     }
 }
 
