@@ -1,7 +1,7 @@
 //! The budget in channels and locks: who never has to wait gives way all the same, and who has no budget left is not forgotten.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,6 +13,7 @@ use quadrille::task::TaskTracker;
 use quadrille::thread::sync as threads;
 use quadrille::{Runtime, Wait as _, coop, thread};
 
+use crate::greedy::{all_give_way, none_is_greedy};
 use crate::shape::Shape;
 
 /// Several budgets.
@@ -22,90 +23,58 @@ fn one_worker() -> Runtime {
     Shape::flat(1).runtime()
 }
 
-/// How often a task is polled that does `round` so many times, and waits for nothing else.
-fn polls<S: Send + 'static>(state: S, round: for<'a> fn(&'a mut S) -> Round<'a>) -> usize {
-    let runtime = one_worker();
-    // Not all of the futures are `Send`.
-    let task = runtime.handle().spawn_pinned(move || async move {
-        let mut state = state;
-        let mut all = pin!(async {
-            for _ in 0..ROUNDS {
-                round(&mut state).await;
-            }
-        });
-        let mut polls = 0;
-        poll_fn(|cx| {
-            polls += 1;
-            all.as_mut().poll(cx)
-        })
-        .await;
-        polls
-    });
-    runtime.block_on(task).unwrap()
-}
-
-type Round<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-
-/// Names those that took one poll.
-macro_rules! all_give_way {
-    ($($name:literal: $state:expr => |$s:ident| $round:expr;)*) => {{
-        let polls = [$({
-            // By itself, so that the other half of a channel is dropped.
-            let state = $state;
-            ($name, polls(state, |$s| Box::pin(async move { _ = $round; })))
-        }),*];
-        let greedy: Vec<_> = polls.iter().filter(|(_, polls)| *polls < 2).map(|(name, _)| name).collect();
-        assert!(greedy.is_empty(), "these never give way: {greedy:?}");
-    }};
-}
-
 #[test]
 fn what_a_task_never_waits_for_gives_way() {
-    let full = mpmc::bounded(1);
-    full.0.try_send(1_u8).unwrap();
-    let closed = Semaphore::new(0);
-    closed.close();
-    let cancelled = CancellationToken::new();
-    cancelled.cancel();
-    let over = TaskTracker::new();
-    over.close();
-    all_give_way! {
-        "mpmc send": mpmc::unbounded::<u8>() => |s| s.0.send(1).await;
-        "mpmc send, closed": mpmc::unbounded::<u8>().0 => |s| s.send(1).await;
-        "mpmc recv, closed": mpmc::unbounded::<u8>().1 => |s| s.recv().await;
-        "mpmc recv_many of none": mpmc::unbounded::<u8>() => |s| s.1.recv_many(&mut Vec::new(), 0).await;
-        "mpmc recv_many, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many(&mut Vec::new(), 2).await;
-        "mpmc reserve": mpmc::bounded::<u8>(1) => |s| s.0.reserve().await;
-        "mpmc closed": mpmc::unbounded::<u8>().0 => |s| s.closed().await;
-        "mpmc send_timeout, full": full => |s| s.0.send_timeout(1, std::time::Duration::ZERO).await;
-        "oneshot recv, closed": oneshot::channel::<u8>().1 => |s| s.await;
-        "oneshot closed": oneshot::channel::<u8>().0 => |s| s.closed().await;
-        "watch changed": watch::channel(0) => |s| (s.0.send_replace(1), s.1.changed().await);
-        "watch changed, closed": watch::channel(0).1 => |s| s.changed().await;
-        "watch wait_for": watch::channel(0) => |s| s.1.wait_for(|_| true).await.map(|_| ());
-        "watch wait_for, new": watch::channel(0) => |s| (s.0.send_replace(1), s.1.wait_for(|n| *n == 1).await.map(|_| ()));
-        "watch wait_for, closed": watch::channel(0).1 => |s| s.wait_for(|n| *n == 1).await.map(|_| ());
-        "watch closed": watch::channel(0).0 => |s| s.closed().await;
-        "broadcast recv": broadcast::channel(2) => |s| (s.0.send(1), s.1.recv().await);
-        "broadcast recv, closed": broadcast::channel::<u8>(2).1 => |s| s.recv().await;
-        "broadcast closed": broadcast::channel::<u8>(2).0 => |s| s.closed().await;
-        "notify": Notify::new() => |s| (s.notify_one(), s.notified().await);
-        "mutex": Mutex::new(()) => |s| drop(s.lock().await);
-        "semaphore": Semaphore::new(1) => |s| s.acquire().await.map(drop);
-        "semaphore, none": Semaphore::new(0) => |s| s.acquire_many(0).await.map(drop);
-        "semaphore, closed": closed => |s| s.acquire().await.map(drop);
-        "barrier": Barrier::new(1) => |s| s.wait().await;
-        "cell get_or_init": OnceCell::from(1) => |s| s.get_or_init(async || 2).await;
-        "cell get_or_try_init, fails": OnceCell::<u8>::new() => |s| s.get_or_try_init(async || Err(())).await.map(|_| ());
-        "cell wait": OnceCell::from(1) => |s| s.wait().await;
-        "cell set": OnceCell::from(1) => |s| s.set(2).await.map(|_| ());
-        "cancelled": cancelled => |s| s.cancelled().await;
-        "tracker wait": over => |s| s.wait().await;
-        "thread Mutex": threads::Mutex::new(()) => |s| s.lock_async().await.map(drop);
-        "thread RwLock, read": threads::RwLock::new(()) => |s| s.read_async().await.map(drop);
-        "thread RwLock, write": threads::RwLock::new(()) => |s| s.write_async().await.map(drop);
-        "thread Barrier": threads::Barrier::new(1) => |s| s.wait_async().await;
-    }
+    let runtime = one_worker();
+    // Not all of the futures are `Send`.
+    let task = runtime.handle().spawn_pinned(|| async {
+            let full = mpmc::bounded(1);
+            full.0.try_send(1_u8).unwrap();
+            let closed = Semaphore::new(0);
+            closed.close();
+            let cancelled = CancellationToken::new();
+            cancelled.cancel();
+            let over = TaskTracker::new();
+            over.close();
+            all_give_way! {
+                "mpmc send": mpmc::unbounded::<u8>() => |s| s.0.send(1).await;
+                "mpmc send, closed": mpmc::unbounded::<u8>().0 => |s| s.send(1).await;
+                "mpmc recv, closed": mpmc::unbounded::<u8>().1 => |s| s.recv().await;
+                "mpmc recv_many of none": mpmc::unbounded::<u8>() => |s| s.1.recv_many(&mut Vec::new(), 0).await;
+                "mpmc recv_many, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many(&mut Vec::new(), 2).await;
+                "mpmc reserve": mpmc::bounded::<u8>(1) => |s| s.0.reserve().await;
+                "mpmc closed": mpmc::unbounded::<u8>().0 => |s| s.closed().await;
+                "mpmc send_timeout, full": full => |s| s.0.send_timeout(1, std::time::Duration::ZERO).await;
+                "oneshot recv, closed": oneshot::channel::<u8>().1 => |s| s.await;
+                "oneshot closed": oneshot::channel::<u8>().0 => |s| s.closed().await;
+                "watch changed": watch::channel(0) => |s| (s.0.send_replace(1), s.1.changed().await);
+                "watch changed, closed": watch::channel(0).1 => |s| s.changed().await;
+                "watch wait_for": watch::channel(0) => |s| s.1.wait_for(|_| true).await.map(|_| ());
+                "watch wait_for, new": watch::channel(0) => |s| (s.0.send_replace(1), s.1.wait_for(|n| *n == 1).await.map(|_| ()));
+                "watch wait_for, closed": watch::channel(0).1 => |s| s.wait_for(|n| *n == 1).await.map(|_| ());
+                "watch closed": watch::channel(0).0 => |s| s.closed().await;
+                "broadcast recv": broadcast::channel(2) => |s| (s.0.send(1), s.1.recv().await);
+                "broadcast recv, closed": broadcast::channel::<u8>(2).1 => |s| s.recv().await;
+                "broadcast closed": broadcast::channel::<u8>(2).0 => |s| s.closed().await;
+                "notify": Notify::new() => |s| (s.notify_one(), s.notified().await);
+                "mutex": Mutex::new(()) => |s| drop(s.lock().await);
+                "semaphore": Semaphore::new(1) => |s| s.acquire().await.map(drop);
+                "semaphore, none": Semaphore::new(0) => |s| s.acquire_many(0).await.map(drop);
+                "semaphore, closed": closed => |s| s.acquire().await.map(drop);
+                "barrier": Barrier::new(1) => |s| s.wait().await;
+                "cell get_or_init": OnceCell::from(1) => |s| s.get_or_init(async || 2).await;
+                "cell get_or_try_init, fails": OnceCell::<u8>::new() => |s| s.get_or_try_init(async || Err(())).await.map(|_| ());
+                "cell wait": OnceCell::from(1) => |s| s.wait().await;
+                "cell set": OnceCell::from(1) => |s| s.set(2).await.map(|_| ());
+                "cancelled": cancelled => |s| s.cancelled().await;
+                "tracker wait": over => |s| s.wait().await;
+                "thread Mutex": threads::Mutex::new(()) => |s| s.lock_async().await.map(drop);
+                "thread RwLock, read": threads::RwLock::new(()) => |s| s.read_async().await.map(drop);
+                "thread RwLock, write": threads::RwLock::new(()) => |s| s.write_async().await.map(drop);
+                "thread Barrier": threads::Barrier::new(1) => |s| s.wait_async().await;
+            }
+    });
+    runtime.block_on(task).unwrap();
 }
 
 /// How many turns another thread has while one does `round` so many times.
@@ -138,8 +107,7 @@ macro_rules! all_threads_give_way {
             let state = $state;
             ($name, turns_of_another(state, |$s| _ = $round))
         }),*];
-        let greedy: Vec<_> = turns.iter().filter(|(_, turns)| *turns < 2).map(|(name, _)| name).collect();
-        assert!(greedy.is_empty(), "these never give way: {greedy:?}");
+        none_is_greedy(&turns);
     }};
 }
 

@@ -21,6 +21,7 @@ mod environment;
 mod exports;
 mod fairness;
 mod gate;
+mod greedy;
 mod in_place;
 mod late_timers;
 mod life_cycle;

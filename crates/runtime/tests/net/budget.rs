@@ -1,17 +1,14 @@
 //! The budget in sockets and pipes: who never has to wait gives way all the same.
 
-use std::future::{Future, poll_fn};
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
-use std::pin::{Pin, pin};
 
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
+use quadrille::Handle;
 use quadrille::io::{AsyncFd, Interest};
 use quadrille::net::{PipeReader, PipeWriter, UdpSocket, UnixStream, pipe};
 
+use crate::greedy::{ROUNDS, all_give_way};
 use crate::watched::on_runtimes;
-
-/// More than a budget, and fewer than the writes of a byte that a socket of the Unix domain has room for.
-const ROUNDS: usize = 140;
 
 /// Two ends, and a byte a round between them in both directions.
 async fn streams() -> (UnixStream, UnixStream) {
@@ -39,59 +36,35 @@ async fn udp() -> UdpSocket {
     socket
 }
 
-/// How often it takes a poll to do `round` so many times.
-async fn polls<S>(
-    mut state: S,
-    round: for<'a> fn(&'a mut S) -> Pin<Box<dyn Future<Output = usize> + Send + 'a>>,
-) -> usize {
-    let mut all = pin!(async {
-        for _ in 0..ROUNDS {
-            assert_eq!(round(&mut state).await, 1);
-        }
-    });
-    let mut polls = 0;
-    poll_fn(|cx| {
-        polls += 1;
-        all.as_mut().poll(cx)
-    })
-    .await;
-    polls
-}
-
-/// Names those that took one poll; each round is of one byte.
-macro_rules! all_give_way {
-    ($($name:literal: $state:expr => |$s:ident| $round:expr;)*) => {{
-        let polls = [$(($name, polls($state, |$s| Box::pin(async move { $round })).await)),*];
-        let greedy: Vec<_> = polls.iter().filter(|(_, polls)| *polls < 2).map(|(name, _)| name).collect();
-        assert!(greedy.is_empty(), "these never give way: {greedy:?}");
-    }};
-}
-
 #[test]
 fn what_a_task_never_waits_for_gives_way() {
     on_runtimes(|| async {
-        all_give_way! {
-            "read": streams().await => |s| s.0.read(&mut [0]).await.unwrap();
-            "read_exact": streams().await => |s| s.0.read_exact(&mut [0]).await.map(|()| 1).unwrap();
-            "read_vectored": streams().await => |s| s.0.read_vectored(&mut [IoSliceMut::new(&mut [0])]).await.unwrap();
-            "peek": streams().await => |s| s.0.peek(&mut [0]).await.unwrap();
-            "readable": streams().await => |s| s.0.readable().await.map(|()| 1).unwrap();
-            "write": streams().await => |s| s.0.write(&[1]).await.unwrap();
-            "write_all": streams().await => |s| s.0.write_all(&[1]).await.map(|()| 1).unwrap();
-            "write_vectored": streams().await => |s| s.0.write_vectored(&[IoSlice::new(&[1])]).await.unwrap();
-            "writable": streams().await => |s| s.0.writable().await.map(|()| 1).unwrap();
-            "ready": streams().await => |s| s.0.ready(Interest::READABLE).await.map(|_| 1).unwrap();
-            "AsyncRead": streams().await => |s| (&mut &s.0).read(&mut [0]).await.unwrap();
-            "AsyncWrite": streams().await => |s| (&mut &s.0).write(&[1]).await.unwrap();
-            "pipe, read": pipes().await => |s| s.0.read(&mut [0]).await.unwrap();
-            "pipe, write": pipes().await => |s| s.1.write(&[1]).await.unwrap();
-            "read_with": watched_fds().await => |s| s.0.read_with(|mut io| io.read(&mut [0])).await.unwrap();
-            "write_with": watched_fds().await => |s| s.1.write_with(|mut io| io.write(&[1])).await.unwrap();
-            "send": udp().await => |s| s.send(&[1]).await.unwrap();
-            "send and recv": udp().await => |s| {
-                s.send(&[1]).await.unwrap();
-                s.recv(&mut [0]).await.unwrap()
-            };
-        }
+        // Not all of the futures are `Send`.
+        let task = Handle::current().spawn_pinned(|| async {
+            all_give_way! {
+                "read": streams().await => |s| s.0.read(&mut [0]).await.unwrap();
+                "read_exact": streams().await => |s| s.0.read_exact(&mut [0]).await.unwrap();
+                "read_vectored": streams().await => |s| s.0.read_vectored(&mut [IoSliceMut::new(&mut [0])]).await.unwrap();
+                "peek": streams().await => |s| s.0.peek(&mut [0]).await.unwrap();
+                "readable": streams().await => |s| s.0.readable().await.unwrap();
+                "write": streams().await => |s| s.0.write(&[1]).await.unwrap();
+                "write_all": streams().await => |s| s.0.write_all(&[1]).await.unwrap();
+                "write_vectored": streams().await => |s| s.0.write_vectored(&[IoSlice::new(&[1])]).await.unwrap();
+                "writable": streams().await => |s| s.0.writable().await.unwrap();
+                "ready": streams().await => |s| s.0.ready(Interest::READABLE).await.unwrap();
+                "AsyncRead": streams().await => |s| (&mut &s.0).read(&mut [0]).await.unwrap();
+                "AsyncWrite": streams().await => |s| (&mut &s.0).write(&[1]).await.unwrap();
+                "pipe, read": pipes().await => |s| s.0.read(&mut [0]).await.unwrap();
+                "pipe, write": pipes().await => |s| s.1.write(&[1]).await.unwrap();
+                "read_with": watched_fds().await => |s| s.0.read_with(|mut io| io.read(&mut [0])).await.unwrap();
+                "write_with": watched_fds().await => |s| s.1.write_with(|mut io| io.write(&[1])).await.unwrap();
+                "send": udp().await => |s| s.send(&[1]).await.unwrap();
+                "send and recv": udp().await => |s| {
+                    s.send(&[1]).await.unwrap();
+                    s.recv(&mut [0]).await.unwrap()
+                };
+            }
+        });
+        task.await.unwrap();
     });
 }

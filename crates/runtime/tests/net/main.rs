@@ -10,6 +10,8 @@ mod buffers;
 mod cancelled;
 mod copy;
 mod descriptors;
+#[path = "../behaviour/greedy.rs"]
+mod greedy;
 mod load;
 mod pipe;
 mod runtimes;
