@@ -12,7 +12,7 @@
 //!    back what there was: they may be called inside of each other's polls. Outside of all these the budget is unlimited, so in code of a thread that
 //!    may block (`spawn_blocking`, `block_in_place`).
 //! 2. A unit pays for progress. An operation that finds nothing to do returns `Pending` for a reason of its own and
-//!    spends nothing.
+//!    spends nothing. To fail at once is paid for as well, and so is to do nothing at once: who tries again in a loop would never give way else.
 //! 3. Who answers `Pending` for lack of budget has woken the task before. So nothing waits for a wake-up that nobody
 //!    owes it.
 //! 4. Who is ready with the first of several futures (`select!`) looks whether a unit is left before it polls any: one of them may be ready each time and

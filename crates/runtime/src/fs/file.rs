@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use super::job::{retry, run};
 use super::open_options::OpenOptions;
 use super::stream::Stream;
+use crate::coop;
 use crate::io::impl_as_fd;
 use crate::sync::Mutex;
 
@@ -287,6 +288,7 @@ impl File {
     /// Strict.
     pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if buffer.is_empty() {
+            coop::consume_budget().await;
             return Ok(0);
         }
         let std = Arc::clone(&self.std);
@@ -335,6 +337,7 @@ impl File {
     /// As the [module](super) says; calling it again with the same arguments does no harm.
     pub async fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
         if buffer.is_empty() {
+            coop::consume_budget().await;
             return Ok(0);
         }
         let std = Arc::clone(&self.std);

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::blocking::{AtStop, Reason};
+use crate::coop;
 use crate::reactor::stopped;
 use crate::runtime::with_current;
 use crate::sync::oneshot;
@@ -99,7 +100,14 @@ impl<T> Future for Job<T> {
 pub(crate) async fn run<T: Send + 'static>(
     operation: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    Job::new(operation)?.await?
+    match Job::new(operation) {
+        Ok(job) => job.await?,
+        Err(error) => {
+            // Who tries again after each error gives way.
+            coop::consume_budget().await;
+            Err(error)
+        }
+    }
 }
 
 /// Tries until nothing interrupts.

@@ -38,6 +38,7 @@ use std::task::{Context, Poll, ready};
 use super::buffer::Buffer;
 use super::stateful_job::StatefulJob;
 use crate::blocking::AtStop;
+use crate::coop;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -237,7 +238,8 @@ impl Stream {
     /// Waits for the job; `None` if there was none. After that the stream is idle.
     fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
         let State::Busy(job, at_stop) = &mut self.state else {
-            return Poll::Ready(None);
+            // Paid for all the same, also by who is refused a job then; for a job its channel is.
+            return coop::poll_proceed(cx).map(|()| None);
         };
         let at_stop = *at_stop;
         let (buffer, outcome) = ready!(Pin::new(job).poll(cx));

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::AsyncWrite;
 
+use crate::coop;
 use crate::fs::job::Job;
 use crate::sys::fd::wait_writable;
 
@@ -68,7 +69,8 @@ impl Output {
     /// Waits for what was accepted, and tells of its error.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(job) = &mut self.job else {
-            return Poll::Ready(Ok(()));
+            // Paid for all the same; for a job its channel is.
+            return coop::poll_proceed(cx).map(Ok);
         };
         let outcome = ready!(Pin::new(job).poll(cx));
         self.job = None;

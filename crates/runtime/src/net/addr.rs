@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs as _};
 use std::vec;
 
+use crate::coop;
 use crate::fs::job::run;
 
 /// What can be bound or connected to: an address, a list of addresses, or a name with a port, which may stand for several.
@@ -41,6 +42,14 @@ enum Kind {
 impl Question {
     fn known(address: impl Into<SocketAddr>) -> Self {
         Question(Kind::Known(Addresses(Some(address.into()), Vec::new().into_iter())))
+    }
+
+    /// The first address, if nobody need be asked.
+    pub(super) fn first_known(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Kind::Known(Addresses(first, rest)) => first.or_else(|| rest.as_slice().first().copied()),
+            Kind::Name(..) => None,
+        }
     }
 }
 
@@ -170,6 +179,8 @@ pub async fn lookup_host<A: ToSocketAddrs>(
 
 /// The addresses that answer `question`; at least one.
 pub(super) async fn resolve(question: Question) -> io::Result<Addresses> {
+    // Paid for whatever comes: who never has to wait gives way all the same.
+    coop::consume_budget().await;
     let addresses = match question.0 {
         Kind::Known(addresses) => addresses,
         Kind::Name(name, port) => run(move || ask_system(&name, port)).await?,

@@ -72,7 +72,7 @@ macro_rules! connection_methods {
         /// Strict: nothing is consumed.
         pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
             if buffer.is_empty() {
-                return Ok(0);
+                return std::future::poll_fn(crate::net::stream::poll_nothing).await;
             }
             self.fd
                 .transfer(Side::Read, |socket| crate::net::connection::peek(socket, buffer))
@@ -86,7 +86,7 @@ macro_rules! connection_methods {
         /// As [`peek`](Self::peek).
         pub fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
             if buffer.is_empty() {
-                return Poll::Ready(Ok(0));
+                return crate::net::stream::poll_nothing(cx);
             }
             self.fd.poll_transfer(Side::Read, cx, |socket| {
                 crate::net::connection::peek(socket, buffer)

@@ -6,7 +6,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::task::{Context, Poll};
 
+use crate::coop;
 use crate::io::Progress;
 use crate::sys::fd::{self, BUFFERS_MAX};
 
@@ -64,6 +66,11 @@ pub(crate) fn places<'a, 'b>(buffers: &'a mut [IoSliceMut<'b>]) -> &'a mut [IoSl
     &mut buffers[empty..]
 }
 
+/// Reads nothing, without a wait, and is paid for all the same.
+pub(crate) fn poll_nothing(cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    coop::poll_proceed(cx).map(|()| Ok(0))
+}
+
 /// The stream ended before the buffer was full.
 pub(crate) fn unexpected_end() -> io::Error {
     io::Error::new(
@@ -95,7 +102,7 @@ macro_rules! read_methods {
             std::future::poll_fn(move |cx| {
                 if buffer.is_empty() {
                     // The system would wait for a byte that has no place.
-                    return Poll::Ready(Ok(0));
+                    return crate::net::stream::poll_nothing(cx);
                 }
                 self.fd()
                     .poll_with(&mut wait, Side::Read, cx, |io| Source::read(io, buffer))
@@ -141,7 +148,7 @@ macro_rules! read_methods {
         pub async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
             let buffers = crate::net::stream::places(buffers);
             if buffers.is_empty() {
-                return Ok(0);
+                return std::future::poll_fn(crate::net::stream::poll_nothing).await;
             }
             self.fd()
                 .transfer(Side::Read, |io| Source::read_vectored(io, buffers))
@@ -197,7 +204,7 @@ macro_rules! read_methods {
         /// As [`read`](Self::read).
         pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
             if buffer.is_empty() {
-                return Poll::Ready(Ok(0));
+                return crate::net::stream::poll_nothing(cx);
             }
             self.fd()
                 .poll_transfer(Side::Read, cx, |io| Source::read(io, buffer))
@@ -216,7 +223,7 @@ macro_rules! read_methods {
         ) -> Poll<io::Result<usize>> {
             let buffers = crate::net::stream::places(buffers);
             if buffers.is_empty() {
-                return Poll::Ready(Ok(0));
+                return crate::net::stream::poll_nothing(cx);
             }
             self.fd()
                 .poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
@@ -234,7 +241,7 @@ macro_rules! read_methods {
             buffer: &mut [MaybeUninit<u8>],
         ) -> Poll<io::Result<usize>> {
             if buffer.is_empty() {
-                return Poll::Ready(Ok(0));
+                return crate::net::stream::poll_nothing(cx);
             }
             self.fd()
                 .poll_transfer(Side::Read, cx, |io| Source::read_uninit(io, buffer))
@@ -437,7 +444,7 @@ macro_rules! impl_read {
         impl futures_io::AsyncRead for $type {
             fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
                 if buffer.is_empty() {
-                    return Poll::Ready(Ok(0));
+                    return crate::net::stream::poll_nothing(cx);
                 }
                 self.fd().poll_transfer(Side::Read, cx, |io| Source::read(io, buffer))
             }
@@ -449,7 +456,7 @@ macro_rules! impl_read {
             ) -> Poll<io::Result<usize>> {
                 let buffers = crate::net::stream::places(buffers);
                 if buffers.is_empty() {
-                    return Poll::Ready(Ok(0));
+                    return crate::net::stream::poll_nothing(cx);
                 }
                 self.fd().poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
             }

@@ -130,8 +130,14 @@ impl UdpSocket {
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to<A: ToSocketAddrs>(&self, buffer: &[u8], target: A) -> io::Result<usize> {
         let question = target.question();
-        let mut addresses = addr::resolve(question).await?;
-        let target = addresses.next().expect("a name has at least one address");
+        // What is known is paid for when it is sent.
+        let target = match question.first_known() {
+            Some(target) => target,
+            None => {
+                let mut addresses = addr::resolve(question).await?;
+                addresses.next().expect("a name has at least one address")
+            }
+        };
         self.fd
             .write_with(|socket| socket::send_to(socket, buffer, target))
             .await

@@ -9,6 +9,7 @@ use std::task::Poll;
 use super::orphan;
 use super::pipe::{ChildStderr, ChildStdin, ChildStdout};
 use super::running::{Running, kill_by_id};
+use crate::coop;
 use crate::runtime::Handle;
 
 /// A process that a [`Command`](super::Command) has started.
@@ -118,6 +119,8 @@ impl Child {
     /// Strict, but the standard input stays closed.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
+        // Paid for whatever comes: who never has to wait gives way all the same.
+        coop::consume_budget().await;
         match &mut self.state {
             State::Ended(status) => Ok(*status),
             State::Running(running) => {

@@ -12,6 +12,7 @@ use quadrille_topology::{PuSet, current_affinity, set_current_affinity};
 
 use super::child::Child;
 use super::orphan;
+use crate::coop;
 use crate::runtime::Handle;
 use crate::sched::context::{Context, is_away};
 use crate::sys::thread::{Spawner, TimerSlack};
@@ -222,6 +223,8 @@ impl Command {
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + Send + Sync + use<> {
         let child = self.spawn();
         async move {
+            // Paid for whatever comes: who never has to wait gives way all the same.
+            coop::consume_budget().await;
             let mut child = child?;
             drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
             child.wait().await
@@ -265,7 +268,11 @@ impl Command {
         if !is_set.stderr {
             self.std.stderr(Stdio::inherit());
         }
-        async move { child?.wait_with_output().await }
+        async move {
+            // Paid for whatever comes: who never has to wait gives way all the same.
+            coop::consume_budget().await;
+            child?.wait_with_output().await
+        }
     }
 
     /// The command as std's.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BufResult, IoBuf, RingFd};
+use crate::coop;
 use crate::fs::job::{retry, run};
 use crate::runtime::with_current;
 use crate::sys::ring::{Fsync, ReadAt, WriteAt};
@@ -114,10 +115,11 @@ impl File {
     /// Strict: what was read can be read again. The buffer is lost.
     pub async fn read_at(&self, mut buffer: Vec<u8>, offset: u64) -> BufResult<usize, Vec<u8>> {
         buffer.clear();
-        if let Err(error) = check(offset) {
+        if let Err(error) = check(offset).await {
             return (Err(error), buffer);
         }
         if buffer.capacity() == 0 {
+            coop::consume_budget().await;
             return (Ok(0), buffer);
         }
         match &self.0 {
@@ -176,7 +178,7 @@ impl File {
 
     /// Writes what is in `buffer` from `from` on.
     async fn write_from<B: IoBuf>(&self, buffer: B, from: usize, offset: u64) -> BufResult<usize, B> {
-        if let Err(error) = check(offset) {
+        if let Err(error) = check(offset).await {
             return (Err(error), buffer);
         }
         match &self.0 {
@@ -239,10 +241,11 @@ impl File {
 }
 
 /// Refuses what is no offset to the system. A ring would take the highest one for the position of the file.
-fn check(offset: u64) -> io::Result<()> {
+async fn check(offset: u64) -> io::Result<()> {
     if i64::try_from(offset).is_ok() {
         return Ok(());
     }
+    coop::consume_budget().await;
     let message = format!("the offset is {offset}, expected at most {}", i64::MAX);
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use socket2::SockRef;
 
 use super::{BufResult, IoBuf, RingFd};
+use crate::coop;
 use crate::net as ready;
 use crate::net::ToSocketAddrs;
 use crate::runtime::with_current;
@@ -162,6 +163,7 @@ impl TcpStream {
     pub async fn read(&self, mut buffer: Vec<u8>) -> BufResult<usize, Vec<u8>> {
         buffer.clear();
         if buffer.capacity() == 0 {
+            coop::consume_budget().await;
             return (Ok(0), buffer);
         }
         match &self.0 {

@@ -9,7 +9,7 @@ use futures_lite::future::poll_once;
 use quadrille::sync::{
     Barrier, CancellationToken, Mutex, Notify, OnceCell, Semaphore, broadcast, mpmc, oneshot, watch,
 };
-use quadrille::task::TaskTracker;
+use quadrille::task::{self, TaskTracker};
 use quadrille::thread::sync as threads;
 use quadrille::{Runtime, Wait as _, coop, thread};
 
@@ -128,6 +128,8 @@ fn what_a_thread_never_waits_for_gives_way() {
         "barrier": Barrier::new(1) => |s| s.wait_blocking();
         "notify": Notify::new() => |s| (s.notify_one(), s.notified().wait());
         "watch wait_for": watch::channel(1) => |s| s.1.wait_for(|_| true).wait().map(|_| ());
+        "scope of threads": () => |_s| thread::scope(|_| ());
+        "scope of tasks": () => |_s| task::scope(|_| ());
     }
 }
 

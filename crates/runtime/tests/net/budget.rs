@@ -1,11 +1,15 @@
 //! The budget in sockets and pipes: who never has to wait gives way all the same.
 
+use std::future::poll_fn;
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
+use std::net::SocketAddr;
 
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
 use quadrille::Handle;
 use quadrille::io::{AsyncFd, Interest};
-use quadrille::net::{PipeReader, PipeWriter, UdpSocket, UnixStream, pipe};
+use quadrille::net::{
+    PipeReader, PipeWriter, TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixStream, lookup_host, pipe,
+};
 
 use crate::greedy::{ROUNDS, all_give_way};
 use crate::watched::on_runtimes;
@@ -36,6 +40,52 @@ async fn udp() -> UdpSocket {
     socket
 }
 
+/// What is refused at once is often tried again in a loop.
+#[test]
+fn what_fails_at_once_gives_way() {
+    on_runtimes(|| async {
+        let task = Handle::current().spawn_pinned(|| async {
+            let nowhere: &[SocketAddr] = &[];
+            let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let too_long = "a".repeat(1000);
+            all_give_way! {
+                "UnixStream::connect": () => |_s| UnixStream::connect("/nothing/is/here").await.unwrap_err();
+                "UnixStream::connect, too long": too_long.clone() => |s| UnixStream::connect(&*s).await.unwrap_err();
+                "UnixDatagram::send_to": UnixDatagram::unbound().unwrap() => |s| s.send_to(b"a", "/nothing/is/here").await.unwrap_err();
+                "UnixDatagram::send_to, too long": (UnixDatagram::unbound().unwrap(), too_long) => |s| {
+                    s.0.send_to(b"a", &*s.1).await.unwrap_err();
+                };
+                "TcpStream::connect": () => |_s| TcpStream::connect("255.255.255.255:1").await.unwrap_err();
+                "TcpStream::connect, nowhere": nowhere => |s| TcpStream::connect(*s).await.unwrap_err();
+                "TcpSocket::connect": () => |_s| {
+                    let socket = TcpSocket::new_v4().unwrap();
+                    socket.connect("255.255.255.255:1".parse().unwrap()).await.unwrap_err();
+                };
+                "TcpListener::bind": taken.local_addr().unwrap() => |s| TcpListener::bind(*s).await.unwrap_err();
+                "UdpSocket::bind": () => |_s| UdpSocket::bind("203.0.113.1:0").await.unwrap_err();
+                "UdpSocket::send_to, nowhere": (udp().await, nowhere) => |s| s.0.send_to(b"a", s.1).await.unwrap_err();
+            }
+        });
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_done_at_once_gives_way() {
+    on_runtimes(|| async {
+        let task = Handle::current().spawn_pinned(|| async {
+            let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+            all_give_way! {
+                "lookup_host": anywhere => |s| lookup_host(*s).await.map(drop).unwrap();
+                "TcpListener::bind": anywhere => |s| TcpListener::bind(*s).await.unwrap();
+                "UdpSocket::bind": anywhere => |s| UdpSocket::bind(*s).await.unwrap();
+                "UdpSocket::connect": udp().await => |s| s.connect(s.local_addr().unwrap()).await.unwrap();
+            }
+        });
+        task.await.unwrap();
+    });
+}
+
 #[test]
 fn what_a_task_never_waits_for_gives_way() {
     on_runtimes(|| async {
@@ -63,6 +113,11 @@ fn what_a_task_never_waits_for_gives_way() {
                     s.send(&[1]).await.unwrap();
                     s.recv(&mut [0]).await.unwrap()
                 };
+                "read into nothing": streams().await => |s| s.0.read(&mut []).await.unwrap();
+                "read_vectored into nothing": streams().await => |s| s.0.read_vectored(&mut []).await.unwrap();
+                "peek into nothing": streams().await => |s| s.0.peek(&mut []).await.unwrap();
+                "poll_read into nothing": streams().await => |s| poll_fn(|cx| s.0.poll_read(cx, &mut [])).await.unwrap();
+                "AsyncRead into nothing": streams().await => |s| (&mut &s.0).read(&mut []).await.unwrap();
             }
         });
         task.await.unwrap();

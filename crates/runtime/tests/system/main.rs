@@ -1,7 +1,10 @@
 //! Processes, signals and files, through the public interface.
 
+mod budget;
 mod fs;
 mod fs_held_up;
+#[path = "../behaviour/greedy.rs"]
+mod greedy;
 mod process;
 mod scratch;
 mod signal;

@@ -114,12 +114,12 @@ impl TcpStream {
 
     /// Connects a socket that doesn't block.
     pub(super) async fn connect_socket(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
+        // Paid for whatever comes: who never has to wait gives way all the same.
+        coop::consume_budget().await;
         socket::connect(&socket, &address.into())?;
         let stream = Self {
             fd: AsyncFd::connecting(socket.into())?,
         };
-        // Paid for whatever comes: who never has to wait gives way all the same.
-        coop::consume_budget().await;
         if !is_connected(stream.fd.get_ref())? {
             stream.fd.writable().await?;
             // It is decided. Neither made nor refused is what connects with the first write (`TCP_FASTOPEN_CONNECT`), for which there is

@@ -1,5 +1,6 @@
 //! Datagrams.
 
+use std::borrow::Borrow;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{self, SocketAddr};
@@ -195,7 +196,7 @@ impl UnixDatagram {
     ///
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
-        self.send_to_addr(buffer, &socket::unix_named(path.as_ref())?).await
+        self.send_somewhere(buffer, || socket::unix_named(path.as_ref())).await
     }
 
     /// [`send_to`](Self::send_to) by an address: to the sender of what [`recv_from`](Self::recv_from) has received, who may have no path.
@@ -212,10 +213,19 @@ impl UnixDatagram {
     ///
     /// Strict: a call that was dropped has sent nothing.
     pub async fn send_to_addr(&self, buffer: &[u8], address: &SocketAddr) -> io::Result<usize> {
-        // Before anything is sent, so that a call that is dropped here has sent nothing.
+        self.send_somewhere(buffer, || Ok(address)).await
+    }
+
+    async fn send_somewhere<A: Borrow<SocketAddr>>(
+        &self,
+        buffer: &[u8],
+        address: impl FnOnce() -> io::Result<A>,
+    ) -> io::Result<usize> {
+        // Before anything is sent, so that a call that is dropped here has sent nothing; and before anything is refused.
         coop::consume_budget().await;
+        let address = address()?;
         for doublings in 0_u32.. {
-            let (outcome, has_room) = self.offer(buffer, address);
+            let (outcome, has_room) = self.offer(buffer, address.borrow());
             match outcome {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let retry = RETRY_MIN * (1 << doublings.min(6));

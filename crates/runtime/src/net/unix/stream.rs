@@ -13,6 +13,7 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::UCred;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::coop;
 use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell_of_the_end};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
@@ -53,8 +54,7 @@ impl UnixStream {
     ///
     /// Strict: a connection that was made is closed.
     pub async fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
-        let address = SockAddr::unix(path)?;
-        Self::connect_to(&address).await
+        Self::connect_to(|| SockAddr::unix(path)).await
     }
 
     /// Connects to the listener at `address`, which may be an abstract one on Linux; see [`connect`](Self::connect).
@@ -71,14 +71,16 @@ impl UnixStream {
     ///
     /// Strict: a connection that was made is closed.
     pub async fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
-        let address = socket::unix_address(address)?;
-        Self::connect_to(&address).await
+        Self::connect_to(|| socket::unix_address(address)).await
     }
 
-    async fn connect_to(address: &SockAddr) -> io::Result<UnixStream> {
+    async fn connect_to(address: impl FnOnce() -> io::Result<SockAddr>) -> io::Result<UnixStream> {
+        // Paid for whatever comes: who never has to wait gives way all the same.
+        coop::consume_budget().await;
+        let address = address()?;
         let socket = socket::new(Domain::UNIX, Type::STREAM)?;
         for doublings in 0_u32.. {
-            match socket::connect(&socket, address) {
+            match socket::connect(&socket, &address) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Nothing is watched yet that would tell of the end.
                     if with_current(|runtime| runtime.sleepers.is_stopping()) {

@@ -11,9 +11,10 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 
+use crate::coop;
 use crate::error::JoinError;
 use crate::panics::quietly;
 use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
@@ -80,7 +81,7 @@ impl Data {
 
     /// Waits until every thread has ended.
     fn wait(&self) {
-        let done = poll_fn(|cx| {
+        let done = |cx: &mut TaskContext<'_>| {
             if self.is_done() {
                 return Poll::Ready(());
             }
@@ -91,7 +92,9 @@ impl Data {
             }
             waits_for_a_task();
             Poll::Pending
-        });
+        };
+        // Also if it has no threads: who makes one after the other gives way.
+        let done = poll_fn(|cx| coop::poll_progress(cx, done));
         wait_for(done, Pause::Outlasts, Reason::SCOPE);
     }
 }
