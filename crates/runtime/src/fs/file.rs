@@ -10,17 +10,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::job::{retry, run};
+use super::attempt::patiently;
+use super::job::run;
 use super::open_options::OpenOptions;
 use super::stream::Stream;
 use crate::coop;
 use crate::io::impl_as_fd;
 use crate::sync::Mutex;
+use crate::sys::fd::{wait_readable, wait_writable};
 
 /// An open file.
 ///
 /// Reading, writing and seeking use and move the file's position. They take `&mut self`: one at a time. [`read_at`](Self::read_at) and
 /// [`write_at`](Self::write_at) use no position, and any number may be under way.
+///
+/// What is no regular file, such as a pipe, is waited for by the thread that does the operation, also where the descriptor is non-blocking: use
+/// [`AsyncFd`](crate::io::AsyncFd), or the types of [`net`](crate::net), for what may take long. As with a pipe that blocks the end of the runtime waits for it, and no
+/// call has [`WouldBlock`](io::ErrorKind::WouldBlock) for an error.
 ///
 /// # Writing and flushing
 ///
@@ -294,7 +300,7 @@ impl File {
         let std = Arc::clone(&self.std);
         let mut bytes = vec![0; buffer.len().min(LENGTH_MAX)];
         let bytes = run(move || {
-            let length = retry(|| std.read_at(&mut bytes, offset))?;
+            let length = patiently(&mut &*std, wait_readable, |std| std.read_at(&mut bytes, offset))?;
             bytes.truncate(length);
             Ok(bytes)
         })
@@ -342,7 +348,7 @@ impl File {
         }
         let std = Arc::clone(&self.std);
         let bytes = buffer[..buffer.len().min(LENGTH_MAX)].to_vec();
-        run(move || retry(|| std.write_at(&bytes, offset))).await
+        run(move || patiently(&mut &*std, wait_writable, |std| std.write_at(&bytes, offset))).await
     }
 
     /// Writes all of `buffer` from `offset` on.

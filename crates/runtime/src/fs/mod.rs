@@ -37,6 +37,7 @@
 //! accepted for writing is written all the same; [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) waits for it like for jobs that
 //! run.
 
+pub(crate) mod attempt;
 mod buffer;
 mod dir;
 mod file;

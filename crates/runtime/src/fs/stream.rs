@@ -30,15 +30,17 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use super::attempt::{patiently, write_whole};
 use super::buffer::Buffer;
 use super::stateful_job::StatefulJob;
 use crate::blocking::AtStop;
 use crate::coop;
+use crate::sys::fd::wait_readable;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -97,7 +99,7 @@ impl Stream {
             let length = to.len().min(length_max);
             let file = Arc::clone(&self.file);
             self.start(AtStop::Drop, move |buffer| {
-                Done::Read(buffer.fill(length, |to| read_once(&file, to)))
+                Done::Read(buffer.fill(length, |to| patiently(&mut &*file, wait_readable, |file| file.read(to))))
             })?;
         }
     }
@@ -128,7 +130,7 @@ impl Stream {
         let length = buffer.replace(from, length_max);
         let file = Arc::clone(&self.file);
         self.start(AtStop::Run, move |ahead| {
-            let written = go_back(&file, ahead).and_then(|()| (&*file).write_all(buffer.as_slice()));
+            let written = go_back(&file, ahead).and_then(|()| write_whole(&mut &*file, buffer.as_slice()));
             if ahead.is_empty() {
                 // For its memory.
                 buffer.clear();
@@ -256,16 +258,6 @@ impl Stream {
         match &mut self.state {
             State::Idle(buffer) => buffer,
             State::Busy(..) => unreachable!("every caller has waited for the job"),
-        }
-    }
-}
-
-/// Reads once, but for interruptions.
-fn read_once(mut file: &File, to: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match file.read(to) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            outcome => return outcome,
         }
     }
 }

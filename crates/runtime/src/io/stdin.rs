@@ -16,6 +16,7 @@ use futures_io::AsyncRead;
 
 use crate::blocking::Reason;
 use crate::coop;
+use crate::fs::attempt::patiently;
 use crate::panics::quietly;
 use crate::runtime::with_current;
 use crate::sync::wake_all::wake_all;
@@ -153,13 +154,7 @@ impl Input {
 
 /// Reads until there is something, also where whoever gave us the open file has made it non-blocking.
 fn read(from: &mut (impl Read + AsFd), to: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match from.read(to) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_readable(from.as_fd())?,
-            outcome => return outcome,
-        }
-    }
+    patiently(from, wait_readable, |from| from.read(to))
 }
 
 /// The standard input of the process; from [`stdin`].

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use futures_io::AsyncWrite;
 
 use crate::coop;
+use crate::fs::attempt::{patiently, write_whole};
 use crate::fs::job::Job;
 use crate::sys::fd::wait_writable;
 
@@ -21,25 +22,9 @@ type Put = fn(&[u8]) -> io::Result<()>;
 
 /// Writes all of `bytes`, and what `to` has kept, also where whoever gave us the open file has made it non-blocking: what std's handles refuse with
 /// [`WouldBlock`](io::ErrorKind::WouldBlock) they have neither written nor kept.
-fn put(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match patiently(to, |to| to.write(bytes))? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            length => bytes = &bytes[length..],
-        }
-    }
-    patiently(to, |to| to.flush())
-}
-
-/// Tries until nothing interrupts and there is room.
-fn patiently<W: AsFd, T>(to: &mut W, mut operation: impl FnMut(&mut W) -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match operation(to) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(to.as_fd())?,
-            outcome => return outcome,
-        }
-    }
+fn put(to: &mut (impl Write + AsFd), bytes: &[u8]) -> io::Result<()> {
+    write_whole(to, bytes)?;
+    patiently(to, wait_writable, |to| to.flush())
 }
 
 /// At most one write under way.

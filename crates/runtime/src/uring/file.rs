@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BufResult, IoBuf, RingFd};
 use crate::coop;
-use crate::fs::job::{retry, run};
+use crate::fs::attempt::patiently;
+use crate::fs::job::run;
 use crate::runtime::with_current;
+use crate::sys::fd::{wait_readable, wait_writable};
 use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 
 /// An open file that is read and written at offsets.
@@ -131,7 +133,7 @@ impl File {
                 let file = Arc::clone(file);
                 let read = move |buffer: &mut Vec<u8>| {
                     buffer.resize(buffer.capacity(), 0);
-                    let outcome = retry(|| file.read_at(buffer, offset));
+                    let outcome = patiently(&mut &*file, wait_readable, |file| file.read_at(buffer, offset));
                     buffer.truncate(*outcome.as_ref().unwrap_or(&0));
                     outcome
                 };
@@ -194,7 +196,10 @@ impl File {
             }
             Kind::Pool(file) => {
                 let file = Arc::clone(file);
-                let write = move |buffer: &mut B| retry(|| file.write_at(&buffer.bytes()[from..], offset));
+                let write = move |buffer: &mut B| {
+                    let bytes = &buffer.bytes()[from..];
+                    patiently(&mut &*file, wait_writable, |file| file.write_at(bytes, offset))
+                };
                 lend(buffer, write).await
             }
         }

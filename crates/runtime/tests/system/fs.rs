@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::{Pin, pin};
 use std::sync::mpsc;
@@ -11,6 +12,7 @@ use futures_lite::future::{block_on, poll_once};
 use futures_lite::{AsyncReadExt, AsyncSeekExt, AsyncWrite as _, AsyncWriteExt, StreamExt};
 use quadrille::fs::{self, DirBuilder, File, OpenOptions};
 use quadrille::sync::oneshot;
+use quadrille::time::{Duration, timeout};
 use quadrille::{JoinSet, Runtime, Wait};
 
 use crate::scratch::Scratch;
@@ -438,7 +440,7 @@ async fn a_clone_takes_as_much_at_a_time() -> io::Result<()> {
 #[quadrille::test]
 async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
     let (reader, mut writer) = io::pipe()?;
-    let mut file = File::from_std(std::os::fd::OwnedFd::from(reader).into());
+    let mut file = File::from_std(OwnedFd::from(reader).into());
     assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none(), "a job reads");
     io::Write::write_all(&mut writer, b"hello")?;
     let clone = file.try_clone().await?;
@@ -460,7 +462,7 @@ async fn a_pipe_with_something_read_ahead_is_cloned() -> io::Result<()> {
 #[quadrille::test]
 async fn writing_to_what_cannot_seek_keeps_what_was_read_ahead() -> io::Result<()> {
     let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
-    let mut file = File::from(std::os::fd::OwnedFd::from(ours));
+    let mut file = File::from(OwnedFd::from(ours));
     assert!(poll_once(pin!(file.read(&mut [0; 16]))).await.is_none(), "a job reads");
     io::Write::write_all(&mut theirs, b"in")?;
     let mut heard = [0; 4];
@@ -472,5 +474,36 @@ async fn writing_to_what_cannot_seek_keeps_what_was_read_ahead() -> io::Result<(
     }
     assert_eq!(file.read(&mut heard).await?, 2);
     assert_eq!(&heard[..2], b"in");
+    Ok(())
+}
+
+/// To answer that it would block is not for who polls, by the traits of futures-io: that waits for somebody who was never asked to wake it.
+#[quadrille::test]
+async fn what_does_not_block_is_waited_for() -> io::Result<()> {
+    let (reader, mut writer) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    let mut file = File::from(OwnedFd::from(reader));
+    let mut buffer = [0; 5];
+    let mut read = Box::pin(file.read(&mut buffer));
+    // Found only if the thread comes to it in this time; the test passes whether or not.
+    let early = timeout(Duration::from_millis(20), read.as_mut()).await;
+    assert!(early.is_err(), "{early:?}");
+    io::Write::write_all(&mut writer, b"hello")?;
+    assert_eq!(read.await?, 5);
+    assert_eq!(&buffer, b"hello");
+
+    let (mut reader, writer) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&writer, true)?;
+    let mut file = File::from(OwnedFd::from(writer));
+    // Longer than any pipe: it is full many times.
+    let sent: Vec<u8> = (0..1_500_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+    file.write_all(&sent).await?;
+    let reads = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut reader, &mut bytes).map(|_| bytes)
+    });
+    file.flush().await?;
+    drop(file);
+    assert!(reads.join().unwrap()? == sent);
     Ok(())
 }
