@@ -1,8 +1,9 @@
 //! Files.
 
+use std::fs::FileType;
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +23,7 @@ use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 /// By io_uring the kernel writes and syncs files on threads of its own. If it gets none, because a limit of threads is reached, an operation fails with
 /// `ECANCELED` after 8 repeats, some 0.4 s, where the fall-back would tell that there is no thread.
 ///
-/// What has no offsets, a FIFO or a terminal, is neither read nor written: [`NotSeekable`](io::ErrorKind::NotSeekable), as the system's calls have it.
+/// What has no offsets, a FIFO, a terminal, or a counter or timer of the system's (eventfd, timerfd), is neither read nor written: [`NotSeekable`](io::ErrorKind::NotSeekable), as the system's calls have it.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -96,9 +97,8 @@ impl File {
     #[track_caller]
     pub fn from_std(file: std::fs::File) -> File {
         let ring = with_current(|shared| shared.watched_rings().ok().cloned());
-        // A ring would pass over the offset, and wait. It is the calls of the other kind that refuse what has none. The question asks no disk, but waits while
-        // another thread reads by a duplicate of the descriptor.
-        let ring = ring.filter(|_| (&file).stream_position().is_ok());
+        // A ring would pass over the offset, and wait. It is the calls of the other kind that refuse what has none.
+        let ring = ring.filter(|_| has_offsets(&file));
         File(match ring {
             Some(rings) => Kind::Ring(RingFd::new(file.into(), &rings)),
             None => Kind::Pool(Arc::new(file)),
@@ -243,6 +243,14 @@ impl File {
             }
         }
     }
+}
+
+/// Whether the calls at an offset take it. The questions ask no disk, but the first waits while another thread reads by a duplicate of the descriptor,
+/// and the second may ask a server whose file it is.
+fn has_offsets(mut file: &std::fs::File) -> bool {
+    // What the system makes for its own descriptors (eventfd, timerfd, signalfd) has no type: it lets itself be sought in, and goes nowhere.
+    let has_type = |of: FileType| of.is_file() || of.is_dir() || of.is_block_device() || of.is_char_device();
+    file.stream_position().is_ok() && file.metadata().is_ok_and(|found| has_type(found.file_type()))
 }
 
 /// Refuses what is no offset to the system. A ring would take the highest one for the position of the file.

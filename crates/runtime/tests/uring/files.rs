@@ -103,6 +103,22 @@ fn what_has_no_offsets_is_refused() {
     });
 }
 
+/// Counters and timers of the system are read as streams; it lets them be sought in all the same.
+#[test]
+fn a_counter_has_no_offsets() {
+    on_backends(|| async {
+        let counter = rustix::event::eventfd(7, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let file = File::from_std(counter.try_clone().unwrap().into());
+        let (count, _) = file.read_at(Vec::with_capacity(8), 0).await;
+        assert_eq!(count.unwrap_err().kind(), ErrorKind::NotSeekable);
+        let (written, _) = file.write_at(vec![1; 8], 0).await;
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::NotSeekable);
+        let mut left = [0; 8];
+        assert_eq!(std::fs::File::from(counter).read(&mut left).unwrap(), 8);
+        assert_eq!(u64::from_ne_bytes(left), 7);
+    });
+}
+
 /// Runs what `test` makes in a task whose clock stands, by io_uring and by the fall-back.
 fn on_paused_backends<F>(test: impl Fn() -> F + Send + 'static)
 where
