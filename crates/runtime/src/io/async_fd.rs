@@ -14,7 +14,7 @@ use crate::reactor::{Interests, Registration, Side, Tick, stopped};
 use crate::runtime::{self, Handle};
 use crate::sched::Shared;
 use crate::sys;
-use crate::task::is_future_of;
+use crate::task::runtime_of_future;
 
 /// Waits until something with a file descriptor can be read or written: a pipe, a socket, an eventfd.
 ///
@@ -336,22 +336,39 @@ fn interests_of(interest: Interest) -> Interests {
 /// What who waits is told. Of an error nothing, if it is a future of a runtime that ends: it is dropped when it has come to a wait, and what it would do
 /// with the error, say log it, nobody has asked for. A future that is polled in a loop all the same, by its task's own waker, would never leave it.
 #[inline]
-pub(super) fn told<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
+pub(crate) fn told<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
     match poll {
         Poll::Ready(Err(_)) if is_to_be_dropped(cx.waker()) => Poll::Pending,
         poll => poll,
     }
 }
 
-/// For an operation that finds out by itself that its runtime ends: what one that waits for a descriptor is told.
-pub(crate) async fn tell_of_the_end<R>() -> io::Result<R> {
-    poll_fn(|cx| told(Poll::Ready(Err(stopped())), cx)).await
+/// The same for an outcome that is there. For operations which watch or start something that a runtime which ends refuses.
+pub(crate) async fn tell<R>(outcome: io::Result<R>) -> io::Result<R> {
+    match outcome {
+        Ok(result) => Ok(result),
+        Err(error) => {
+            let mut error = Some(error);
+            poll_fn(|cx| {
+                if is_to_be_dropped(cx.waker()) {
+                    return Poll::Pending;
+                }
+                Poll::Ready(Err(error.take().expect("it is not polled after its end")))
+            })
+            .await
+        }
+    }
 }
 
-/// Whether a waker is that of a future of the current runtime, and that one ends.
+/// For an operation that finds out by itself that its runtime ends: what one that waits for a descriptor is told.
+pub(crate) async fn tell_of_the_end<R>() -> io::Result<R> {
+    tell(Err(stopped())).await
+}
+
+/// Whether a waker is that of a future of a runtime that ends.
 #[cold]
 fn is_to_be_dropped(waker: &Waker) -> bool {
-    current::with(|shared| shared.is_some_and(|shared| shared.sleepers.is_stopping() && is_future_of(waker, shared)))
+    runtime_of_future(waker).is_some_and(|shared| shared.sleepers.is_stopping())
 }
 
 /// Whether it is ready; an error ends the wait.

@@ -8,7 +8,7 @@ use socket2::{Domain, SockRef, Type};
 
 use super::addr::{self, ToSocketAddrs};
 use super::stream::ready_methods;
-use crate::io::{AsyncFd, Interest, Ready, impl_as_fd};
+use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell};
 use crate::sys::socket;
 
 /// A socket for datagrams over UDP.
@@ -54,7 +54,11 @@ impl UdpSocket {
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
         let socket = addr::first(addr.question(), bind).await?;
         Ok(UdpSocket {
-            fd: AsyncFd::from_nonblocking(socket, Interest::READABLE | Interest::WRITABLE)?,
+            fd: tell(AsyncFd::from_nonblocking(
+                socket,
+                Interest::READABLE | Interest::WRITABLE,
+            ))
+            .await?,
         })
     }
 

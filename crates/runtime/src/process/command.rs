@@ -13,6 +13,7 @@ use quadrille_topology::{PuSet, current_affinity, set_current_affinity};
 use super::child::Child;
 use super::orphan;
 use crate::coop;
+use crate::io::tell;
 use crate::runtime::Handle;
 use crate::sched::context::{Context, is_away};
 use crate::sys::thread::{Spawner, TimerSlack};
@@ -225,7 +226,7 @@ impl Command {
         async move {
             // Paid for whatever comes: who never has to wait gives way all the same.
             coop::consume_budget().await;
-            let mut child = child?;
+            let mut child = tell(child).await?;
             drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
             child.wait().await
         }
@@ -271,7 +272,7 @@ impl Command {
         async move {
             // Paid for whatever comes: who never has to wait gives way all the same.
             coop::consume_budget().await;
-            child?.wait_with_output().await
+            tell(child).await?.wait_with_output().await
         }
     }
 

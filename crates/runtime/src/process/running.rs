@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{self, ExitStatus};
 use std::sync::Arc;
 
-use crate::io::AsyncFd;
+use crate::io::{AsyncFd, tell};
 use crate::reactor::stopped;
 use crate::runtime::Handle;
 use crate::signal::unix::{Signal, SignalKind, signal};
@@ -129,7 +129,7 @@ impl Running {
             }
             match Handle::try_current() {
                 Some(current) if !Arc::ptr_eq(&current.shared, &self.runtime.shared) => {
-                    self.end = self.end.anew()?;
+                    self.end = tell(self.end.anew()).await?;
                     self.runtime = current;
                 }
                 _ => return Err(stopped),

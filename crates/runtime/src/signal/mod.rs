@@ -49,6 +49,7 @@ use std::io;
 
 pub(crate) use self::hub::Hubs;
 use self::unix::{SignalKind, signal};
+use crate::io::tell;
 use crate::reactor::stopped;
 
 /// Waits for Ctrl-C, which is `SIGINT`.
@@ -75,7 +76,7 @@ use crate::reactor::stopped;
 ///
 /// Loses a signal that arrived since the first poll. A [`Signal`](unix::Signal) keeps it.
 pub async fn ctrl_c() -> io::Result<()> {
-    match signal(SignalKind::interrupt())?.recv().await {
+    match tell(signal(SignalKind::interrupt())).await?.recv().await {
         Some(()) => Ok(()),
         None => Err(stopped()),
     }

@@ -2,6 +2,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::cell::{self, Header};
@@ -40,6 +41,13 @@ pub(crate) fn is_waker_of(waker: &Waker, shared: &Shared) -> bool {
 /// The same for futures alone: a user-level thread goes on after it was told that it ends, by its destructors.
 pub(crate) fn is_future_of(waker: &Waker, shared: &Shared) -> bool {
     meta_of(waker).is_some_and(|meta| ptr::eq(meta.scheduler(), shared) && !meta.has(THREAD))
+}
+
+/// The runtime whose task's future is polled by this waker, if it is one and goes on or ends yet. It takes a lock: for what happens rarely.
+pub(crate) fn runtime_of_future(waker: &Waker) -> Option<Arc<Shared>> {
+    let meta = meta_of(waker).filter(|meta| !meta.has(THREAD))?;
+    // Not by its pointer: the waker keeps the task, but not the runtime.
+    Shared::find(meta.scheduler().addr())
 }
 
 /// What the scheduler keeps of the task whose waker it is, if it is one of this crate.
@@ -121,7 +129,6 @@ unsafe fn follow(header: NonNull<Header>, then: Then) {
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::Arc;
     use std::task::{Poll, Wake};
 
     use super::*;
@@ -178,5 +185,19 @@ mod tests {
         assert_eq!(runtime.spawn_thread(move || asks.wait()).wait().unwrap(), [true, false]);
         assert_eq!(runtime.block_on(ask()), [false, false]);
         assert!(!is_future_of(Waker::noop(), &shared));
+    }
+
+    #[test]
+    fn the_runtime_of_a_future_is_found_as_long_as_there_is_one() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let shared = Arc::downgrade(&runtime.handle().shared);
+        let found = |waker: &Waker| runtime_of_future(waker).map(|found| Arc::downgrade(&found));
+        let ask = poll_fn(move |cx| Poll::Ready((cx.waker().clone(), found(cx.waker()))));
+        let (waker, of_task) = runtime.block_on(runtime.spawn(ask)).unwrap();
+        assert!(of_task.is_some_and(|of_task| of_task.ptr_eq(&shared)));
+        let asks = poll_fn(|cx| Poll::Ready(runtime_of_future(cx.waker()).is_none()));
+        assert!(runtime.spawn_thread(move || asks.wait()).wait().unwrap());
+        std::mem::drop(runtime);
+        assert!(runtime_of_future(&waker).is_none() && runtime_of_future(Waker::noop()).is_none());
     }
 }

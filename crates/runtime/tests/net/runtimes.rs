@@ -7,6 +7,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::task::Poll;
 
 use futures_lite::future::poll_once;
 use quadrille::io::Interest;
@@ -18,6 +19,10 @@ use crate::watched::watched;
 
 fn runtime() -> Runtime {
     Runtime::builder().worker_threads(2).build().unwrap()
+}
+
+fn runtime_of_one() -> Runtime {
+    Runtime::builder().worker_threads(1).build().unwrap()
 }
 
 /// Everything that waits is dropped, and so its sockets are closed.
@@ -101,10 +106,21 @@ fn sockets_that_outlive_their_runtime_answer_with_an_error() {
 #[test]
 fn tasks_are_dropped_with_their_runtime_and_not_told() {
     watched(|| {
-        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let runtime = runtime_of_one();
         let pair = || runtime.block_on(async { UnixStream::pair().unwrap() });
         let ((left, _right), (outside, _other), (waiting, _peer)) = (pair(), pair(), pair());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        // Of a runtime that goes on, with somebody who asks to be accepted.
+        let other = runtime_of_one();
+        let pending = other.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = pending.local_addr().unwrap();
+        let folder = Folder::new();
+        let path = folder.join("socket");
+        let unix = other.block_on(async { UnixListener::bind(&path).unwrap() });
+        let (_tcp, _unix) = (
+            net::TcpStream::connect(address).unwrap(),
+            std::os::unix::net::UnixStream::connect(&path).unwrap(),
+        );
         let polls = Arc::new(AtomicUsize::new(0));
         let (begins, begun) = channel();
         drop(runtime.spawn({
@@ -128,6 +144,19 @@ fn tasks_are_dropped_with_their_runtime_and_not_told() {
             let _ = answers.send(poll_once(left.ready(Interest::READABLE)).await.is_some());
             let _ = answers.send(poll_once(poll_fn(|cx| left.poll_read_ready(cx))).await.is_some());
             let _ = answers.send(poll_once(listener.accept()).await.is_some());
+            // It is the task's runtime that ends, whichever is the current one.
+            let elsewhere = poll_fn(|cx| {
+                let _entered = other.enter();
+                Poll::Ready(left.poll_read_ready(cx).is_ready())
+            });
+            let _ = answers.send(elsewhere.await);
+            // What would be watched from now on.
+            let _ = answers.send(poll_once(pending.accept()).await.is_some());
+            let _ = answers.send(poll_once(poll_fn(|cx| unix.poll_accept(cx))).await.is_some());
+            let _ = answers.send(poll_once(TcpListener::bind("127.0.0.1:0")).await.is_some());
+            let _ = answers.send(poll_once(UdpSocket::bind("127.0.0.1:0")).await.is_some());
+            let _ = answers.send(poll_once(TcpStream::connect(address)).await.is_some());
+            let _ = answers.send(poll_once(UnixStream::connect(&path)).await.is_some());
             let _ = answers.send(left.read(&mut [0]).await.is_ok());
         }));
         begun.recv().unwrap();
@@ -135,7 +164,7 @@ fn tasks_are_dropped_with_their_runtime_and_not_told() {
         let thread = std::thread::spawn(move || closes.send(outside.readable().wait().is_err()).unwrap());
         drop(runtime);
         thread.join().unwrap();
-        assert_eq!(answered.iter().collect::<Vec<_>>(), [false; 5]);
+        assert_eq!(answered.iter().collect::<Vec<_>>(), [false; 12]);
         assert_eq!(polls.load(Ordering::Relaxed), 1, "nor are they woken");
     });
 }

@@ -3,10 +3,15 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::pin::pin;
+use std::sync::mpsc;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
+use quadrille::net::UnixStream;
 use quadrille::process::{Child, Command, Stdio};
+use quadrille::signal::ctrl_c;
 use quadrille::time::timeout;
 use quadrille::{JoinSet, Pinning, Runtime, Wait};
 #[cfg(target_os = "linux")]
@@ -463,4 +468,28 @@ fn a_child_inherits_neither_descriptors_nor_signals() {
         .unwrap()
     });
     assert_eq!(printed(found), expected);
+}
+
+/// As with sockets: who logs how its children ended, and goes on, would tell of an error each time its runtime ends.
+#[test]
+fn tasks_of_a_runtime_that_ends_are_not_told_that_nothing_can_be_started() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (outside, _other) = runtime.block_on(async { UnixStream::pair().unwrap() });
+    let (begins, begun) = mpsc::channel();
+    let (closes, closed) = mpsc::channel();
+    let (answers, answered) = mpsc::channel();
+    drop(runtime.spawn(async move {
+        begins.send(()).unwrap();
+        // Holds up its worker meanwhile.
+        closed.recv().unwrap();
+        let _ = answers.send(poll_once(pin!(Command::new("true").status())).await.is_some());
+        let _ = answers.send(poll_once(pin!(Command::new("true").output())).await.is_some());
+        let _ = answers.send(poll_once(pin!(ctrl_c())).await.is_some());
+    }));
+    begun.recv().unwrap();
+    // A thread that is none of the runtime's hears of the end, and so knows that it has come so far.
+    let thread = std::thread::spawn(move || closes.send(outside.readable().wait().is_err()).unwrap());
+    drop(runtime);
+    thread.join().unwrap();
+    assert_eq!(answered.iter().collect::<Vec<_>>(), [false; 3]);
 }

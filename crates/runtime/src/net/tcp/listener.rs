@@ -10,7 +10,7 @@ use futures_core::Stream;
 use socket2::{Domain, SockRef};
 
 use super::{TcpSocket, TcpStream};
-use crate::io::{AsyncFd, Interest, Progress, impl_as_fd};
+use crate::io::{AsyncFd, Interest, Progress, impl_as_fd, tell, told};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::reactor::Side;
 use crate::runtime::Handle;
@@ -65,7 +65,7 @@ impl TcpListener {
     /// Strict.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         let listener = addr::first(addr.question(), bind).await?;
-        TcpListener::from_nonblocking(listener)
+        tell(TcpListener::from_nonblocking(listener)).await
     }
 
     /// Listens at `addr` with `count` sockets (`SO_REUSEPORT`): each has a queue of its own, and the system deals connections out
@@ -121,7 +121,7 @@ impl TcpListener {
     /// Strict.
     pub async fn bind_several<A: ToSocketAddrs>(addr: A, count: usize) -> io::Result<Vec<TcpListener>> {
         let listeners = addr::first(addr.question(), |address| bind_several(address, count)).await?;
-        listeners.into_iter().map(TcpListener::from_nonblocking).collect()
+        tell(listeners.into_iter().map(TcpListener::from_nonblocking).collect()).await
     }
 
     /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode. It is watched behind the cache of the worker that calls this, if it
@@ -187,7 +187,8 @@ impl TcpListener {
     /// Strict: no connection is taken by a call that is dropped.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
-        Ok((TcpStream::accepted(stream, &self.handle)?, address))
+        let stream = tell(TcpStream::accepted(stream, &self.handle)).await?;
+        Ok((stream, address))
     }
 
     /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
@@ -197,10 +198,11 @@ impl TcpListener {
     /// As [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let accepted = self.fd.poll_transfer(Side::Read, cx, accept);
-        accepted.map(|accepted| {
+        let accepted = accepted.map(|accepted| {
             let (stream, address) = accepted?;
             Ok((TcpStream::accepted(stream, &self.handle)?, address))
-        })
+        });
+        told(accepted, cx)
     }
 
     /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 
 use super::UnixStream;
-use crate::io::{AsyncFd, Progress, impl_as_fd};
+use crate::io::{AsyncFd, Progress, impl_as_fd, tell, told};
 use crate::reactor::Side;
 use crate::runtime::Handle;
 use crate::sys::socket;
@@ -110,7 +110,8 @@ impl UnixListener {
     /// Strict: no connection is taken by a call that is dropped.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
-        Ok((UnixStream::accepted(stream, &self.handle)?, address))
+        let stream = tell(UnixStream::accepted(stream, &self.handle)).await?;
+        Ok((stream, address))
     }
 
     /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
@@ -120,10 +121,11 @@ impl UnixListener {
     /// As [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         let accepted = self.fd.poll_transfer(Side::Read, cx, accept);
-        accepted.map(|accepted| {
+        let accepted = accepted.map(|accepted| {
             let (stream, address) = accepted?;
             Ok((UnixStream::accepted(stream, &self.handle)?, address))
-        })
+        });
+        told(accepted, cx)
     }
 
     /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let

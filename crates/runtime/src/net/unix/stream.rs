@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, Type};
 use super::UCred;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::coop;
-use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell_of_the_end};
+use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell, tell_of_the_end};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
@@ -95,7 +95,11 @@ impl UnixStream {
             }
         }
         Ok(Self {
-            fd: AsyncFd::from_nonblocking(socket.into(), Interest::READABLE | Interest::WRITABLE)?,
+            fd: tell(AsyncFd::from_nonblocking(
+                socket.into(),
+                Interest::READABLE | Interest::WRITABLE,
+            ))
+            .await?,
         })
     }
 
