@@ -1,8 +1,8 @@
 //! Streams as std's traits have them, for code in blocking style.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::thread::panicking;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
 use super::Wait as _;
+use super::suspend::Frame;
 use super::wait::suspends;
-use crate::coop;
 use crate::reactor::poll_at;
 
 /// A stream with std's [`Read`] and [`Write`], each call of which waits as [`.wait()`](super::Wait::wait) does: on a user-level thread, which is
@@ -53,8 +53,9 @@ use crate::reactor::poll_at;
 /// ```
 ///
 /// # Unwinding
-/// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or writes then is done if that is possible at once, and
-/// fails else: a [`BufWriter`](std::io::BufWriter), which writes what it has when it is dropped, gives that up where there is no room. Flush before.
+/// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or writes then is waited for in place for about a second,
+/// whatever its limit, as by [`.wait()`](super::Wait::wait), and fails else, where that would end the process: a [`BufWriter`](std::io::BufWriter), which writes what it has when it is dropped,
+/// gives that up where there is no room for so long, and its worker is blocked. Flush before.
 ///
 /// # Panics
 /// Each call as [`Wait::wait`](super::Wait::wait), but for what is said above: in a task, above all.
@@ -195,18 +196,18 @@ fn not_zero(limit: Option<Duration>) -> io::Result<Option<Duration>> {
     Ok(limit)
 }
 
-/// Waits for an operation, at most for `limit`; or fails where the thread can't be suspended: std's own destructors write, and ignore an error, where a panic would end the process.
+/// Waits for an operation, at most for `limit`.
 #[track_caller]
 fn wait<T>(
     limit: Option<Duration>,
     mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
 ) -> io::Result<T> {
-    if panicking() && suspends() {
-        return at_once(operation);
-    }
     // Other threads may wait for the same stream.
     let place = 0;
     let operation = poll_fn(|cx| poll_at(&place, || operation(cx)));
+    if panicking() && suspends() {
+        return wait_in_place(operation);
+    }
     match limit {
         None => operation.wait(),
         Some(limit) => match operation.wait_timeout(limit) {
@@ -216,14 +217,17 @@ fn wait<T>(
     }
 }
 
-/// The operation, if it is possible without a wait.
-#[track_caller]
-fn at_once<T>(mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>) -> io::Result<T> {
-    let at_once = poll_fn(|cx| match coop::without_limit(|| operation(cx)) {
-        Poll::Pending => Poll::Ready(Err(io::Error::other(
-            "a user-level thread can't wait while it is unwound",
-        ))),
-        ready => ready,
+/// The same where the thread can't be suspended: for about a second, and then it fails. std's own destructors write, and ignore an error, where a panic would
+/// end the process.
+fn wait_in_place<T>(operation: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let waited = Frame::with(|frame| {
+        let frame = frame.expect("who would be suspended is a user-level thread");
+        frame.wait_in_place(pin!(operation))
     });
-    at_once.wait()
+    match waited {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => Err(io::Error::other(
+            "a user-level thread can't wait for long while it is unwound",
+        )),
+    }
 }

@@ -195,7 +195,7 @@ impl Frame {
     /// elsewhere and soon, as a lock that is held for a moment, and else the process would end. Nor is it refused for lack of budget.
     #[cold]
     #[inline(never)]
-    fn wait_in_place<F: Future>(&self, mut future: Pin<&mut F>) -> Poll<F::Output> {
+    pub(super) fn wait_in_place<F: Future>(&self, mut future: Pin<&mut F>) -> Poll<F::Output> {
         for step in 0..STEPS_MAX {
             let polled = coop::without_limit(|| future.as_mut().poll(&mut TaskContext::from_waker(self.waker())));
             if polled.is_ready() {

@@ -334,7 +334,7 @@ impl Drop for WritesAtTheEnd<'_> {
 
 /// std's `BufWriter` writes what it has when it is dropped, where a thread that is unwound can't wait.
 #[test]
-fn what_cannot_be_written_at_once_is_given_up_where_a_thread_is_unwound() {
+fn what_cannot_be_written_soon_is_given_up_where_a_thread_is_unwound() {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum By {
         Panic,
@@ -371,7 +371,7 @@ fn what_cannot_be_written_at_once_is_given_up_where_a_thread_is_unwound() {
             Ok(length) => assert!(has_room && length == 1),
             Err(_) if by == By::End => {}
             Err(error) => {
-                let message = "a user-level thread can't wait while it is unwound";
+                let message = "a user-level thread can't wait for long while it is unwound";
                 assert_eq!((has_room, error.to_string().as_str()), (false, message));
             }
         }
@@ -382,9 +382,33 @@ fn what_cannot_be_written_at_once_is_given_up_where_a_thread_is_unwound() {
             assert_eq!(received.trim_start_matches('.'), ending, "{by:?}");
         }
     }
-    for by in [By::Panic, By::Abort, By::End] {
-        for has_room in [true, false] {
-            watched(move || check(by, has_room));
-        }
+    // At the same time: who has no room waits for about a second.
+    let checks = [By::Panic, By::Abort, By::End]
+        .map(|by| [true, false].map(|has_room| std::thread::spawn(move || watched(move || check(by, has_room)))));
+    for check in checks.into_iter().flatten() {
+        check.join().unwrap();
     }
+}
+
+/// Room that comes soon is waited for, as a lock is. It takes another worker, which hears of it.
+#[test]
+fn what_finds_room_soon_is_written_where_a_thread_is_unwound() {
+    watched(|| {
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
+        let (says, said) = mpsc::channel();
+        let (begins, begun) = mpsc::channel();
+        let thread = runtime.spawn_thread(move || {
+            fill(&near);
+            let _writes = WritesAtTheEnd(&near, says);
+            begins.send(()).unwrap();
+            panic!("on purpose");
+        });
+        begun.recv().unwrap();
+        let mut received = String::new();
+        BlockingIo::new(far).read_to_string(&mut received).unwrap();
+        thread.join().unwrap_err();
+        assert_eq!(said.recv().unwrap().unwrap(), 1);
+        assert_eq!(received.trim_start_matches('.'), "!");
+    });
 }
