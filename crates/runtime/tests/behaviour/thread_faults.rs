@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 
+use quadrille::task;
 use quadrille::thread::{self, Builder};
 use quadrille::{Runtime, TaskGroup, Wait as _};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -179,18 +180,18 @@ fn a_destructor_that_panics_while_its_thread_is_unwound_ends_the_program() {
     assert!(said.contains("while it is unwound"), "{said}");
 }
 
-/// Opens a scope when it is dropped.
+/// Opens a scope when it is dropped, whose thread waits for nobody.
 struct ScopeInDrop;
 
 impl Drop for ScopeInDrop {
     fn drop(&mut self) {
-        thread::scope(|scope| drop(scope.spawn(|| ())));
+        thread::scope(|scope| drop(scope.spawn(thread::park)));
     }
 }
 
 #[test]
-fn a_scope_while_panicking_is_refused_with_a_reason() {
-    const NAME: &str = "a_scope_while_panicking_is_refused_with_a_reason";
+fn a_scope_whose_threads_do_not_end_while_panicking_is_refused_with_a_reason() {
+    const NAME: &str = "a_scope_whose_threads_do_not_end_while_panicking_is_refused_with_a_reason";
     if is_child() {
         let runtime = Runtime::new().unwrap();
         let thread = runtime.spawn_thread(|| {
@@ -203,8 +204,55 @@ fn a_scope_while_panicking_is_refused_with_a_reason() {
     let output = run_child(module_path!(), NAME);
     let said = stderr(&output);
     assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
-    let expected = "a user-level thread can't wait for a scope while it panics";
+    let expected = "a user-level thread can't be suspended while it panics";
     assert!(said.contains(expected), "{said}");
+}
+
+/// Threads and tasks of a scope that another worker runs are waited for in place; those of a runtime that ends are dropped, and so have ended.
+#[test]
+fn a_scope_is_waited_for_while_a_thread_is_unwound() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum By {
+        Panic,
+        Abort,
+        End,
+    }
+    if !is_child() {
+        // A destructor that waits in vain ends the process: so in one of its own.
+        return assert_passed(&run_child(
+            module_path!(),
+            "a_scope_is_waited_for_while_a_thread_is_unwound",
+        ));
+    }
+    for by in [By::Panic, By::Abort, By::End] {
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        let (begun, ended) = (Gate::default(), Count::default());
+        let (begins, ends) = (begun.clone(), ended.clone());
+        let thread = runtime.spawn_thread(move || {
+            let _opens = OnDrop::new(move || {
+                thread::scope(|_| ());
+                let (numbers, mut sums) = ([1, 2, 3], [0; 2]);
+                let [of_thread, of_task] = &mut sums;
+                thread::scope(|scope| drop(scope.spawn(|| *of_thread = numbers.iter().sum())));
+                task::scope(|scope| drop(scope.spawn(async { *of_task = numbers.iter().product() })));
+                assert_eq!(sums, if by == By::End { [0; 2] } else { [6; 2] });
+                ends.add();
+            });
+            begins.open();
+            if by == By::Panic {
+                panic!("on purpose");
+            }
+            thread::park();
+        });
+        begun.block();
+        match by {
+            By::Panic => {}
+            By::Abort => thread.abort(),
+            By::End => runtime.shutdown_background(),
+        }
+        thread.join().unwrap_err();
+        assert_eq!(ended.get(), 1, "{by:?}");
+    }
 }
 
 /// Locks what the process maps from now on, once it is touched. False if it may not lock as much as this test does.

@@ -213,13 +213,7 @@ impl<T> Drop for Packet<'_, T> {
 /// See [`scope`](super::scope).
 #[track_caller]
 pub(crate) fn enter<T>(words: Words, data: &Data, f: impl FnOnce() -> T) -> T {
-    if suspends() {
-        // Nor could it be suspended later: `f` runs under `catch_unwind`, so the answer then is that of now.
-        assert!(
-            !thread::panicking(),
-            "a user-level thread can't wait for a scope while it panics"
-        );
-    } else {
+    if !suspends() {
         refuse_on_workers();
     }
     let result = catch_unwind(AssertUnwindSafe(f));
@@ -241,7 +235,10 @@ pub(crate) fn enter<T>(words: Words, data: &Data, f: impl FnOnce() -> T) -> T {
         if !suspends() || !stops {
             words.ended();
         }
-        unwind();
+        // Where it happens already this is a destructor, out of which nothing may unwind.
+        if !thread::panicking() {
+            unwind();
+        }
     }
     result
 }
