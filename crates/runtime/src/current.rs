@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
 use crate::runtime::Handle;
@@ -13,12 +14,15 @@ use crate::sched::Shared;
 use crate::sched::context::Context;
 
 thread_local! {
-    /// Handles entered on this thread, the current one last, each with the number of its guard.
-    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+    /// Handles entered on this thread, the current one last, each with the number of its guard. Without a destructor, so that destructors of other
+    /// thread-locals may enter whichever come first; `END` frees it.
+    static ENTERED: RefCell<ManuallyDrop<Vec<Entered>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// Their number, which costs less to ask for.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The number of the last guard of the thread.
     static LAST: Cell<u64> = const { Cell::new(0) };
+    /// Made by the first who enters; gone near the end of the thread.
+    static END: End = const { End };
 }
 
 /// A handle that was entered by the guard with that number.
@@ -34,10 +38,23 @@ pub struct EnterGuard {
     _not_send: PhantomData<*const ()>,
 }
 
+/// Forgets, when it is dropped, what was entered on its thread and never left.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        DEPTH.set(0);
+        // Not under the borrow: it may end a runtime.
+        drop(ManuallyDrop::into_inner(ENTERED.take()));
+    }
+}
+
 /// Makes the runtime behind `handle` the current one until the guard is dropped.
 pub(crate) fn enter(handle: Handle) -> EnterGuard {
     let number = LAST.get() + 1;
     LAST.set(number);
+    // Where it is gone, who leaves last frees what is there.
+    let _ = END.try_with(|_| ());
     ENTERED.with(|entered| entered.borrow_mut().push((number, handle)));
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     EnterGuard {
@@ -48,13 +65,17 @@ pub(crate) fn enter(handle: Handle) -> EnterGuard {
 
 impl Drop for EnterGuard {
     fn drop(&mut self) {
-        // Nothing is there any more when a guard outlives its thread's locals; nor where a user-level thread that is suspended has taken it along,
-        // and left its guard to others.
-        let left = ENTERED.try_with(|entered| {
+        // Nothing is there any more when a guard outlives `END`; nor where a user-level thread that is suspended has taken it along, and left its
+        // guard to others.
+        let left = ENTERED.with(|entered| {
             let mut entered = entered.borrow_mut();
             let place = entered.iter().rposition(|(number, _)| *number == self.number)?;
             DEPTH.with(|depth| depth.set(depth.get() - 1));
-            Some(entered.remove(place))
+            let left = entered.remove(place);
+            if entered.is_empty() && END.try_with(|_| ()).is_err() {
+                drop(ManuallyDrop::into_inner(mem::take(&mut *entered)));
+            }
+            Some(left)
         });
         // It may be the last reference to its runtime: not under the borrow.
         drop(left);
@@ -81,10 +102,10 @@ pub(crate) fn resume(handles: Vec<Entered>) {
     ENTERED.with(|entered| entered.borrow_mut().extend(handles));
 }
 
-/// The current runtime, if there is one. None in the destructors of a thread that ends.
+/// The current runtime, if there is one. In the destructors of a thread that ends there is none but what they enter themselves.
 pub(crate) fn current() -> Option<Handle> {
-    let entered = ENTERED.try_with(|entered| entered.borrow().last().map(|(_, handle)| handle.clone()));
-    entered.ok().flatten().or_else(|| {
+    let entered = ENTERED.with(|entered| entered.borrow().last().map(|(_, handle)| handle.clone()));
+    entered.or_else(|| {
         Context::with(|context| {
             context.map(|context| Handle {
                 shared: context.shared.clone(),

@@ -1,8 +1,12 @@
 //! Several runtimes in one process that talk to each other and end in any order.
 
-use quadrille::Runtime;
-use quadrille::sync::{mpmc, oneshot};
+use std::cell::RefCell;
+use std::sync::mpsc;
 
+use quadrille::sync::{mpmc, oneshot};
+use quadrille::{Handle, Runtime, spawn};
+
+use crate::child::{assert_passed, is_child, run_child};
 use crate::count::Count;
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape};
@@ -131,7 +135,7 @@ fn many_runtimes_come_and_go() {
         for round in 0..50 {
             let runtime = Shape::flat(1 + round % 4).runtime();
             let sum = runtime.block_on(async {
-                let tasks: Vec<_> = (0..10).map(|i| quadrille::spawn(async move { i })).collect();
+                let tasks: Vec<_> = (0..10).map(|i| spawn(async move { i })).collect();
                 let mut sum = 0;
                 for task in tasks {
                     sum += task.await.unwrap();
@@ -141,4 +145,40 @@ fn many_runtimes_come_and_go() {
             assert_eq!(sum, 45);
         }
     });
+}
+
+/// What a thread of the system has of its own is dropped in an order that nobody chooses: also when what `enter` needs of it is gone.
+#[test]
+fn a_runtime_is_entered_while_a_thread_ends() {
+    /// Enters, and spawns, when its thread ends.
+    struct Last(RefCell<Option<(Handle, mpsc::Sender<()>)>>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let Some((handle, says)) = self.0.take() else { return };
+            let entered = handle.enter();
+            let again = handle.enter();
+            drop(spawn(async move { says.send(()).unwrap() }));
+            drop(entered);
+            assert!(Handle::try_current().is_some());
+            drop(again);
+            assert!(Handle::try_current().is_none());
+        }
+    }
+    thread_local!(static LAST: Last = const { Last(RefCell::new(None)) });
+
+    if !is_child() {
+        // A destructor of this kind that panics ends the process: so in one of its own.
+        return assert_passed(&run_child(module_path!(), "a_runtime_is_entered_while_a_thread_ends"));
+    }
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let handle = runtime.handle().clone();
+    let (says, said) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // First here, so last in the end.
+        LAST.with(|last| *last.0.borrow_mut() = Some((handle.clone(), says)));
+        drop(handle.enter());
+    });
+    thread.join().unwrap();
+    said.recv().unwrap();
+    drop(runtime);
 }
