@@ -6,10 +6,10 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::coop;
-use crate::io::Progress;
+use crate::io::{AsyncFd, Progress};
 use crate::sys::fd::{self, BUFFERS_MAX};
 
 /// A descriptor that bytes come out of.
@@ -64,6 +64,20 @@ pub(crate) fn read_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io
 pub(crate) fn places<'a, 'b>(buffers: &'a mut [IoSliceMut<'b>]) -> &'a mut [IoSliceMut<'b>] {
     let empty = buffers.iter().take_while(|buffer| buffer.is_empty()).count();
     &mut buffers[empty..]
+}
+
+/// Whether there is nothing to write.
+pub(crate) fn are_empty(buffers: &[IoSlice<'_>]) -> bool {
+    buffers.iter().all(|buffer| buffer.is_empty())
+}
+
+/// Writes nothing: that needs no room, so that nobody waits for some. What the system says of the other end stays.
+pub(crate) fn poll_write_nothing(fd: &AsyncFd<impl Sink>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    ready!(coop::poll_proceed(cx));
+    Poll::Ready(match fd.get_ref().write(&[]) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+        outcome => outcome.map(|progress| progress.result),
+    })
 }
 
 /// Reads nothing, without a wait, and is paid for all the same.
@@ -266,7 +280,7 @@ macro_rules! write_methods {
         write_methods!(fd());
     };
     ($($fd:tt)+) => {
-        /// Writes what fits, at least one byte, of `buffer`; returns how many.
+        /// Writes what fits, at least one byte, of `buffer`; returns how many. Zero if `buffer` is empty, for which it never waits.
         ///
         /// # Errors
         ///
@@ -279,6 +293,9 @@ macro_rules! write_methods {
         pub fn write(&self, buffer: &[u8]) -> impl Future<Output = io::Result<usize>> {
             let mut wait = None;
             std::future::poll_fn(move |cx| {
+                if buffer.is_empty() {
+                    return crate::net::stream::poll_write_nothing(self.$($fd)+, cx);
+                }
                 self.$($fd)+
                     .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer))
             })
@@ -309,7 +326,7 @@ macro_rules! write_methods {
             })
         }
 
-        /// Writes what fits, at least one byte, of `buffers`, one after the other; returns how many.
+        /// Writes what fits, at least one byte, of `buffers`, one after the other; returns how many. Zero if all are empty, as [`write`](Self::write).
         ///
         /// # Errors
         ///
@@ -319,6 +336,12 @@ macro_rules! write_methods {
         ///
         /// Strict: a write that was dropped has written nothing.
         pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+            if crate::net::stream::are_empty(buffers) {
+                return std::future::poll_fn(|cx| {
+                    crate::net::stream::poll_write_nothing(self.$($fd)+, cx)
+                })
+                .await;
+            }
             self.$($fd)+
                 .transfer(Side::Write, |io| crate::net::stream::Sink::write_vectored(io, buffers))
                 .await
@@ -365,6 +388,9 @@ macro_rules! write_methods {
         ///
         /// As [`write`](Self::write).
         pub fn poll_write(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+            if buffer.is_empty() {
+                return crate::net::stream::poll_write_nothing(self.$($fd)+, cx);
+            }
             self.$($fd)+
                 .poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer))
         }
@@ -376,6 +402,9 @@ macro_rules! write_methods {
         ///
         /// As [`write_vectored`](Self::write_vectored).
         pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+            if crate::net::stream::are_empty(buffers) {
+                return crate::net::stream::poll_write_nothing(self.$($fd)+, cx);
+            }
             self.$($fd)+
                 .poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write_vectored(io, buffers))
         }
@@ -470,6 +499,9 @@ macro_rules! impl_write {
     ($($type:ty),+) => {$(
         impl futures_io::AsyncWrite for $type {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+                if buffer.is_empty() {
+                    return crate::net::stream::poll_write_nothing(self.fd(), cx);
+                }
                 self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer))
             }
 
@@ -478,6 +510,9 @@ macro_rules! impl_write {
                 cx: &mut Context<'_>,
                 buffers: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
+                if crate::net::stream::are_empty(buffers) {
+                    return crate::net::stream::poll_write_nothing(self.fd(), cx);
+                }
                 self.fd().poll_transfer(Side::Write, cx, |io| crate::net::stream::Sink::write_vectored(io, buffers))
             }
 

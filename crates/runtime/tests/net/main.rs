@@ -13,6 +13,7 @@ mod descriptors;
 #[path = "../behaviour/greedy.rs"]
 mod greedy;
 mod load;
+mod nothing;
 mod pipe;
 mod runtimes;
 mod shared;
