@@ -1,23 +1,41 @@
 //! Attempts on a thread that may block, one after the other until there is an answer.
 //!
 //! Whoever gave us the open file may have made it non-blocking, for himself or for others who have it, too. What is asked of a thread that may block waits all
-//! the same: [`WouldBlock`](io::ErrorKind::WouldBlock) is an answer for who has a readiness to wait for, and here there is none.
+//! the same: [`WouldBlock`](io::ErrorKind::WouldBlock) is an answer for who has a readiness to wait for, and here there is none. Where nothing can be waited for, because the
+//! descriptor blocks or the file is a regular one, the same error is a driver's (a sensor below `/sys` that has no value at the moment) or a time limit of a socket's, and is
+//! told as another kind.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::Duration;
 
-use crate::sys::fd::wait_writable;
+use crate::sys::fd::{blocks, wait_writable};
 
-/// Tries until nothing interrupts and the file is ready, for which `wait` waits.
+/// Between attempts that fail though the system says that the file is ready, at first and at most: a device may say so always.
+const NAP_MIN: Duration = Duration::from_millis(1);
+const NAP_MAX: Duration = Duration::from_millis(64);
+
+/// Tries until nothing interrupts and the file is ready, for which `wait` waits if that can be waited for.
 pub(crate) fn patiently<F: AsFd, T>(
     file: &mut F,
     wait: fn(BorrowedFd<'_>) -> io::Result<()>,
     mut operation: impl FnMut(&mut F) -> io::Result<T>,
 ) -> io::Result<T> {
+    let mut nap = None;
     loop {
         match operation(file) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(file.as_fd())?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if blocks(file.as_fd())? {
+                    return Err(io::Error::other(error));
+                }
+                if let Some(nap) = nap {
+                    thread::sleep(nap);
+                }
+                nap = Some(nap.map_or(NAP_MIN, |nap| NAP_MAX.min(nap * 2)));
+                wait(file.as_fd())?;
+            }
             outcome => return outcome,
         }
     }
@@ -32,4 +50,43 @@ pub(crate) fn write_whole(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> io:
         }
     }
     Ok(())
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::sys::fd::{set_nonblocking, wait_readable};
+
+    /// What has no value for `vain` attempts.
+    fn attempts(file: &mut impl AsFd, vain: usize) -> io::Result<usize> {
+        let tried = Cell::new(0);
+        patiently(file, wait_readable, |_| {
+            tried.set(tried.get() + 1);
+            if tried.get() <= vain {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(tried.get())
+        })
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_is_told_as_another_kind() {
+        let (mut reader, _writer) = io::pipe().unwrap();
+        assert_eq!(attempts(&mut reader, 1).unwrap_err().kind(), io::ErrorKind::Other);
+        // The system says that a regular file is always ready, whatever its descriptor.
+        let mut file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(attempts(&mut file, 1).unwrap_err().kind(), io::ErrorKind::Other);
+        set_nonblocking(file.as_fd()).unwrap();
+        assert_eq!(attempts(&mut file, 1).unwrap_err().kind(), io::ErrorKind::Other);
+    }
+
+    #[test]
+    fn what_is_ready_and_fails_all_the_same_is_tried_again() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        set_nonblocking(reader.as_fd()).unwrap();
+        writer.write_all(b"x").unwrap();
+        assert_eq!(attempts(&mut reader, 3).unwrap(), 4);
+    }
 }

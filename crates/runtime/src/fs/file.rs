@@ -26,7 +26,8 @@ use crate::sys::fd::{wait_readable, wait_writable};
 ///
 /// What is no regular file, such as a pipe, is waited for by the thread that does the operation, also where the descriptor is non-blocking: use
 /// [`AsyncFd`](crate::io::AsyncFd), or the types of [`net`](crate::net), for what may take long. As with a pipe that blocks the end of the runtime waits for it, and no
-/// call has [`WouldBlock`](io::ErrorKind::WouldBlock) for an error.
+/// read or write has [`WouldBlock`](io::ErrorKind::WouldBlock) for an error: a driver's, where there is nothing to wait for, is of the kind
+/// [`Other`](io::ErrorKind::Other).
 ///
 /// # Writing and flushing
 ///

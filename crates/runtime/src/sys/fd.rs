@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 /// Most buffers that one call reads or writes, of however many it is given (`IOV_MAX`; no system that is supported has fewer).
@@ -29,6 +30,12 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Blocks the calling thread until a write to `fd` need not wait, whether or not it is non-blocking.
 pub(crate) fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
     wait(fd, PollFlags::OUT)
+}
+
+/// Whether nothing can be waited for before a read or a write of `fd`: it blocks itself, or it is of a regular file, which the system calls ready always.
+pub(crate) fn blocks(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let blocks = !rustix::fs::fcntl_getfl(fd)?.contains(OFlags::NONBLOCK);
+    Ok(blocks || FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_file())
 }
 
 /// Errors and hang-ups of the descriptor end the wait as well: the next operation tells.
