@@ -23,6 +23,26 @@ thread_local! {
     static POLLER: Cell<WaiterId> = const { Cell::new(WaiterId::SHARED) };
 }
 
+/// For a user-level thread that is suspended: in the middle of a poll others must not wait in its name. Returns the name, which it has to
+/// [take up](goes_on_as) when it goes on.
+#[inline]
+pub(crate) fn leaves_name() -> Option<WaiterId> {
+    let name = POLLER.get();
+    if name == WaiterId::SHARED {
+        return None;
+    }
+    POLLER.set(WaiterId::SHARED);
+    Some(name)
+}
+
+/// Whoever polls from now on is who has [left](leaves_name) this name.
+#[inline]
+pub(crate) fn goes_on_as(name: Option<WaiterId>) {
+    if let Some(name) = name {
+        POLLER.set(name);
+    }
+}
+
 /// Runs `poll` for a thread that stands at `place` until what it polls is ready: where it has to wait, it does so beside all others, and not in the place
 /// of who has polled before.
 ///

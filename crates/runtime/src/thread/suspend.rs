@@ -15,6 +15,7 @@ use super::local::Locals;
 use super::note::{Note, Reason};
 use crate::coop;
 use crate::primitives::relax;
+use crate::reactor::{goes_on_as, leaves_name};
 use crate::sched::context::Context;
 use crate::sync::lock;
 use crate::task::Meta;
@@ -236,8 +237,10 @@ impl Frame {
         // SAFETY: `new`'s contract: the yielder of this coroutine, which is running.
         let yielder = unsafe { self.yielder.as_ref() };
         let here = 0;
+        let name = leaves_name();
         let input = yielder.suspend(Suspension::new(&raw const here, pause));
         CURRENT.set(self);
+        goes_on_as(name);
         self.note.goes_on();
         match (input, pause) {
             (Some(_), _) => {}

@@ -1,12 +1,16 @@
 //! std's `Read` and `Write` on user-level threads.
 
+use std::future::poll_fn;
 use std::io::{
     self, BufRead as _, BufReader, BufWriter, IoSlice, IoSliceMut, Read as _, Seek as _, SeekFrom, Write as _,
 };
 use std::net::{Shutdown, TcpStream as StdStream};
+use std::pin::Pin;
 use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_lite::AsyncRead;
 use quadrille::fs::File;
 use quadrille::net::{TcpListener, UnixStream};
 use quadrille::thread::{self, BlockingIo};
@@ -175,14 +179,53 @@ fn all_threads_that_write_to_one_full_stream_are_told_of_room() {
     });
 }
 
+/// A stream that does something when a read has to wait, before it says so.
+struct Pending<'a, F> {
+    stream: &'a UnixStream,
+    then: F,
+}
+
+impl<F: FnMut() + Unpin> AsyncRead for Pending<'_, F> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let poll = self.stream.poll_read(cx, buffer);
+        if poll.is_pending() {
+            (self.then)();
+        }
+        poll
+    }
+}
+
+#[test]
+fn who_is_suspended_in_the_middle_of_a_poll_lends_its_turn_to_nobody() {
+    on_thread(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            let stream = Pending {
+                stream: &near,
+                then: thread::yield_now,
+            };
+            let reader = scope.spawn(move || BlockingIo::new(stream).read(&mut [0]).unwrap());
+            // It polls once, while the other is in its poll, and ends.
+            let other = scope.spawn(|| poll_fn(|cx| Poll::Ready(near.poll_read(cx, &mut [0]).is_pending())).wait());
+            assert!(other.join().unwrap());
+            thread::yield_now();
+            BlockingIo::new(&far).write_all(b"x").unwrap();
+            assert_eq!(reader.join().unwrap(), 1);
+        });
+    });
+}
+
 #[test]
 fn ordinary_threads_that_read_one_stream_are_all_told() {
     watched(|| {
         let runtime = runtime();
         let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
-        let (near, read) = (&near, |mut near: BlockingIo<&UnixStream>| near.read(&mut [0]).unwrap());
+        let (waits, waiting) = mpsc::channel();
+        let then = || waits.send(()).unwrap();
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| read(BlockingIo::new(near)))).collect();
+            let read = || BlockingIo::new(Pending { stream: &near, then }).read(&mut [0]).unwrap();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(read)).collect();
+            for () in waiting.iter().take(4) {}
             for _ in 0..4 {
                 runtime.block_on(far.write_all(b"x")).unwrap();
             }
