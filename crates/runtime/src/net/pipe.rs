@@ -177,6 +177,10 @@ impl Sink for io::PipeWriter {
     fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
         sys::fd::write(self, buffer).map(|count| Progress::of(count, buffer.len()))
     }
+
+    fn write_several(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        sys::fd::write_vectored(self, buffers)
+    }
 }
 
 impl_write!(PipeWriter, &PipeWriter);

@@ -24,18 +24,25 @@ pub(crate) trait Source: AsFd {
 pub(crate) trait Sink: AsFd {
     fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>>;
 
+    /// The system's call for several buffers, at most [`BUFFERS_MAX`].
+    fn write_several(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
+
     fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
         // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to write, that is for the system to answer.
         let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(0);
         let buffers = &buffers[first..buffers.len().min(first + BUFFERS_MAX)];
-        let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
-        match [0; GATHERED_MAX].get_mut(..wanted) {
-            Some(gathered) => {
-                gather(buffers, gathered);
-                self.write(gathered)
-            }
-            None => fd::write_vectored(self, buffers).map(|count| Progress::of(count, wanted)),
+        if let [buffer] = buffers {
+            return self.write(buffer);
         }
+        let wanted = buffers
+            .iter()
+            .fold(0_usize, |sum, buffer| sum.saturating_add(buffer.len()));
+        if wanted <= GATHERED_MAX {
+            let mut gathered = [0; GATHERED_MAX];
+            gather(buffers, &mut gathered);
+            return self.write(&gathered[..wanted]);
+        }
+        self.write_several(buffers).map(|count| Progress::of(count, wanted))
     }
 }
 
@@ -43,7 +50,7 @@ pub(crate) trait Sink: AsFd {
 /// two (Linux 6.18, 90 and 13 bytes to a socket).
 const GATHERED_MAX: usize = 1024;
 
-/// Copies `buffers`, one after the other, to `gathered`, which is as long as they are together.
+/// Copies `buffers`, one after the other, to the beginning of `gathered`, which is at least as long as they are together.
 fn gather(buffers: &[IoSlice<'_>], mut gathered: &mut [u8]) {
     for buffer in buffers {
         let (place, rest) = std::mem::take(&mut gathered).split_at_mut(buffer.len());

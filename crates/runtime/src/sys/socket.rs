@@ -1,7 +1,7 @@
 //! Sockets that never block: made, connected, accepted, read and written (by rustix, as `fd` says why).
 
 use std::ffi::OsStr;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags};
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::fd::BUFFERS_MAX;
@@ -188,6 +188,12 @@ pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usi
 /// Writes of `buffer`, without a signal if nobody is at the other end.
 pub(crate) fn send(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, buffer, NO_SIGNAL)?)
+}
+
+/// The same of `buffers`, one after the other, at most [`BUFFERS_MAX`].
+pub(crate) fn send_vectored(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    let mut nothing = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, buffers, &mut nothing, NO_SIGNAL)?)
 }
 
 /// Sends `buffer` to `target`.

@@ -184,7 +184,7 @@ impl TcpListener {
     ///
     /// # Cancel safety
     ///
-    /// Strict: no connection is taken by a call that is dropped.
+    /// Strict: no connection is taken by a call that is dropped, but for one that meets the end of its task's runtime.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
         let stream = tell(TcpStream::accepted(stream, &self.handle)).await?;

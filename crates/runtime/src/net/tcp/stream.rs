@@ -301,6 +301,10 @@ impl Sink for net::TcpStream {
     fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
         socket::send(self, buffer).map(|count| Progress::of(count, buffer.len()))
     }
+
+    fn write_several(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(self, buffers)
+    }
 }
 
 impl_read!(TcpStream, &TcpStream);

@@ -107,7 +107,7 @@ impl UnixListener {
     ///
     /// # Cancel safety
     ///
-    /// Strict: no connection is taken by a call that is dropped.
+    /// Strict: no connection is taken by a call that is dropped, but for one that meets the end of its task's runtime.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
         let stream = tell(UnixStream::accepted(stream, &self.handle)).await?;

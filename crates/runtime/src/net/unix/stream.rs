@@ -188,6 +188,10 @@ impl Sink for net::UnixStream {
     fn write(&self, buffer: &[u8]) -> io::Result<Progress<usize>> {
         socket::send(self, buffer).map(|count| Progress::of(count, buffer.len()))
     }
+
+    fn write_several(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(self, buffers)
+    }
 }
 
 impl_read!(UnixStream, &UnixStream);
@@ -200,6 +204,7 @@ mod tests {
     use futures_lite::future::{block_on, zip};
 
     use super::*;
+    use crate::child::{assert_passed, is_child, run_child};
     use crate::runtime::tests::with_runtime;
 
     #[test]
@@ -215,6 +220,28 @@ mod tests {
                 outcome.unwrap();
             }
             assert!(at_left == sent && at_right == sent);
+        });
+    }
+
+    /// Also in a program of C's, where the signal is not ignored as it is in Rust's.
+    #[test]
+    fn to_write_to_nobody_is_an_error_and_no_signal() {
+        if !is_child() {
+            let output = run_child(module_path!(), "to_write_to_nobody_is_an_error_and_no_signal");
+            return assert_passed(&output);
+        }
+        // SAFETY: no handler is set; what the signal does from now on ends this child, which nobody else uses.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        with_runtime(|| {
+            let (left, right) = UnixStream::pair().unwrap();
+            drop(right);
+            for length in [2, 1000, 3000] {
+                let bytes = vec![0; length];
+                let several = [IoSlice::new(&bytes[1..]), IoSlice::new(&bytes[..1])];
+                for outcome in [left.try_write(&bytes), left.try_write_vectored(&several)] {
+                    assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::BrokenPipe, "{length} bytes");
+                }
+            }
         });
     }
 
