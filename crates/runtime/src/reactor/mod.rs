@@ -40,7 +40,7 @@ use crate::panics::quietly;
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 pub(crate) use self::readiness::{Side, Tick};
-pub(crate) use self::registration::{Interests, Ready, Registration, goes_on_as, leaves_name, poll_at};
+pub(crate) use self::registration::{Interests, Ready, Registration, poll_as_thread};
 pub(crate) use self::shard::{Catch, Duty, Polled, Shard, stopped};
 
 /// The shards of one runtime, by cache.

@@ -17,38 +17,26 @@ use super::{Shard, Side, Tick, wake_each};
 use crate::coop;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::poller::{Event, Interest};
+use crate::thread;
 
 thread_local! {
-    /// As whom those wait who poll without a future of their own.
+    /// As whom those wait who poll without a future of their own, if this is no user-level thread.
     static POLLER: Cell<WaiterId> = const { Cell::new(WaiterId::SHARED) };
 }
 
-/// For a user-level thread that is suspended: in the middle of a poll others must not wait in its name. Returns the name, which it has to
-/// [take up](goes_on_as) when it goes on.
-#[inline]
-pub(crate) fn leaves_name() -> Option<WaiterId> {
-    let name = POLLER.get();
-    if name == WaiterId::SHARED {
-        return None;
-    }
-    POLLER.set(WaiterId::SHARED);
-    Some(name)
-}
-
-/// Whoever polls from now on is who has [left](leaves_name) this name.
-#[inline]
-pub(crate) fn goes_on_as(name: Option<WaiterId>) {
-    if let Some(name) = name {
-        POLLER.set(name);
-    }
-}
-
-/// Runs `poll` for a thread that stands at `place` until what it polls is ready: where it has to wait, it does so beside all others, and not in the place
-/// of who has polled before.
+/// As whom the caller waits, who has no future of his own: a user-level thread as itself, since nobody else is woken by the waker with which it polls; by the place of what it
+/// has of its own, where no other is as long as it lives. All tasks as one.
 ///
-/// A thread that gives up leaves its waker to the next event, or to be replaced by who waits at that place next. So a source has at most as many as threads
-/// that poll have stood at different places.
-pub(crate) fn poll_at<T>(place: &u8, poll: impl FnOnce() -> T) -> T {
+/// A thread that gives up leaves its waker to the next event, or to be replaced by who has its place next.
+fn poller() -> WaiterId {
+    match thread::place() {
+        Some(place) => WaiterId::at(place),
+        None => POLLER.get(),
+    }
+}
+
+/// Calls `poll` of an ordinary thread, which blocks until what it polls is ready: where that has to wait, it does so as itself, too.
+pub(crate) fn poll_as_thread<T>(poll: impl FnOnce() -> T) -> T {
     /// Puts back who polled, also when `poll` panics.
     struct Restore(WaiterId);
     impl Drop for Restore {
@@ -56,6 +44,7 @@ pub(crate) fn poll_at<T>(place: &u8, poll: impl FnOnce() -> T) -> T {
             POLLER.set(self.0);
         }
     }
+    let place = POLLER.with(|poller| std::ptr::from_ref(poller).addr());
     let _restore = Restore(POLLER.replace(WaiterId::at(place)));
     poll()
 }
@@ -136,7 +125,7 @@ impl Registration {
     }
 
     /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` and `fd` as in [`ready`](Self::ready). Of those who
-    /// poll one side in this way only the last is woken, unless each stands at a place of its own ([`poll_at`]); that one has no such limit.
+    /// poll one side in this way only the last task is woken, and all threads; that one has no such limit.
     pub(crate) fn poll_ready(
         &self,
         fd: BorrowedFd<'_>,
@@ -144,7 +133,7 @@ impl Registration {
         eager: bool,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Tick>> {
-        let mut waiter = Some(POLLER.get());
+        let mut waiter = Some(poller());
         coop::poll_progress(cx, |cx| self.poll_source(fd, side, &mut waiter, eager, cx))
     }
 

@@ -8,7 +8,7 @@ use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::stress::{self, Mutex};
 use crate::sys::poller::Event;
 
-/// Names a waiter of a side: a number of that source's, zero, or a place on a stack.
+/// Names a waiter of a side: a number of that source's, zero, or the place of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaiterId(u64);
 
@@ -19,9 +19,9 @@ impl WaiterId {
     /// What tells places from numbers, which have 32 bits.
     const PLACE: u64 = 1 << 63;
 
-    /// A waiter who stands at `place` until it waits no more, so that nobody else does meanwhile.
-    pub(super) fn at(place: &u8) -> WaiterId {
-        WaiterId(std::ptr::from_ref(place).addr() as u64 | Self::PLACE)
+    /// A thread that has something at this address for as long as it lives.
+    pub(super) fn at(place: usize) -> WaiterId {
+        WaiterId(place as u64 | Self::PLACE)
     }
 }
 

@@ -12,7 +12,7 @@ use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 use super::Wait as _;
 use super::suspend::Frame;
 use super::wait::suspends;
-use crate::reactor::poll_at;
+use crate::reactor::poll_as_thread;
 
 /// A stream with std's [`Read`] and [`Write`], each call of which waits as [`.wait()`](super::Wait::wait) does: on a user-level thread, which is
 /// suspended, the worker runs others meanwhile.
@@ -202,10 +202,16 @@ fn wait<T>(
     limit: Option<Duration>,
     mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
 ) -> io::Result<T> {
-    // Other threads may wait for the same stream.
-    let place = 0;
-    let operation = poll_fn(|cx| poll_at(&place, || operation(cx)));
-    if panicking() && suspends() {
+    let is_ordinary = !suspends();
+    let operation = poll_fn(|cx| {
+        // Other threads may wait for the same stream.
+        if is_ordinary {
+            poll_as_thread(|| operation(cx))
+        } else {
+            operation(cx)
+        }
+    });
+    if panicking() && !is_ordinary {
         return wait_in_place(operation);
     }
     match limit {

@@ -131,6 +131,7 @@ use std::time::Duration;
 
 pub(crate) use self::note::Reason;
 use self::suspend::Frame;
+pub(crate) use self::suspend::place;
 use self::wait::{refuse_on_workers, wait_on};
 use crate::runtime::Handle;
 use crate::sched::context::is_away;

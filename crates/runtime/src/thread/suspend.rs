@@ -15,7 +15,6 @@ use super::local::Locals;
 use super::note::{Note, Reason};
 use crate::coop;
 use crate::primitives::relax;
-use crate::reactor::{goes_on_as, leaves_name};
 use crate::sched::context::Context;
 use crate::sync::lock;
 use crate::task::Meta;
@@ -103,6 +102,13 @@ const STEPS_MAX: u32 = 1_250;
 thread_local! {
     /// The thread whose stack is in use on this OS thread, if one is.
     static CURRENT: Cell<*const Frame> = const { Cell::new(ptr::null()) };
+}
+
+/// Where the calling user-level thread has what is its own, if it is one: no other has it there as long as this one lives.
+#[inline]
+pub(crate) fn place() -> Option<usize> {
+    let current = CURRENT.get();
+    (!current.is_null()).then(|| current.addr())
 }
 
 impl Frame {
@@ -237,10 +243,8 @@ impl Frame {
         // SAFETY: `new`'s contract: the yielder of this coroutine, which is running.
         let yielder = unsafe { self.yielder.as_ref() };
         let here = 0;
-        let name = leaves_name();
         let input = yielder.suspend(Suspension::new(&raw const here, pause));
         CURRENT.set(self);
-        goes_on_as(name);
         self.note.goes_on();
         match (input, pause) {
             (Some(_), _) => {}

@@ -162,6 +162,16 @@ fn all_threads_that_read_one_stream_are_told_of_bytes_and_of_the_end() {
     });
 }
 
+/// By the traits of futures-io, without a future of the stream's.
+#[test]
+fn all_threads_that_poll_one_stream_are_told() {
+    on_thread(|| {
+        let (near, far) = UnixStream::pair().unwrap();
+        let read = || poll_fn(|cx| near.poll_read(cx, &mut [0])).wait().unwrap();
+        assert_eq!(at_once(read, || far.shutdown(Shutdown::Write).unwrap()), [0; 4]);
+    });
+}
+
 #[test]
 fn all_threads_that_write_to_one_full_stream_are_told_of_room() {
     on_thread(|| {
