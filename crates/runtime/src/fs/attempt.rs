@@ -10,41 +10,59 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
-use crate::sys::fd::{blocks, wait_writable};
+use crate::reactor::Side;
+use crate::sys::fd::{blocks, is_regular, poll_now, wait_readable, wait_writable};
 
 /// Between attempts that fail though the system says that the file is ready, at first and at most: a device may say so always.
 const NAP_MIN: Duration = Duration::from_millis(1);
 const NAP_MAX: Duration = Duration::from_millis(64);
 
-/// Tries until nothing interrupts and the file is ready, for which `wait` waits if that can be waited for.
+/// Tries until nothing interrupts and `side` of the file is ready, which is waited for if that can be.
 pub(crate) fn patiently<F: AsFd, T>(
     file: &mut F,
-    wait: fn(BorrowedFd<'_>) -> io::Result<()>,
+    side: Side,
     mut operation: impl FnMut(&mut F) -> io::Result<T>,
 ) -> io::Result<T> {
-    let mut nap = None;
+    // How often in a row there was nothing to wait for.
+    let mut vain = 0;
     loop {
         match operation(file) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if blocks(file.as_fd())? {
-                    return Err(io::Error::other(error));
+                let fd = file.as_fd();
+                if !blocks(fd)? && waits(fd, side)? {
+                    vain = 0;
+                    continue;
                 }
-                if let Some(nap) = nap {
-                    thread::sleep(nap);
+                // Not the first time: others who have the open file may have made it blocking since.
+                if vain > 0 {
+                    if blocks(fd)? || is_regular(fd)? {
+                        return Err(io::Error::other(error));
+                    }
+                    thread::sleep(NAP_MAX.min(NAP_MIN * (1 << (vain - 1).min(6))));
                 }
-                nap = Some(nap.map_or(NAP_MIN, |nap| NAP_MAX.min(nap * 2)));
-                wait(file.as_fd())?;
+                vain += 1;
             }
             outcome => return outcome,
         }
     }
 }
 
+/// Waits until `side` is ready. False if it was at once.
+fn waits(fd: BorrowedFd<'_>, side: Side) -> io::Result<bool> {
+    let now = poll_now(fd)?;
+    match side {
+        Side::Read if !now.readable => wait_readable(fd)?,
+        Side::Write if !now.writable => wait_writable(fd)?,
+        Side::Read | Side::Write => return Ok(false),
+    }
+    Ok(true)
+}
+
 /// Writes all of `bytes`.
 pub(crate) fn write_whole(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match patiently(to, wait_writable, |to| to.write(bytes))? {
+        match patiently(to, Side::Write, |to| to.write(bytes))? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             length => bytes = &bytes[length..],
         }
@@ -57,12 +75,12 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::sys::fd::{set_nonblocking, wait_readable};
+    use crate::sys::fd::set_nonblocking;
 
     /// What has no value for `vain` attempts.
     fn attempts(file: &mut impl AsFd, vain: usize) -> io::Result<usize> {
         let tried = Cell::new(0);
-        patiently(file, wait_readable, |_| {
+        patiently(file, Side::Read, |_| {
             tried.set(tried.get() + 1);
             if tried.get() <= vain {
                 return Err(io::ErrorKind::WouldBlock.into());
@@ -74,12 +92,13 @@ mod tests {
     #[test]
     fn what_cannot_be_waited_for_is_told_as_another_kind() {
         let (mut reader, _writer) = io::pipe().unwrap();
-        assert_eq!(attempts(&mut reader, 1).unwrap_err().kind(), io::ErrorKind::Other);
+        assert_eq!(attempts(&mut reader, 1).unwrap(), 2, "others may have made it blocking");
+        assert_eq!(attempts(&mut reader, 2).unwrap_err().kind(), io::ErrorKind::Other);
         // The system says that a regular file is always ready, whatever its descriptor.
         let mut file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(attempts(&mut file, 1).unwrap_err().kind(), io::ErrorKind::Other);
+        assert_eq!(attempts(&mut file, 2).unwrap_err().kind(), io::ErrorKind::Other);
         set_nonblocking(file.as_fd()).unwrap();
-        assert_eq!(attempts(&mut file, 1).unwrap_err().kind(), io::ErrorKind::Other);
+        assert_eq!(attempts(&mut file, 2).unwrap_err().kind(), io::ErrorKind::Other);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use super::open_options::OpenOptions;
 use super::stream::Stream;
 use crate::coop;
 use crate::io::impl_as_fd;
+use crate::reactor::Side;
 use crate::sync::Mutex;
-use crate::sys::fd::{wait_readable, wait_writable};
 
 /// An open file.
 ///
@@ -301,7 +301,7 @@ impl File {
         let std = Arc::clone(&self.std);
         let mut bytes = vec![0; buffer.len().min(LENGTH_MAX)];
         let bytes = run(move || {
-            let length = patiently(&mut &*std, wait_readable, |std| std.read_at(&mut bytes, offset))?;
+            let length = patiently(&mut &*std, Side::Read, |std| std.read_at(&mut bytes, offset))?;
             bytes.truncate(length);
             Ok(bytes)
         })
@@ -349,7 +349,7 @@ impl File {
         }
         let std = Arc::clone(&self.std);
         let bytes = buffer[..buffer.len().min(LENGTH_MAX)].to_vec();
-        run(move || patiently(&mut &*std, wait_writable, |std| std.write_at(&bytes, offset))).await
+        run(move || patiently(&mut &*std, Side::Write, |std| std.write_at(&bytes, offset))).await
     }
 
     /// Writes all of `buffer` from `offset` on.

@@ -40,7 +40,7 @@ use super::buffer::Buffer;
 use super::stateful_job::StatefulJob;
 use crate::blocking::AtStop;
 use crate::coop;
-use crate::sys::fd::wait_readable;
+use crate::reactor::Side;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -99,7 +99,7 @@ impl Stream {
             let length = to.len().min(length_max);
             let file = Arc::clone(&self.file);
             self.start(AtStop::Drop, move |buffer| {
-                Done::Read(buffer.fill(length, |to| patiently(&mut &*file, wait_readable, |file| file.read(to))))
+                Done::Read(buffer.fill(length, |to| patiently(&mut &*file, Side::Read, |file| file.read(to))))
             })?;
         }
     }

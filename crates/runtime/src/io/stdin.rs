@@ -18,9 +18,9 @@ use crate::blocking::Reason;
 use crate::coop;
 use crate::fs::attempt::patiently;
 use crate::panics::quietly;
+use crate::reactor::Side;
 use crate::runtime::with_current;
 use crate::sync::wake_all::wake_all;
-use crate::sys::fd::wait_readable;
 
 /// How much the thread reads at a time at most, bytes.
 const CHUNK: usize = 8 * 1024;
@@ -154,7 +154,7 @@ impl Input {
 
 /// Reads until there is something, also where whoever gave us the open file has made it non-blocking.
 fn read(from: &mut (impl Read + AsFd), to: &mut [u8]) -> io::Result<usize> {
-    patiently(from, wait_readable, |from| from.read(to))
+    patiently(from, Side::Read, |from| from.read(to))
 }
 
 /// The standard input of the process; from [`stdin`].

@@ -12,7 +12,7 @@ use futures_io::AsyncWrite;
 use crate::coop;
 use crate::fs::attempt::{patiently, write_whole};
 use crate::fs::job::Job;
-use crate::sys::fd::wait_writable;
+use crate::reactor::Side;
 
 /// Most bytes that one operation takes to another thread.
 const LENGTH_MAX: usize = 2 * 1024 * 1024;
@@ -24,7 +24,7 @@ type Put = fn(&[u8]) -> io::Result<()>;
 /// [`WouldBlock`](io::ErrorKind::WouldBlock) they have neither written nor kept.
 fn put(to: &mut (impl Write + AsFd), bytes: &[u8]) -> io::Result<()> {
     write_whole(to, bytes)?;
-    patiently(to, wait_writable, |to| to.flush())
+    patiently(to, Side::Write, |to| to.flush())
 }
 
 /// At most one write under way.

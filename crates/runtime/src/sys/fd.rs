@@ -32,10 +32,14 @@ pub(crate) fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
     wait(fd, PollFlags::OUT)
 }
 
-/// Whether nothing can be waited for before a read or a write of `fd`: it blocks itself, or it is of a regular file, which the system calls ready always.
+/// Whether a read or a write of `fd` waits by itself.
 pub(crate) fn blocks(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    let blocks = !rustix::fs::fcntl_getfl(fd)?.contains(OFlags::NONBLOCK);
-    Ok(blocks || FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_file())
+    Ok(!rustix::fs::fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
+}
+
+/// Whether `fd` is of a regular file. Nearly all of them are called ready always, but for some below `/proc` and `/sys`.
+pub(crate) fn is_regular(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_file())
 }
 
 /// Errors and hang-ups of the descriptor end the wait as well: the next operation tells.

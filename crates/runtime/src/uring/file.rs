@@ -11,8 +11,8 @@ use super::{BufResult, IoBuf, RingFd};
 use crate::coop;
 use crate::fs::attempt::patiently;
 use crate::fs::job::run;
+use crate::reactor::Side;
 use crate::runtime::with_current;
-use crate::sys::fd::{wait_readable, wait_writable};
 use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 
 /// An open file that is read and written at offsets.
@@ -133,7 +133,7 @@ impl File {
                 let file = Arc::clone(file);
                 let read = move |buffer: &mut Vec<u8>| {
                     buffer.resize(buffer.capacity(), 0);
-                    let outcome = patiently(&mut &*file, wait_readable, |file| file.read_at(buffer, offset));
+                    let outcome = patiently(&mut &*file, Side::Read, |file| file.read_at(buffer, offset));
                     buffer.truncate(*outcome.as_ref().unwrap_or(&0));
                     outcome
                 };
@@ -198,7 +198,7 @@ impl File {
                 let file = Arc::clone(file);
                 let write = move |buffer: &mut B| {
                     let bytes = &buffer.bytes()[from..];
-                    patiently(&mut &*file, wait_writable, |file| file.write_at(bytes, offset))
+                    patiently(&mut &*file, Side::Write, |file| file.write_at(bytes, offset))
                 };
                 lend(buffer, write).await
             }

@@ -484,6 +484,7 @@ async fn what_does_not_block_is_waited_for() -> io::Result<()> {
     let mut file = File::from(OwnedFd::from(reader));
     let mut buffer = [0; 5];
     let mut read = Box::pin(file.read(&mut buffer));
+    // Whether the thread tries before the bytes are there is left to chance; the full pipe below does not depend on it.
     assert!(poll_once(read.as_mut()).await.is_none());
     io::Write::write_all(&mut writer, b"hello")?;
     assert_eq!(read.await?, 5);
