@@ -229,7 +229,10 @@ impl Builder {
     ///
     /// ```
     /// let runtime = quadrille::Runtime::builder().worker_threads(1).thread_stack_size(16 << 20).build()?;
-    /// let sum = runtime.spawn(async { std::hint::black_box(&[1_u8; 8 << 20]).iter().map(|n| u64::from(*n)).sum::<u64>() });
+    /// let sum = runtime.spawn(async {
+    ///     let deep = [1_u8; 8 << 20];
+    ///     std::hint::black_box(&deep).iter().map(|n| u64::from(*n)).sum::<u64>()
+    /// });
     /// assert_eq!(runtime.block_on(sum).unwrap(), 8 << 20);
     /// # Ok::<(), quadrille::BuildError>(())
     /// ```
@@ -243,7 +246,10 @@ impl Builder {
     ///
     /// ```
     /// let runtime = quadrille::Runtime::builder().user_thread_stack_size(2 << 20).build()?;
-    /// let sum = runtime.spawn_thread(|| std::hint::black_box(&[1_u8; 1 << 20]).iter().map(|n| u64::from(*n)).sum::<u64>());
+    /// let sum = runtime.spawn_thread(|| {
+    ///     let deep = [1_u8; 1 << 20];
+    ///     std::hint::black_box(&deep).iter().map(|n| u64::from(*n)).sum::<u64>()
+    /// });
     /// assert_eq!(sum.join().unwrap(), 1 << 20);
     /// # Ok::<(), quadrille::BuildError>(())
     /// ```

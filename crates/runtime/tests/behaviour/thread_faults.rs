@@ -53,7 +53,8 @@ fn a_thread_that_asks_for_no_stack_has_what_its_runtime_gives() {
         let runtime = builder.build().unwrap();
         // From the worker's own stacks and from the shelf, and one that asks for less.
         let half = || {
-            std::hint::black_box([1_u8; 300_000])
+            let bytes = [1_u8; 300_000];
+            std::hint::black_box(&bytes)
                 .iter()
                 .map(|one| u32::from(*one))
                 .sum::<u32>()
@@ -64,7 +65,8 @@ fn a_thread_that_asks_for_no_stack_has_what_its_runtime_gives() {
             .stack_size(16 * 1024)
             .spawn_on(|| 6 * 7, runtime.handle());
         assert_eq!(small.unwrap().join().unwrap(), 42);
-        drop(runtime.spawn_thread(|| recurse(0)).join());
+        let last = Builder::new().name("the last".to_owned());
+        drop(last.spawn_on(|| recurse(0), runtime.handle()).unwrap().join());
         unreachable!("it overflows");
     }
     let output = run_child(
@@ -73,7 +75,8 @@ fn a_thread_that_asks_for_no_stack_has_what_its_runtime_gives() {
     );
     let said = stderr(&output);
     assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
-    assert!(said.contains("has overflowed its stack (524288 bytes)\n"), "{said}");
+    let expected = "thread 'the last' has overflowed its stack (524288 bytes)\n";
+    assert!(said.contains(expected), "{said}");
 }
 
 /// Waits when it is dropped.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_lite::future::{block_on, poll_once};
 use quadrille::Runtime;
 use quadrille::fs::{self, File};
+use quadrille::task::yield_now;
 
 use crate::scratch::Scratch;
 
@@ -179,6 +180,8 @@ fn what_was_read_ahead_outlasts_a_job_that_cannot_begin() {
         let mut file = File::open(scratch.join("0")).await.unwrap();
         while poll_once(pin!(file.read(&mut [0; 4]))).await.is_some() {
             file.rewind().await.unwrap();
+            // Nor does it only give way the next time.
+            yield_now().await;
         }
         // The job of a read is done before that of a later call begins: it is waited for.
         file.metadata().await.unwrap();

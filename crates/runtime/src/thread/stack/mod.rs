@@ -199,7 +199,7 @@ impl Stacks {
         self.pool().trim(now_ns)
     }
 
-    /// How deep stacks are used, bytes: the maximum over those that were measured, of the default size every 254th. 0: none
+    /// How deep stacks are used, bytes: the maximum over those that were measured, of 256 KiB every 254th. 0: none
     /// was, or the system can't tell.
     pub(crate) fn depth_max(&self) -> usize {
         self.pool().depth_max()
