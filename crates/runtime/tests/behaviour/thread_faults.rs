@@ -108,46 +108,62 @@ fn to_wait_while_panicking_is_refused_with_a_reason() {
     );
 }
 
-/// What a destructor waits for while its thread is unwound may come, if it does not need its worker: a lock, say, that is held for a moment.
-#[test]
-fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
-    #[derive(Clone, Copy, PartialEq)]
-    enum By {
-        Panic,
-        Abort,
-        End,
-    }
-    if !is_child() {
-        // A destructor that waits in vain ends the process: so in one of its own.
-        let name = "what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound";
-        return assert_passed(&run_child(module_path!(), name));
-    }
-    for by in [By::Panic, By::Abort, By::End] {
-        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
-        let (begun, held, dropped) = (Gate::default(), Gate::default(), Count::default());
-        let (begins, waits, token) = (begun.clone(), held.clone(), dropped.token());
+/// How a thread comes to be unwound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Panic,
+    Abort,
+    End,
+}
+
+impl By {
+    const EACH: [By; 3] = [By::Panic, By::Abort, By::End];
+
+    /// Unwinds a thread of a runtime of so many workers, whose `destructor` runs then, and runs `meanwhile` on the calling one.
+    fn unwinds(self, workers: usize, destructor: impl FnOnce() + Send + 'static, meanwhile: impl FnOnce()) {
+        let runtime = Runtime::builder().worker_threads(workers).build().unwrap();
+        let begun = Gate::default();
+        let begins = begun.clone();
         let thread = runtime.spawn_thread(move || {
-            let _waits = OnDrop::new(move || {
-                thread::yield_now();
-                waits.pass().wait();
-                drop(token);
-            });
+            let _runs = OnDrop::new(destructor);
             begins.open();
-            if by == By::Panic {
+            if self == By::Panic {
                 panic!("on purpose");
             }
             thread::park();
         });
         begun.block();
-        match by {
+        match self {
             By::Panic => {}
             By::Abort => thread.abort(),
             By::End => runtime.shutdown_background(),
         }
-        eventually("it waits", || held.waiting() > 0);
-        assert_eq!(dropped.get(), 0);
-        held.open();
+        meanwhile();
         thread.join().unwrap_err();
+    }
+}
+
+/// What a destructor waits for while its thread is unwound may come, if it does not need its worker: a lock, say, that is held for a moment.
+#[test]
+fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
+    if !is_child() {
+        // A destructor that waits in vain ends the process: so in one of its own.
+        let name = "what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound";
+        return assert_passed(&run_child(module_path!(), name));
+    }
+    for by in By::EACH {
+        let (held, dropped) = (Gate::default(), Count::default());
+        let (waits, token) = (held.clone(), dropped.token());
+        let destructor = move || {
+            thread::yield_now();
+            waits.pass().wait();
+            drop(token);
+        };
+        by.unwinds(1, destructor, || {
+            eventually("it waits", || held.waiting() > 0);
+            assert_eq!(dropped.get(), 0);
+            held.open();
+        });
         assert_eq!(dropped.get(), 1);
     }
 }
@@ -214,46 +230,24 @@ fn a_scope_whose_threads_do_not_end_while_panicking_is_refused_with_a_reason() {
 /// Threads and tasks of a scope that another worker runs are waited for in place; those of a runtime that ends are dropped, and so have ended.
 #[test]
 fn a_scope_is_waited_for_while_a_thread_is_unwound() {
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum By {
-        Panic,
-        Abort,
-        End,
-    }
     if !is_child() {
         // A destructor that waits in vain ends the process: so in one of its own.
-        return assert_passed(&run_child(
-            module_path!(),
-            "a_scope_is_waited_for_while_a_thread_is_unwound",
-        ));
+        let name = "a_scope_is_waited_for_while_a_thread_is_unwound";
+        return assert_passed(&run_child(module_path!(), name));
     }
-    for by in [By::Panic, By::Abort, By::End] {
-        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
-        let (begun, ended) = (Gate::default(), Count::default());
-        let (begins, ends) = (begun.clone(), ended.clone());
-        let thread = runtime.spawn_thread(move || {
-            let _opens = OnDrop::new(move || {
-                thread::scope(|_| ());
-                let (numbers, mut sums) = ([1, 2, 3], [0; 2]);
-                let [of_thread, of_task] = &mut sums;
-                thread::scope(|scope| drop(scope.spawn(|| *of_thread = numbers.iter().sum())));
-                task::scope(|scope| drop(scope.spawn(async { *of_task = numbers.iter().product() })));
-                assert_eq!(sums, if by == By::End { [0; 2] } else { [6; 2] });
-                ends.add();
-            });
-            begins.open();
-            if by == By::Panic {
-                panic!("on purpose");
-            }
-            thread::park();
-        });
-        begun.block();
-        match by {
-            By::Panic => {}
-            By::Abort => thread.abort(),
-            By::End => runtime.shutdown_background(),
-        }
-        thread.join().unwrap_err();
+    for by in By::EACH {
+        let ended = Count::default();
+        let ends = ended.clone();
+        let destructor = move || {
+            thread::scope(|_| ());
+            let (numbers, mut sums) = ([1, 2, 3], [0; 2]);
+            let [of_thread, of_task] = &mut sums;
+            thread::scope(|scope| drop(scope.spawn(|| *of_thread = numbers.iter().sum())));
+            task::scope(|scope| drop(scope.spawn(async { *of_task = numbers.iter().product() })));
+            assert_eq!(sums, if by == By::End { [0; 2] } else { [6; 2] });
+            ends.add();
+        };
+        by.unwinds(2, destructor, || {});
         assert_eq!(ended.get(), 1, "{by:?}");
     }
 }
