@@ -2,8 +2,8 @@
 //!
 //! Whoever gave us the open file may have made it non-blocking, for himself or for others who have it, too. What is asked of a thread that may block waits all
 //! the same: [`WouldBlock`](io::ErrorKind::WouldBlock) is an answer for who has a readiness to wait for, and here there is none. Where nothing can be waited for, because the
-//! descriptor blocks or the file is a regular one, the same error is a driver's (a sensor below `/sys` that has no value at the moment) or a time limit of a socket's, and is
-//! told as another kind.
+//! descriptor blocks, or the file is a regular one that is ready, the same error is a driver's (a sensor below `/sys` that has no value at the moment) or a time limit of a
+//! socket's. It is told as another kind when it comes a second time.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
