@@ -72,6 +72,7 @@ compile_error!(
 
 #[cfg(all(doctest, feature = "macros"))]
 mod attributes;
+mod block_on;
 mod blocking;
 #[doc(hidden)]
 pub mod branches;

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::block_on::block_on_here;
 use crate::coop;
 use crate::primitives::{Thread, current, park};
-use crate::runtime::block_on_here;
 use crate::sched::context::may_block;
 use crate::thread::{self, Wait as _};
 

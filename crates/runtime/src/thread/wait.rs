@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::note::Reason;
 use super::suspend::{Frame, Pause};
+use crate::block_on::{block_on_for, block_on_here, block_on_until};
 use crate::current;
-use crate::runtime::{block_on_for, block_on_here, block_on_until};
 use crate::sched::context::{is_away, may_block};
 use crate::sys::clock;
 use crate::time::presence::stands_here;
