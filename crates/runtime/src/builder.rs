@@ -335,7 +335,8 @@ impl Builder {
             start_paused: self.start_paused,
             stack_size: self.stack_size,
             timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),
-            spins: workers <= hardware && !throttled(&machine, workers),
+            // On the only CPU nobody can bring what one waits for.
+            spins: hardware > 1 && workers <= hardware && !throttled(&machine, workers),
             report,
             name: self.name,
         };
