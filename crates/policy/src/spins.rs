@@ -34,6 +34,12 @@ pub struct Spins {
 }
 
 impl Spins {
+    /// Of somebody who has not spun yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { vain: 0, left_out: 0 }
+    }
+
     /// How long to spin: as long as a wake-up costs, and [`spin_max`](Config::spin_max) at most.
     #[inline]
     #[must_use]

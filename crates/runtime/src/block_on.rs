@@ -1,16 +1,24 @@
 //! A thread that waits for a future.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use quadrille_policy::{Nanos, Spins};
+
 use crate::sched::context::polling;
 use crate::sched::park::ParkWord;
 use crate::sys::clock;
 use crate::time::presence::{Guest, Stay};
 use crate::{coop, current};
+
+thread_local! {
+    /// How the last spins of the thread have ended.
+    static SPINS: Cell<Spins> = const { Cell::new(Spins::new()) };
+}
 
 /// The waker of a thread in `block_on`.
 struct ThreadWaker {
@@ -70,6 +78,105 @@ pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Op
         let left = goes_on()?;
         // Whichever of the two ended it: the future says whether it is ready.
         thread.guest.rests(&stay);
+        spin(&thread.word, left);
         let _ended = thread.word.wait(left);
+    }
+}
+
+/// Spins before the thread sleeps on `word`, for as long as two wake-ups cost, where that leaves a CPU for whom it waits for: whoever does what it has asked for may have to get up first,
+/// and then it is not put to sleep and woken itself. Not where it gets up by itself soon after, which is so `left` from now at the latest.
+fn spin(word: &ParkWord, left: Option<Duration>) {
+    if word.has_token() {
+        return;
+    }
+    current::with(|shared| {
+        let Some(shared) = shared.filter(|shared| shared.leaves_a_cpu() && !shared.clock.is_paused()) else {
+            return;
+        };
+        let config = &shared.policy.config;
+        let longest = Spins::longest_of_last(config, shared.wake_cost());
+        if left.is_some_and(|left| Spins::would_fill(longest, nanos(left))) {
+            return;
+        }
+        let mut spins = SPINS.get();
+        if spins.are_worth_it(config) {
+            spins.ended(word.spin(longest));
+        }
+        SPINS.set(spins);
+    });
+}
+
+fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::Handle;
+    use crate::sched::still::Still;
+
+    /// Whether a thread that has entered a runtime of two workers, of whom so many are `idle`, spins before it waits for `left` at most.
+    fn spins(still: &Still, idle: usize, left: Option<Duration>) -> bool {
+        let shared = still.shared.clone();
+        (0..idle).for_each(|worker| shared.sleepers.idle.announce(shared.sleepers.seat(worker)));
+        let _entered = Handle { shared }.enter();
+        has_spun(&ParkWord::new(), left)
+    }
+
+    fn has_spun(word: &ParkWord, left: Option<Duration>) -> bool {
+        SPINS.set(Spins::new());
+        spin(word, left);
+        SPINS.get() != Spins::new()
+    }
+
+    #[test]
+    fn who_waits_spins_where_a_cpu_is_left() {
+        let (long, short) = (Duration::from_secs(1), Duration::from_micros(1));
+        for (idle, left, expected) in [
+            (1, None, true),
+            (2, None, true),
+            (1, Some(long), true),
+            (0, None, false),
+            (1, Some(short), false),
+        ] {
+            let still = Still::spinning("core:2", "default");
+            assert_eq!(spins(&still, idle, left), expected, "{idle} {left:?}");
+        }
+        let still = Still::new("core:2", "default");
+        assert!(!spins(&still, 1, None), "where nobody spins");
+        assert!(!has_spun(&ParkWord::new(), None), "outside of every runtime");
+    }
+
+    /// It is no success either: nobody had to be waited for.
+    #[test]
+    fn who_is_woken_already_does_not_spin() {
+        let still = Still::spinning("core:2", "default");
+        assert!(spins(&still, 1, None));
+        let _entered = Handle {
+            shared: still.shared.clone(),
+        }
+        .enter();
+        let word = ParkWord::new();
+        let _awake = word.unpark();
+        assert!(!has_spun(&word, None));
+        assert!(word.has_token());
+    }
+
+    #[test]
+    fn what_never_pays_is_given_up() {
+        let still = Still::spinning("core:2", "spin-vain=2,spin-probe=255");
+        assert!(spins(&still, 1, None));
+        let _entered = Handle {
+            shared: still.shared.clone(),
+        }
+        .enter();
+        let word = ParkWord::new();
+        spin(&word, None);
+        let given_up = SPINS.get();
+        spin(&word, None);
+        let mut left_out = given_up;
+        assert!(!left_out.are_worth_it(&still.shared.policy.config));
+        assert_eq!(SPINS.get(), left_out);
     }
 }

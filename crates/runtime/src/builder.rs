@@ -337,6 +337,7 @@ impl Builder {
             timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),
             // On the only CPU nobody can bring what one waits for.
             spins: hardware > 1 && workers <= hardware && !throttled(&machine, workers),
+            spare: u32::try_from(hardware.saturating_sub(workers)).unwrap_or(u32::MAX),
             report,
             name: self.name,
         };

@@ -214,8 +214,10 @@ pub(crate) struct Shared {
     export_batch: usize,
     /// Groups with idle members that a search of a cache looks at, at most.
     looks: usize,
-    /// Whether idle workers spin before they sleep: not if they share hardware threads.
+    /// Whether idle workers spin before they sleep: not if they share hardware threads, or have only one.
     pub(crate) spins: bool,
+    /// Hardware threads that no worker has, at least.
+    spare: u32,
     /// How late timers may be to expire together with others.
     timer_slack: Nanos,
     pub(crate) clock: Clock,
@@ -229,6 +231,8 @@ pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) pool: Pool,
     pub(crate) spins: bool,
+    /// Hardware threads beyond the workers.
+    pub(crate) spare: u32,
     pub(crate) timer_slack: Nanos,
     /// Of a user-level thread that asks for none, bytes.
     pub(crate) stack_size: usize,
@@ -251,6 +255,7 @@ impl Shared {
             policy,
             pool,
             spins,
+            spare,
             timer_slack,
             stack_size,
             start_paused,
@@ -307,6 +312,7 @@ impl Shared {
             report,
             pin_failures: AtomicU32::new(0),
             spins,
+            spare,
             timer_slack,
             clock: Clock::new(start_paused),
             solo: CachePadded::new(Solo::new(&policy)),
@@ -344,6 +350,11 @@ impl Shared {
     pub(crate) fn pin_failures(&self) -> u32 {
         // Ordering: Relaxed; a statistic.
         self.pin_failures.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread that is no worker may spin: on the hardware thread of a worker that is idle, or on one that no worker has.
+    pub(crate) fn leaves_a_cpu(&self) -> bool {
+        self.spins && (self.spare > 0 || self.sleepers.idle.caches.total() > 0)
     }
 
     /// Number of workers.

@@ -430,24 +430,13 @@ impl Host for Bed<'_> {
         if !shared.spins {
             return;
         }
-        let now = clock::nanos();
         let limit = Spins::longest(&shared.policy.config, shared.wake_cost());
-        let until = now.saturating_add(limit.0);
-        if self.context.gets_up_soon(now, limit) {
+        if self.context.gets_up_soon(clock::nanos(), limit) {
             return;
         }
-        if !self.spins.are_worth_it(&shared.policy.config) {
-            return;
+        if self.spins.are_worth_it(&shared.policy.config) {
+            self.spins.ended(word.spin(limit));
         }
-        while !word.has_token() && clock::nanos() < until {
-            for _ in 0..16 {
-                if word.has_token() {
-                    break;
-                }
-                spin_hint();
-            }
-        }
-        self.spins.ended(word.has_token());
     }
 
     fn may_jump(&self) -> bool {

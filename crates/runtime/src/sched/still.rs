@@ -28,7 +28,7 @@ impl Still {
     }
 
     /// One whose workers spin before they sleep.
-    pub(super) fn spinning(machine: &str, config: &str) -> Self {
+    pub(crate) fn spinning(machine: &str, config: &str) -> Self {
         Self::with(machine, config, Err("nobody needs them".to_owned()), true)
     }
 
@@ -43,6 +43,7 @@ impl Still {
             policy: Policy::new(config, plan),
             pool: Pool::new(Limits::default(), "still", Spawner::default()),
             spins,
+            spare: 0,
             timer_slack: Nanos(u64::try_from(SLACK.as_nanos()).expect("short")),
             stack_size: crate::thread::stack::DEFAULT_SIZE,
             start_paused: false,

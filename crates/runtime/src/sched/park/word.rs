@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use crate::primitives::Ordering;
+use quadrille_policy::Nanos;
+
+use crate::primitives::{Ordering, spin_hint};
 use crate::reactor::Polled;
+use crate::sys::clock;
 use crate::sys::futex::Futex;
 
 /// Its worker is awake, or about to look at the word.
@@ -68,6 +71,20 @@ impl ParkWord {
     pub(crate) fn has_token(&self) -> bool {
         // Ordering: Relaxed; `consume` acquires.
         self.0.word.load(Ordering::Relaxed) == TOKEN
+    }
+
+    /// Spins until a token is there, but not for longer than `limit`; whether it is.
+    pub(crate) fn spin(&self, limit: Nanos) -> bool {
+        let until = clock::nanos().saturating_add(limit.0);
+        while !self.has_token() && clock::nanos() < until {
+            for _ in 0..16 {
+                if self.has_token() {
+                    break;
+                }
+                spin_hint();
+            }
+        }
+        self.has_token()
     }
 
     /// Takes a token if there is one.
@@ -140,5 +157,22 @@ impl ParkWord {
             }
         }
         self.take_token()
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spin_ends_with_the_token_or_with_its_time() {
+        let word = ParkWord::new();
+        assert!(!word.spin(Nanos(0)));
+        let start = clock::nanos();
+        assert!(!word.spin(Nanos::from_micros(100)));
+        assert!(clock::nanos() - start >= 100_000);
+        assert_eq!(word.unpark(), Found::Awake, "nobody sleeps");
+        assert!(word.spin(Nanos(u64::MAX)));
+        assert!(word.consume(), "it takes nothing");
     }
 }
