@@ -118,7 +118,7 @@ func run(p params, progress bool) (measured, error) {
 		return hackbench(p, progress)
 	case "spawn_join":
 		return spawnJoin(p)
-	case "spawn_remote":
+	case "spawn_remote", "block_on":
 		return measured{}, unsupported("every thread of a Go program is a worker: there is no outside to spawn from")
 	case "yield":
 		return yields(p)

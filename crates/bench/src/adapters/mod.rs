@@ -59,6 +59,9 @@ pub trait Runtime: Counts + Copy + Send + Sync + 'static {
     where
         F: Future<Output = ()> + Send + 'static;
 
+    /// Blocks the calling thread, which is no worker, until `future` is done; tasks can be spawned in it.
+    fn block_on<F: Future>(self, future: F) -> F::Output;
+
     /// Whether another task runs after a yield, if one is ready.
     const YIELD_IS_A_SWITCH: bool = true;
 

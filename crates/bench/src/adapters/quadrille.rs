@@ -121,6 +121,10 @@ impl Runtime for Quadrille {
         drop(self.runtime.spawn(future));
     }
 
+    fn block_on<F: Future>(self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         quadrille::time::sleep(duration)
     }

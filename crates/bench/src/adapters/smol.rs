@@ -78,6 +78,10 @@ impl Runtime for Smol {
         self.0.spawn(future).detach();
     }
 
+    fn block_on<F: Future>(self, future: F) -> F::Output {
+        futures_lite::future::block_on(future)
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         Sleep(Timer::after(duration))
     }

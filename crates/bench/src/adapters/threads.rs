@@ -67,6 +67,10 @@ impl Runtime for Threads {
         drop(thread::spawn(move || block_on(future)));
     }
 
+    fn block_on<F: Future>(self, future: F) -> F::Output {
+        block_on(future)
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         thread::sleep(duration);
         future::ready(())

@@ -83,6 +83,10 @@ impl Runtime for Tokio {
         drop(self.0.spawn(future));
     }
 
+    fn block_on<F: Future>(self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         tokio::time::sleep(duration)
     }

@@ -63,7 +63,7 @@ fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
     match (runtime.family(), workload) {
         (Family::Threads, Workload::Hackbench(h)) if h.transport == Transport::Channel => 16,
         (Family::Threads, Workload::Hackbench(_)) => 2,
-        (Family::Threads, Workload::SpawnRemote { batch: 1, .. }) => 20,
+        (Family::Threads, Workload::SpawnRemote { batch: 1, .. } | Workload::BlockOn { .. }) => 20,
         (Family::Threads, Workload::SpawnJoin { .. } | Workload::SpawnRemote { .. } | Workload::Chain { .. }) => 240,
         (Family::Threads, Workload::Fib { .. }) => 40,
         (Family::Threads, Workload::Yield { .. }) => 60,
@@ -107,6 +107,7 @@ fn quick_divisor(workload: &Workload) -> usize {
         Workload::Hackbench(h) if h.transport == Transport::Channel => 24,
         Workload::SpawnJoin { .. }
         | Workload::SpawnRemote { .. }
+        | Workload::BlockOn { .. }
         | Workload::Yield { .. }
         | Workload::PingPong { .. }
         | Workload::Chain { .. }

@@ -22,6 +22,8 @@ pub enum WorkloadName {
     PingPong,
     /// Tasks spawned from outside, 1000 a batch and one at a time.
     SpawnRemote,
+    /// A thread outside that spawns a task and blocks until it is done.
+    BlockOn,
     /// A tree of tasks with a million leaves.
     Skynet,
     /// Chains of 1000 tasks, each spawned by the one before.
@@ -103,6 +105,7 @@ impl WorkloadName {
             | Self::Yield
             | Self::PingPong
             | Self::SpawnRemote
+            | Self::BlockOn
             | Self::Skynet
             | Self::Chain
             | Self::Fib
@@ -176,6 +179,7 @@ impl WorkloadName {
                     batch: 1,
                 },
             ],
+            Self::BlockOn => vec![Workload::BlockOn { tasks: 120_000 }],
             Self::Skynet => vec![Workload::Skynet { leaves: 1_000_000 }],
             Self::ThreadSkynet => vec![Workload::Skynet { leaves: 100_000 }],
             Self::ThreadSleepers => vec![Workload::Sleepers { threads: 100_000 }],

@@ -19,6 +19,9 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
         Workload::SpawnRemote { batch, .. } => {
             format!("spawn_remote: batches of {batch} from outside; ns a task")
         }
+        Workload::BlockOn { .. } => {
+            "block_on: a thread outside spawns one task and blocks until it is done; ns a task".to_owned()
+        }
         Workload::Yield { tasks, yields, .. } => {
             format!("{name}: {tasks} {bodies}, {yields} yields each; ns a yield")
         }

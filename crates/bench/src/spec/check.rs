@@ -55,6 +55,7 @@ impl Workload {
             Self::SpawnJoin { tasks, batch } | Self::SpawnRemote { tasks, batch } => {
                 counts(&[("tasks", tasks), ("batch", batch)])
             }
+            Self::BlockOn { tasks } => counts(&[("tasks", tasks)]),
             Self::Yield { tasks, yields, rounds } => {
                 product(&[("tasks", tasks), ("yields", yields), ("rounds", rounds)])
             }

@@ -33,6 +33,7 @@ impl Workload {
                 tasks: part(tasks).max(batch),
                 batch,
             },
+            Self::BlockOn { tasks } => Self::BlockOn { tasks: part(tasks) },
             Self::Yield { tasks, yields, rounds } if rounds >= divisor => Self::Yield {
                 tasks,
                 yields,

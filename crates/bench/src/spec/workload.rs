@@ -67,6 +67,11 @@ pub enum Workload {
         /// Tasks spawned before the thread waits; the last of them unparks it.
         batch: usize,
     },
+    /// Trivial tasks, each of which a thread that is no worker spawns and waits for as its runtime says; an operation is a task.
+    BlockOn {
+        /// Tasks.
+        tasks: usize,
+    },
     /// Tasks that yield in turn; an operation is a yield.
     Yield {
         /// Tasks.
@@ -215,6 +220,7 @@ impl Workload {
         match self {
             Self::SpawnJoin { .. }
             | Self::SpawnRemote { .. }
+            | Self::BlockOn { .. }
             | Self::Chain { .. }
             | Self::Fib { .. }
             | Self::Skynet { .. }
@@ -231,6 +237,7 @@ impl Workload {
             Self::Hackbench(h) => h.transport == Transport::Channel,
             Self::SpawnJoin { .. }
             | Self::SpawnRemote { .. }
+            | Self::BlockOn { .. }
             | Self::Chain { .. }
             | Self::Fib { .. }
             | Self::Skynet { .. }
@@ -275,6 +282,7 @@ impl Workload {
             (Self::SpawnJoin { .. }, Body::Threads) => "thread_spawn_join",
             (Self::SpawnRemote { batch: 1, .. }, _) => "spawn_remote1",
             (Self::SpawnRemote { .. }, _) => "spawn_remote",
+            (Self::BlockOn { .. }, _) => "block_on",
             (Self::Yield { .. }, Body::Tasks) => "yield",
             (Self::Yield { .. }, Body::Threads) => "thread_yield",
             (Self::PingPong { .. }, Body::Tasks) => "ping_pong",

@@ -37,6 +37,7 @@ pub fn run(workload: Workload) -> Result<Measured, Stop> {
 fn once(workload: Workload) -> Result<Measured, Stop> {
     match workload {
         Workload::SpawnJoin { tasks, batch } | Workload::SpawnRemote { tasks, batch } => spawn_and_join(tasks, batch),
+        Workload::BlockOn { tasks } => spawn_and_join(tasks, 1),
         Workload::Chain { depth, rounds } => chain(depth * rounds),
         Workload::Fib { number, rounds } => fibonacci(number, rounds),
         Workload::Skynet { leaves } => tree(leaves),

@@ -5,6 +5,7 @@
 //! Workloads of threads ([`threads`]) do the same in blocking style. All follow the programs they are named after, so that their results compare.
 
 pub mod bare;
+pub mod block_on;
 pub mod chain;
 pub mod fairness;
 pub mod fib;

@@ -137,6 +137,10 @@ impl Runtime for Unfair {
         self.0.spawn_outside(future);
     }
 
+    fn block_on<F: Future>(self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
     fn yield_now() -> impl Future<Output = ()> + Send {
         Tokio::yield_now()
     }

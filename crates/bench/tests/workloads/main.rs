@@ -122,6 +122,11 @@ fn spawn_remote() {
 }
 
 #[test]
+fn block_on() {
+    check(Workload::BlockOn { tasks: 20 }, 20);
+}
+
+#[test]
 fn yields() {
     check(
         Workload::Yield {
@@ -326,6 +331,7 @@ fn the_bare_work_gives_the_same_results() {
     for (workload, ops) in [
         (Workload::SpawnJoin { tasks: 100, batch: 10 }, 100),
         (Workload::SpawnRemote { tasks: 100, batch: 10 }, 100),
+        (Workload::BlockOn { tasks: 30 }, 30),
         (Workload::Chain { depth: 10, rounds: 5 }, 50),
         (Workload::Fib { number: 8, rounds: 2 }, 66),
         (Workload::Skynet { leaves: 100 }, 111),
