@@ -51,6 +51,8 @@
 //! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a thread that is
 //! neither asleep nor gone, and tells of a job that isn't there.
 
+mod job;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
@@ -58,13 +60,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+pub(crate) use self::job::{AtStop, Job, Reason, Rejected};
+use self::job::{Place, Queued};
 use crate::panics::quietly;
-use crate::reactor::stopped;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
-
-/// What the pool runs.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Bounds of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,29 +84,6 @@ impl Default for Limits {
     }
 }
 
-/// What becomes of a job that has not begun when the pool stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtStop {
-    /// It is dropped.
-    Drop,
-    /// It is run before the pool's last thread leaves.
-    Run,
-}
-
-/// Whether a job waits for one of the places that the bound gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Bounded,
-    Beyond,
-}
-
-/// A job that has not begun.
-struct Queued {
-    job: Job,
-    at_stop: AtStop,
-    place: Place,
-}
-
 /// The threads for work that blocks, at one moment, and what they have been given since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -123,44 +100,6 @@ pub struct BlockingMetrics {
     pub threads_started: u64,
     /// Jobs that were accepted so far.
     pub jobs: u64,
-}
-
-/// A job that was not accepted. It comes back, so that the caller chooses where it is dropped.
-pub(crate) struct Rejected {
-    /// The job, untouched.
-    pub(crate) job: Job,
-    /// Why.
-    pub(crate) reason: Reason,
-}
-
-/// Why a job was not accepted.
-#[derive(Debug)]
-pub(crate) enum Reason {
-    /// The pool stops.
-    Stopping,
-    /// There is no thread, and the system refuses to start one.
-    NoThread(io::Error),
-}
-
-/// What users are told. Not the system's error: for want of a thread that is of the kind `WouldBlock`, by which whoever polls takes it for something to
-/// wait for (`futures-io`).
-impl From<Reason> for io::Error {
-    fn from(reason: Reason) -> Self {
-        match reason {
-            Reason::Stopping => stopped(),
-            Reason::NoThread(error) => {
-                io::Error::other(format!("no thread for blocking work could be started: {error}"))
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected")
-            .field("reason", &self.reason)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A bounded pool of threads. Dropping it stops it without waiting for jobs that run.
