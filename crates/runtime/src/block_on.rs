@@ -90,12 +90,9 @@ fn spin(word: &ParkWord, left: Option<Duration>) {
         return;
     }
     current::with(|shared| {
-        let Some(shared) = shared.filter(|shared| shared.leaves_a_cpu() && !shared.clock.is_paused()) else {
-            return;
-        };
-        let config = &shared.policy.config;
-        let longest = Spins::longest_of_last(config, shared.wake_cost());
-        if left.is_some_and(|left| Spins::would_fill(longest, nanos(left))) {
+        let Some(shared) = shared else { return };
+        let (config, longest) = (&shared.policy.config, shared.spin_outside());
+        if longest == Nanos(0) || left.is_some_and(|left| Spins::would_fill(longest, nanos(left))) {
             return;
         }
         let mut spins = SPINS.get();

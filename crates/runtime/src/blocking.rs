@@ -3,7 +3,8 @@
 //! # Vocabulary
 //!
 //! A *job* is a closure that may block. A thread is *busy* while it runs jobs, *asleep* while it waits for one. A
-//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise. A thread
+//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise. One of those asleep may *watch*: it has not
+//! blocked yet, and spins until it is told of a promise, or for some microseconds ([`watch`]). A thread
 //! is *stopping* from its last sleep on until the hook of [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) has
 //! returned, and then it *leaves*.
 //!
@@ -33,13 +34,18 @@
 //! - (b) [`Pool::submit`] finds a thread asleep: it turns one idle thread into a permit. Threads that are asleep =
 //!   idle + permits holds at every unlock, so each permit has a sleeper of its own. That sleeper is woken by the
 //!   `notify_one` that follows, or it is just waking for another reason (time-out, a stray wake-up, another's
-//!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue.
+//!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue. If somebody watches the promise is
+//!   taken for his, and nobody is notified: he looks for permits when he is told, or else when his time is over, before he blocks. Who submits writes `Told`
+//!   under the lock, and who comes back takes it away under the lock, so that each job is taken for the promise of one who has yet to look.
+//! - (b') There are more permits than jobs: some promised thread will find its job gone, since others who were awake have taken it. It will look at the
+//!   queue, so this job is for it, and nobody else is woken. After the push there are still at least as many permits as jobs: each job has a thread of its own
+//!   on its way.
 //! - (c) Nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
 //!   queue. If the system refuses, either there are other threads, all busy, promised or stopping, which look by (a) before they
 //!   sleep or leave, or there is none, and then the queue held this job alone: it goes back to the caller.
 //! - (d) Nobody is idle and the maximum is reached: all threads are busy, promised or stopping; as (c).
 //! - (e) A thread that is one too many (rule 2) leaves others behind, `threads_max` at least, and not all of them idle: who sleeps has seen
-//!   an empty queue, and every job that came since has turned one of the idle into a promise. If the one that is not idle leaves as one too many
+//!   an empty queue, and every job that came since has turned one of the idle into a promise, or is for one who was promised before (b'). If the one that is not idle leaves as one too many
 //!   as well, the same holds for the rest.
 //!
 //! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and `submit` hands every
@@ -52,6 +58,7 @@
 //! neither asleep nor gone, and tells of a job that isn't there.
 
 mod job;
+mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -62,6 +69,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::job::{AtStop, Job, Reason, Rejected};
 use self::job::{Place, Queued};
+use self::watch::{Post, Watch};
+use quadrille_policy::{Config, Nanos};
+
 use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
@@ -108,8 +118,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool without threads as yet; they will be called `name-0`, `name-1` and so on.
-    pub(crate) fn new(limits: Limits, name: impl Into<String>, spawner: Spawner) -> Self {
+    /// A pool without threads as yet; they will be called `name-0`, `name-1` and so on. `config` says which of them spin before they sleep, once
+    /// [`watch_for`](Self::watch_for) has said for how long.
+    pub(crate) fn new(limits: Limits, name: impl Into<String>, spawner: Spawner, config: Config) -> Self {
         let limits = Limits {
             threads_max: limits.threads_max.max(1),
             ..limits
@@ -118,6 +129,7 @@ impl Pool {
             limits,
             name: name.into(),
             spawner,
+            watch: Watch::new(config),
             state: Mutex::default(),
             work: Condvar::new(),
             left: Condvar::new(),
@@ -127,20 +139,16 @@ impl Pool {
         }
     }
 
-    /// Queues `job` and sees to it that a thread will take it, unless the pool stops before.
+    /// From now on a thread that is out of jobs spins for so long before it sleeps, in which it costs nothing to wake it; zero: not at all.
+    pub(crate) fn watch_for(&self, limit: Nanos) {
+        self.shared.watch.lasts(limit);
+    }
+
+    /// Queues `job` and sees to it that a thread will take it; `at_stop` says what becomes of it if the pool stops before.
     ///
     /// # Errors
     ///
     /// Gives the job back if the pool stops, or if it has no thread and can't get one.
-    pub(crate) fn submit(&self, job: Job) -> Result<(), Rejected> {
-        self.submit_with(job, AtStop::Drop)
-    }
-
-    /// The same, and says what becomes of the job if the pool stops before.
-    ///
-    /// # Errors
-    ///
-    /// As [`submit`](Self::submit).
     pub(crate) fn submit_with(&self, job: Job, at_stop: AtStop) -> Result<(), Rejected> {
         self.enqueue(Queued {
             job,
@@ -153,7 +161,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit).
+    /// As [`submit_with`](Self::submit_with).
     pub(crate) fn submit_beyond(&self, job: Job) -> Result<(), Rejected> {
         self.enqueue(Queued {
             job,
@@ -172,12 +180,22 @@ impl Pool {
             });
         }
         let place = queued.place;
+        // One of those to whom a job was promised that another has taken since.
+        let is_promised = state.permits > state.queue.len();
         state.push(queued);
+        if is_promised {
+            return Ok(());
+        }
         if state.idle > 0 {
             state.idle -= 1;
             state.permits += 1;
+            let watches = Watch::is_promised(&mut state.post);
             drop(state);
-            self.shared.work.notify_one();
+            if watches {
+                self.shared.watch.tells();
+            } else {
+                self.shared.work.notify_one();
+            }
             return Ok(());
         }
         if state.threads >= self.shared.threads_max(&state) {
@@ -236,6 +254,7 @@ impl Pool {
             dropped
         };
         self.shared.work.notify_all();
+        self.shared.watch.tells();
         queued.into_iter().for_each(|queued| quietly(|| drop(queued.job)));
 
         let mut state = self.shared.lock();
@@ -284,6 +303,7 @@ struct Shared {
     limits: Limits,
     name: String,
     spawner: Spawner,
+    watch: Watch,
     state: Mutex<State>,
     /// A permit was added, or the pool stops.
     work: Condvar,
@@ -306,6 +326,8 @@ struct State {
     idle: usize,
     /// Wake-ups promised to threads asleep and not yet taken.
     permits: usize,
+    /// Who of those asleep watches.
+    post: Post,
     /// Set once, by `shutdown`.
     stopping: bool,
     /// Number of the next thread.
@@ -413,6 +435,12 @@ impl Shared {
     fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         let until = clock::after(self.limits.keep_alive);
         state.idle += 1;
+        if !state.stopping && self.watch.begins(&mut state.post) {
+            drop(state);
+            self.watch.spin();
+            state = self.lock();
+            Watch::ends(&mut state.post);
+        }
         loop {
             if state.permits > 0 {
                 state.permits -= 1;

@@ -330,8 +330,13 @@ impl Builder {
         }
         let parts = Parts {
             rings: self.rings(workers)?,
+            pool: Pool::new(
+                self.limits,
+                format!("{}-blocking", self.name),
+                spawner.clone(),
+                policy.config.clone(),
+            ),
             policy,
-            pool: Pool::new(self.limits, format!("{}-blocking", self.name), spawner.clone()),
             start_paused: self.start_paused,
             stack_size: self.stack_size,
             timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),

@@ -1,6 +1,7 @@
 //! Tests of the pool: no job lost, bounds kept, shutdown in every state.
 
 mod beyond;
+mod watch;
 
 use std::sync::Barrier;
 use std::sync::mpsc;
@@ -13,6 +14,11 @@ impl Pool {
     fn census(&self) -> (usize, usize, usize) {
         let load = self.load();
         (load.threads, load.idle_threads, load.queued)
+    }
+
+    /// Queues a job that is dropped if the pool stops before.
+    fn submit(&self, job: Job) -> Result<(), Rejected> {
+        self.submit_with(job, AtStop::Drop)
     }
 
     /// The result of a job.
@@ -50,16 +56,23 @@ impl Pool {
     }
 }
 
-/// A pool with these bounds.
+/// A pool with these bounds, whose threads watch each time once they watch at all.
 fn pool(threads_max: usize, keep_alive: Duration) -> Pool {
-    Pool::new(
-        Limits {
-            threads_max,
-            keep_alive,
-        },
-        "test",
-        Spawner::default(),
-    )
+    let limits = Limits {
+        threads_max,
+        keep_alive,
+    };
+    Pool::new(limits, "test", Spawner::default(), always())
+}
+
+/// What does not pay is done all the same.
+fn always() -> Config {
+    "spin-probe=1".parse().unwrap()
+}
+
+/// In every second round.
+fn watch_in(round: usize) -> Nanos {
+    Nanos::from_micros(round as u64 % 2 * 20)
 }
 
 /// A pool of one thread that stops when it has no job: then `stops` hears of it, and it waits for a word from what is returned.
@@ -80,7 +93,7 @@ fn pool_that_stops_slowly(stops: mpsc::Sender<()>) -> (Pool, mpsc::Sender<()>) {
         threads_max: 1,
         keep_alive: Duration::ZERO,
     };
-    let pool = Pool::new(limits, "test", Spawner::without_mask(threads));
+    let pool = Pool::new(limits, "test", Spawner::without_mask(threads), Config::default());
     (pool, release)
 }
 
@@ -119,6 +132,30 @@ fn an_idle_thread_is_used_again() {
         pool.wait_until(|state| state.idle == state.threads);
     }
     assert_eq!(pool.census(), (1, 1, 0));
+}
+
+/// A thread that was promised a job, which another has taken before it is awake, takes the next one: nobody else is woken for that, nor started.
+#[test]
+fn a_promise_whose_job_is_gone_is_for_the_next_job() {
+    let pool = pool(4, LONG);
+    let busy = [pool.occupy(|| ()), pool.occupy(|| ())];
+    busy.iter().for_each(|release| release.send(()).unwrap());
+    pool.wait_until(|state| state.idle == 2);
+    {
+        let mut state = pool.shared.lock();
+        (state.idle, state.permits) = (1, 1);
+    }
+    let (sender, receiver) = mpsc::channel();
+    let jobs = [sender.clone(), sender];
+    let [first, second] = jobs.map(|sender| Box::new(move || sender.send(()).unwrap()) as Job);
+    pool.submit(first).unwrap();
+    let books = |state: &State| (state.idle, state.permits, state.queue.len(), state.threads);
+    assert_eq!(books(&pool.shared.lock()), (1, 1, 1, 2));
+    pool.submit(second).unwrap();
+    // The wake-up that belonged to the promise comes at last; the second job has had its own.
+    pool.shared.work.notify_one();
+    assert_eq!(receiver.iter().count(), 2);
+    pool.wait_until(|state| books(state) == (2, 0, 0, 2));
 }
 
 #[test]
@@ -284,8 +321,9 @@ fn shutdown_waits_for_a_thread_that_stops() {
 fn stress_threads_at_rest_are_never_counted_as_abandoned() {
     const THREADS: usize = 4;
     let rounds = if cfg!(miri) { 2 } else { 1_000 };
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let pool = pool(THREADS, LONG);
+        pool.watch_for(watch_in(round));
         let releases: Vec<_> = (0..THREADS).map(|_| pool.occupy(|| ())).collect();
         releases.iter().for_each(|release| release.send(()).unwrap());
         pool.wait_until(|state| state.idle == THREADS);
@@ -309,6 +347,7 @@ fn stress_what_was_accepted_to_run_all_the_same_runs() {
     let rounds = if cfg!(miri) { 2 } else { 200 };
     for round in 0..rounds {
         let pool = Arc::new(pool(2, Duration::from_micros(20)));
+        pool.watch_for(watch_in(round));
         let ran = Arc::new(Mutex::new(0));
         let submitter = {
             let (pool, ran) = (Arc::clone(&pool), Arc::clone(&ran));
@@ -382,8 +421,10 @@ fn dropping_a_pool_ends_its_idle_threads() {
 fn stress_no_job_is_lost() {
     const SUBMITTERS: usize = 4;
     const JOBS: usize = if cfg!(miri) { 20 } else { 2_000 };
-    for keep_alive in [Duration::ZERO, Duration::from_micros(50), LONG] {
+    let lives = [Duration::ZERO, Duration::from_micros(50), LONG];
+    for (round, keep_alive) in lives.into_iter().flat_map(|life| [life; 2]).enumerate() {
         let pool = Arc::new(pool(3, keep_alive));
+        pool.watch_for(watch_in(round));
         let (sender, receiver) = mpsc::channel();
         let submitters: Vec<_> = (0..SUBMITTERS)
             .map(|submitter| {
@@ -422,6 +463,7 @@ fn stress_shutdown_accounts_for_every_job() {
     let rounds = if cfg!(miri) { 2 } else { 200 };
     for round in 0..rounds {
         let pool = Arc::new(pool(2, Duration::from_micros(20)));
+        pool.watch_for(watch_in(round));
         let dropped = Arc::new(Mutex::new(0));
         let submitter = {
             let (pool, dropped) = (Arc::clone(&pool), Arc::clone(&dropped));

@@ -74,7 +74,7 @@ impl<T: Send + 'static> Job<T> {
                 let _at_work = at_work;
                 job();
             };
-            shared.pool.submit_with(Box::new(job), at_stop)
+            shared.submit(Box::new(job), at_stop)
         });
         match submitted {
             Ok(()) => Ok(Job(receiver)),

@@ -18,6 +18,7 @@ pub(crate) mod load;
 mod lookout;
 #[cfg(all(test, quadrille_loom))]
 mod loom;
+mod outside;
 pub(crate) mod park;
 mod poll;
 pub(crate) mod publish;
@@ -350,11 +351,6 @@ impl Shared {
     pub(crate) fn pin_failures(&self) -> u32 {
         // Ordering: Relaxed; a statistic.
         self.pin_failures.load(Ordering::Relaxed)
-    }
-
-    /// Whether a thread that is no worker may spin: on the hardware thread of a worker that is idle, or on one that no worker has.
-    pub(crate) fn leaves_a_cpu(&self) -> bool {
-        self.spins && (self.spare > 0 || self.sleepers.idle.caches.total() > 0)
     }
 
     /// Number of workers.

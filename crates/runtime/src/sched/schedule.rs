@@ -12,6 +12,7 @@ use super::idle::Seat;
 use super::publish;
 use super::queue::group::Entry;
 use super::{Shared, stats::WorkerCounters};
+use crate::blocking::AtStop;
 use crate::current;
 use crate::decisions;
 use crate::primitives::Ordering;
@@ -296,7 +297,7 @@ impl Shared {
             let _stay = at_work.here();
             shared.has_run(runnable.run());
         });
-        if let Err(rejected) = self.pool.submit(job) {
+        if let Err(rejected) = self.submit(job, AtStop::Drop) {
             drop(rejected.job);
         }
     }

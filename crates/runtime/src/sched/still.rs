@@ -40,8 +40,8 @@ impl Still {
         let config: Config = config.parse().unwrap();
         let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
         let (shared, locals) = Shared::new(Parts {
+            pool: Pool::new(Limits::default(), "still", Spawner::default(), config.clone()),
             policy: Policy::new(config, plan),
-            pool: Pool::new(Limits::default(), "still", Spawner::default()),
             spins,
             spare: 0,
             timer_slack: Nanos(u64::try_from(SLACK.as_nanos()).expect("short")),

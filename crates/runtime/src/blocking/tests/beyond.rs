@@ -63,7 +63,8 @@ fn stress_jobs_beyond_the_bound_leave_the_others_their_places() {
                 threads_max: 2,
                 keep_alive,
             };
-            let pool = Pool::new(limits, "test", Spawner::without_mask(threads));
+            let pool = Pool::new(limits, "test", Spawner::without_mask(threads), always());
+            pool.watch_for(watch_in(usize::from(has_hook)));
             let (running, most) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
             let (sender, receiver) = mpsc::channel();
             for job in 0..JOBS {

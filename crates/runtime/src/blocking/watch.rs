@@ -1,0 +1,110 @@
+//! A thread that is out of jobs watches for the next one before it sleeps.
+//!
+//! Who waits for a job often has the next one right after, and to wake a thread costs more than most jobs take. So one thread at a time spins for as long as two wake-ups
+//! cost: its own, and that of the worker which goes on with the answer. It leaves that out when it has been in vain lately, as workers do ([`Spins`]).
+
+use quadrille_policy::{Config, Nanos, Spins};
+
+use crate::primitives::{AtomicBool, AtomicU64, Ordering, spin_hint};
+use crate::sys::clock;
+
+/// What the lock protects of it.
+#[derive(Default)]
+pub(super) struct Post {
+    watcher: Watcher,
+    /// How the last watches have ended, whoever it was.
+    spins: Spins,
+}
+
+#[cfg(test)]
+impl Post {
+    /// Whether somebody watches to whom nothing was promised.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watcher == Watcher::Watching
+    }
+}
+
+/// Who watches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Watcher {
+    #[default]
+    Nobody,
+    /// A thread to whom nothing was promised.
+    Watching,
+    /// A thread that has been told of a promise, and has not come back.
+    Told,
+}
+
+/// What is read without the lock.
+pub(super) struct Watch {
+    config: Config,
+    /// For how long to watch, ns; zero: not at all.
+    limit: AtomicU64,
+    /// What `Watcher::Told` says, for who spins: a hint, he looks under the lock.
+    told: AtomicBool,
+}
+
+impl Watch {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            config,
+            limit: AtomicU64::new(0),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on a thread watches for so long.
+    pub(super) fn lasts(&self, limit: Nanos) {
+        // Ordering: Relaxed; a duration.
+        self.limit.store(limit.0, Ordering::Relaxed);
+    }
+
+    /// Whether the caller, who is about to sleep, shall watch before: until it has been told, or for some time.
+    pub(super) fn begins(&self, post: &mut Post) -> bool {
+        // Ordering: Relaxed; as in `lasts`.
+        let begins = self.limit.load(Ordering::Relaxed) > 0
+            && post.watcher == Watcher::Nobody
+            && post.spins.are_worth_it(&self.config);
+        if begins {
+            post.watcher = Watcher::Watching;
+            // Ordering: Relaxed; a hint, and whoever sets it has the lock after us.
+            self.told.store(false, Ordering::Relaxed);
+        }
+        begins
+    }
+
+    /// Spins; without the lock.
+    pub(super) fn spin(&self) {
+        // Ordering: Relaxed, here and below; as in `lasts`, and a hint.
+        let until = clock::nanos().saturating_add(self.limit.load(Ordering::Relaxed));
+        while clock::nanos() < until {
+            for _ in 0..8 {
+                if self.told.load(Ordering::Relaxed) {
+                    return;
+                }
+                spin_hint();
+            }
+        }
+    }
+
+    /// The watcher is back.
+    pub(super) fn ends(post: &mut Post) {
+        let watcher = std::mem::take(&mut post.watcher);
+        post.spins.ended(watcher == Watcher::Told);
+    }
+
+    /// Whether somebody watches, who has a promise now and needs no wake-up, but to be [told](Self::tells).
+    pub(super) fn is_promised(post: &mut Post) -> bool {
+        let watches = post.watcher == Watcher::Watching;
+        if watches {
+            post.watcher = Watcher::Told;
+        }
+        watches
+    }
+
+    /// Ends the spin; without the lock, which who spins takes at once. If he has come back meanwhile, another one who watches may take it for his, and looks in vain.
+    pub(super) fn tells(&self) {
+        // Ordering: Relaxed; a hint.
+        self.told.store(true, Ordering::Relaxed);
+    }
+}
