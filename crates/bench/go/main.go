@@ -120,6 +120,8 @@ func run(p params, progress bool) (measured, error) {
 		return spawnJoin(p)
 	case "spawn_remote", "block_on":
 		return measured{}, unsupported("every thread of a Go program is a worker: there is no outside to spawn from")
+	case "blocking":
+		return measured{}, unsupported("a goroutine may block: there are no other threads for that")
 	case "yield":
 		return yields(p)
 	case "ping_pong":

@@ -17,7 +17,7 @@ use crate::sizes::{BySize, by_size};
 use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::wire::{ChannelWire, StreamWire};
 use crate::workloads::{
-    bare, block_on, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe, schbench,
+    bare, block_on, blocking, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe, schbench,
     schbench_requests, serve, skynet, spawn_join, spawn_remote, stream, timers, yields,
 };
 
@@ -79,6 +79,7 @@ fn workload<R: Streams + Servers, C: Channel>(
         Workload::SpawnJoin { tasks, batch } => runtime.run(spawn_join::run(runtime, tasks, batch)),
         Workload::SpawnRemote { tasks, batch } => spawn_remote::run(runtime, tasks, batch),
         Workload::BlockOn { tasks } => block_on::run(runtime, tasks),
+        Workload::Blocking { tasks, jobs } => runtime.run(blocking::run(runtime, tasks, jobs)),
         Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, workers, tasks, yields, rounds)),
         Workload::PingPong { pairs, round_trips } => runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips)),
         Workload::Skynet { leaves } => runtime.run(skynet::run(runtime, leaves)),

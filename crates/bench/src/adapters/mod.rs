@@ -62,6 +62,12 @@ pub trait Runtime: Counts + Copy + Send + Sync + 'static {
     /// Blocks the calling thread, which is no worker, until `future` is done; tasks can be spawned in it.
     fn block_on<F: Future>(self, future: F) -> F::Output;
 
+    /// Has a thread that may block run `job`; to be called and awaited inside a task.
+    fn spawn_blocking<F, T>(self, job: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static;
+
     /// Whether another task runs after a yield, if one is ready.
     const YIELD_IS_A_SWITCH: bool = true;
 

@@ -125,6 +125,14 @@ impl Runtime for Quadrille {
         self.runtime.block_on(future)
     }
 
+    fn spawn_blocking<F, T>(self, job: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Join(quadrille::task::spawn_blocking(job))
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         quadrille::time::sleep(duration)
     }

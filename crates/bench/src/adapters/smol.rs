@@ -82,6 +82,14 @@ impl Runtime for Smol {
         futures_lite::future::block_on(future)
     }
 
+    fn spawn_blocking<F, T>(self, job: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        blocking::unblock(job)
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         Sleep(Timer::after(duration))
     }

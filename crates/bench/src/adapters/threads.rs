@@ -71,6 +71,15 @@ impl Runtime for Threads {
         block_on(future)
     }
 
+    fn spawn_blocking<F, T>(self, job: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // Its task is a thread, which may block itself.
+        future::ready(job())
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         thread::sleep(duration);
         future::ready(())

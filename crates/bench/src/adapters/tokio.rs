@@ -87,6 +87,14 @@ impl Runtime for Tokio {
         self.0.block_on(future)
     }
 
+    fn spawn_blocking<F, T>(self, job: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Join(tokio::task::spawn_blocking(job))
+    }
+
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
         tokio::time::sleep(duration)
     }

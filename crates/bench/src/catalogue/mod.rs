@@ -108,6 +108,7 @@ fn quick_divisor(workload: &Workload) -> usize {
         Workload::SpawnJoin { .. }
         | Workload::SpawnRemote { .. }
         | Workload::BlockOn { .. }
+        | Workload::Blocking { .. }
         | Workload::Yield { .. }
         | Workload::PingPong { .. }
         | Workload::Chain { .. }

@@ -24,6 +24,8 @@ pub enum WorkloadName {
     SpawnRemote,
     /// A thread outside that spawns a task and blocks until it is done.
     BlockOn,
+    /// Closures that may block, one after another: of 1 task, of 8, and of 50.
+    Blocking,
     /// A tree of tasks with a million leaves.
     Skynet,
     /// Chains of 1000 tasks, each spawned by the one before.
@@ -106,6 +108,7 @@ impl WorkloadName {
             | Self::PingPong
             | Self::SpawnRemote
             | Self::BlockOn
+            | Self::Blocking
             | Self::Skynet
             | Self::Chain
             | Self::Fib
@@ -180,6 +183,7 @@ impl WorkloadName {
                 },
             ],
             Self::BlockOn => vec![Workload::BlockOn { tasks: 120_000 }],
+            Self::Blocking => [1, 8, 50].map(blocking).into(),
             Self::Skynet => vec![Workload::Skynet { leaves: 1_000_000 }],
             Self::ThreadSkynet => vec![Workload::Skynet { leaves: 100_000 }],
             Self::ThreadSleepers => vec![Workload::Sleepers { threads: 100_000 }],
@@ -342,6 +346,14 @@ fn hackbench_by_stream(transport: Transport) -> Vec<Workload> {
             other => other,
         })
         .collect()
+}
+
+/// 120,000 closures.
+fn blocking(tasks: usize) -> Workload {
+    Workload::Blocking {
+        tasks,
+        jobs: 120_000 / tasks,
+    }
 }
 
 fn hackbench_rows(capacity: usize) -> impl Iterator<Item = Workload> {

@@ -22,6 +22,9 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
         Workload::BlockOn { .. } => {
             "block_on: a thread outside spawns one task and blocks until it is done; ns a task".to_owned()
         }
+        Workload::Blocking { tasks, .. } => {
+            format!("blocking: tasks {tasks}, which may not block; ns a closure that may")
+        }
         Workload::Yield { tasks, yields, .. } => {
             format!("{name}: {tasks} {bodies}, {yields} yields each; ns a yield")
         }

@@ -56,6 +56,7 @@ impl Workload {
                 counts(&[("tasks", tasks), ("batch", batch)])
             }
             Self::BlockOn { tasks } => counts(&[("tasks", tasks)]),
+            Self::Blocking { tasks, jobs } => product(&[("tasks", tasks), ("jobs", jobs)]),
             Self::Yield { tasks, yields, rounds } => {
                 product(&[("tasks", tasks), ("yields", yields), ("rounds", rounds)])
             }

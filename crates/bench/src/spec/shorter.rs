@@ -34,6 +34,10 @@ impl Workload {
                 batch,
             },
             Self::BlockOn { tasks } => Self::BlockOn { tasks: part(tasks) },
+            Self::Blocking { tasks, jobs } => Self::Blocking {
+                tasks,
+                jobs: part(jobs),
+            },
             Self::Yield { tasks, yields, rounds } if rounds >= divisor => Self::Yield {
                 tasks,
                 yields,

@@ -72,6 +72,13 @@ pub enum Workload {
         /// Tasks.
         tasks: usize,
     },
+    /// Tasks each of which has the threads for blocking work run closures, one after another; an operation is a closure.
+    Blocking {
+        /// Tasks.
+        tasks: usize,
+        /// Closures a task.
+        jobs: usize,
+    },
     /// Tasks that yield in turn; an operation is a yield.
     Yield {
         /// Tasks.
@@ -221,6 +228,7 @@ impl Workload {
             Self::SpawnJoin { .. }
             | Self::SpawnRemote { .. }
             | Self::BlockOn { .. }
+            | Self::Blocking { .. }
             | Self::Chain { .. }
             | Self::Fib { .. }
             | Self::Skynet { .. }
@@ -283,6 +291,7 @@ impl Workload {
             (Self::SpawnRemote { batch: 1, .. }, _) => "spawn_remote1",
             (Self::SpawnRemote { .. }, _) => "spawn_remote",
             (Self::BlockOn { .. }, _) => "block_on",
+            (Self::Blocking { .. }, _) => "blocking",
             (Self::Yield { .. }, Body::Tasks) => "yield",
             (Self::Yield { .. }, Body::Threads) => "thread_yield",
             (Self::PingPong { .. }, Body::Tasks) => "ping_pong",

@@ -6,6 +6,7 @@
 
 pub mod bare;
 pub mod block_on;
+pub mod blocking;
 pub mod chain;
 pub mod fairness;
 pub mod fib;

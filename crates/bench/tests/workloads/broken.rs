@@ -141,6 +141,14 @@ impl Runtime for Unfair {
         self.0.block_on(future)
     }
 
+    fn spawn_blocking<F, T>(self, job: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.spawn_blocking(job)
+    }
+
     fn yield_now() -> impl Future<Output = ()> + Send {
         Tokio::yield_now()
     }

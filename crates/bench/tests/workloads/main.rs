@@ -127,6 +127,11 @@ fn block_on() {
 }
 
 #[test]
+fn blocking() {
+    check(Workload::Blocking { tasks: 3, jobs: 20 }, 60);
+}
+
+#[test]
 fn yields() {
     check(
         Workload::Yield {
