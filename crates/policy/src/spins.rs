@@ -56,12 +56,12 @@ impl Spins {
     /// let config = Config::default();
     /// let cost = Nanos::from_micros(10);
     /// assert_eq!(Spins::longest(&config, cost), cost);
-    /// assert_eq!(Spins::longest_of_last(&config, cost), Nanos::from_micros(20));
-    /// assert_eq!(Spins::longest_of_last(&config, Nanos::from_millis(1)), config.spin_max);
+    /// assert_eq!(Spins::longest_for_two(&config, cost), Nanos::from_micros(20));
+    /// assert_eq!(Spins::longest_for_two(&config, Nanos::from_millis(1)), config.spin_max);
     /// ```
     #[inline]
     #[must_use]
-    pub fn longest_of_last(config: &Config, wake_cost: Nanos) -> Nanos {
+    pub fn longest_for_two(config: &Config, wake_cost: Nanos) -> Nanos {
         config.spin_max.min(Nanos(wake_cost.0.saturating_mul(2)))
     }
 
@@ -104,7 +104,7 @@ mod tests {
             (max, max, max),
             (Nanos(u64::MAX), max, max),
         ] {
-            let longest = (Spins::longest(&config, cost), Spins::longest_of_last(&config, cost));
+            let longest = (Spins::longest(&config, cost), Spins::longest_for_two(&config, cost));
             assert_eq!(longest, (spin, linger));
         }
     }

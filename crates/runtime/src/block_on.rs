@@ -75,32 +75,37 @@ pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Op
             return Some(output);
         }
         // A future that spends the whole budget each time comes here, too, having woken itself: its deadline counts, and others have their turn.
-        let left = goes_on()?;
-        // Whichever of the two ended it: the future says whether it is ready.
+        let mut left = goes_on()?;
         thread.guest.rests(&stay);
-        spin(&thread.word, left);
+        if spin(&thread.word, left) == Some(false) {
+            match goes_on() {
+                Some(now_left) => left = now_left,
+                None => continue,
+            }
+        }
+        // Whichever of the two ended it: the future says whether it is ready.
         let _ended = thread.word.wait(left);
     }
 }
 
-/// Spins before the thread sleeps on `word`, for as long as two wake-ups cost, where that leaves a CPU for whom it waits for: whoever does what it has asked for may have to get up first,
-/// and then it is not put to sleep and woken itself. Not where it gets up by itself soon after, which is so `left` from now at the latest.
-fn spin(word: &ParkWord, left: Option<Duration>) {
+/// Spins before the thread sleeps on `word`, for `left` at most, and says whether it was woken meanwhile; `None` if it does not, because that does not pay, or would leave no CPU for whom it
+/// waits for, or since it gets up by itself soon.
+fn spin(word: &ParkWord, left: Option<Duration>) -> Option<bool> {
     if word.has_token() {
-        return;
+        return None;
     }
     current::with(|shared| {
-        let Some(shared) = shared else { return };
-        let (config, longest) = (&shared.policy.config, shared.spin_outside());
-        if longest == Nanos(0) || left.is_some_and(|left| Spins::would_fill(longest, nanos(left))) {
-            return;
-        }
-        let mut spins = SPINS.get();
-        if spins.are_worth_it(config) {
-            spins.ended(word.spin(longest));
-        }
-        SPINS.set(spins);
-    });
+        shared?.spins_outside(|config, limit| {
+            let mut spins = SPINS.get();
+            let pays = !left.is_some_and(|left| Spins::would_fill(limit, nanos(left))) && spins.are_worth_it(config);
+            let woken = pays.then(|| word.spin(limit));
+            if let Some(woken) = woken {
+                spins.ended(woken);
+            }
+            SPINS.set(spins);
+            woken
+        })
+    })
 }
 
 fn nanos(span: Duration) -> Nanos {
@@ -110,21 +115,25 @@ fn nanos(span: Duration) -> Nanos {
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
     use super::*;
+    use crate::current::EnterGuard;
     use crate::runtime::Handle;
     use crate::sched::still::Still;
 
     /// Whether a thread that has entered a runtime of two workers, of whom so many are `idle`, spins before it waits for `left` at most.
     fn spins(still: &Still, idle: usize, left: Option<Duration>) -> bool {
-        let shared = still.shared.clone();
-        (0..idle).for_each(|worker| shared.sleepers.idle.announce(shared.sleepers.seat(worker)));
-        let _entered = Handle { shared }.enter();
+        still.rest(idle);
+        let _entered = enter(still);
         has_spun(&ParkWord::new(), left)
+    }
+
+    fn enter(still: &Still) -> EnterGuard {
+        let shared = still.shared.clone();
+        Handle { shared }.enter()
     }
 
     fn has_spun(word: &ParkWord, left: Option<Duration>) -> bool {
         SPINS.set(Spins::new());
-        spin(word, left);
-        SPINS.get() != Spins::new()
+        spin(word, left).is_some()
     }
 
     #[test]
@@ -150,10 +159,7 @@ mod tests {
     fn who_is_woken_already_does_not_spin() {
         let still = Still::spinning("core:2", "default");
         assert!(spins(&still, 1, None));
-        let _entered = Handle {
-            shared: still.shared.clone(),
-        }
-        .enter();
+        let _entered = enter(&still);
         let word = ParkWord::new();
         let _awake = word.unpark();
         assert!(!has_spun(&word, None));
@@ -164,16 +170,47 @@ mod tests {
     fn what_never_pays_is_given_up() {
         let still = Still::spinning("core:2", "spin-vain=2,spin-probe=255");
         assert!(spins(&still, 1, None));
-        let _entered = Handle {
-            shared: still.shared.clone(),
-        }
-        .enter();
+        let _entered = enter(&still);
         let word = ParkWord::new();
-        spin(&word, None);
-        let given_up = SPINS.get();
-        spin(&word, None);
-        let mut left_out = given_up;
-        assert!(!left_out.are_worth_it(&still.shared.policy.config));
-        assert_eq!(SPINS.get(), left_out);
+        assert_eq!(spin(&word, None), Some(false));
+        assert_eq!([0; 254].map(|_| spin(&word, None)), [None; 254]);
+        assert_eq!(spin(&word, None), Some(false), "now and then");
+    }
+
+    #[test]
+    fn no_more_threads_spin_than_have_a_cpu() {
+        let mut still = Still::spinning("core:2", "default");
+        still.rest(1);
+        let shared = &still.shared;
+        let second = || shared.spins_outside(|_, _| Some(()));
+        assert_eq!(shared.spins_outside(|_, _| Some(second())), Some(None));
+        assert_eq!(second(), Some(()), "the first has gone");
+        still = Still::sparing("core:2", "default", 2);
+        let shared = &still.shared;
+        let third = || shared.spins_outside(|_, _| Some(()));
+        assert_eq!(
+            shared.spins_outside(|_, _| shared.spins_outside(|_, _| Some(third()))),
+            Some(None)
+        );
+    }
+
+    #[test]
+    fn block_on_spins_before_it_sleeps() {
+        let still = Still::sparing("core:2", "default", 1);
+        let _entered = enter(&still);
+        SPINS.set(Spins::new());
+        let left = Instant::now() + Duration::from_millis(20);
+        assert!(block_on_until(std::future::pending::<()>(), Some(left)).is_none());
+        assert!(Instant::now() >= left);
+        assert_ne!(SPINS.get(), Spins::new(), "once, in vain");
+    }
+
+    #[test]
+    fn nobody_spins_while_a_test_has_paused_the_clock() {
+        let still = Still::sparing("core:1", "default", 1);
+        let _entered = enter(&still);
+        assert!(has_spun(&ParkWord::new(), None));
+        crate::time::pause();
+        assert!(!has_spun(&ParkWord::new(), None));
     }
 }

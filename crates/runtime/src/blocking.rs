@@ -63,6 +63,7 @@ mod watch;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -75,6 +76,12 @@ use quadrille_policy::{Config, Nanos};
 use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
+
+/// How many others a thread calls that was called itself.
+const CALLS: usize = 2;
+
+/// While so many are on their way, who queues a job calls nobody but the watcher.
+const ON_THEIR_WAY: usize = 2;
 
 /// Bounds of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,29 +187,15 @@ impl Pool {
             });
         }
         let place = queued.place;
-        // One of those to whom a job was promised that another has taken since.
-        let is_promised = state.permits > state.queue.len();
         state.push(queued);
-        if is_promised {
-            return Ok(());
-        }
-        if state.idle > 0 {
-            state.idle -= 1;
-            state.permits += 1;
-            let watches = Watch::is_promised(&mut state.post);
-            drop(state);
-            if watches {
-                self.shared.watch.tells();
-            } else {
-                self.shared.work.notify_one();
+        let most = usize::from(state.on_their_way() < ON_THEIR_WAY);
+        match self.shared.call(&mut state, most) {
+            Ok(calls) => {
+                drop(state);
+                self.shared.make(calls);
+                Ok(())
             }
-            return Ok(());
-        }
-        if state.threads >= self.shared.threads_max(&state) {
-            return Ok(());
-        }
-        match start_thread(&self.shared, &mut state) {
-            Err(error) if state.threads == 0 => {
+            Err(error) => {
                 let job = state.unpush(place);
                 drop(state);
                 Err(Rejected {
@@ -210,7 +203,6 @@ impl Pool {
                     reason: Reason::NoThread(error),
                 })
             }
-            Ok(()) | Err(_) => Ok(()),
         }
     }
 
@@ -246,7 +238,7 @@ impl Pool {
         let queued = {
             let mut state = self.shared.lock();
             state.stopping = true;
-            let (run, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
+            let (run, dropped): (VecDeque<_>, VecDeque<_>) = mem::take(&mut state.queue)
                 .into_iter()
                 .partition(|queued| queued.at_stop == AtStop::Run);
             state.queue = run;
@@ -272,7 +264,7 @@ impl Pool {
         let at_rest = if self.shared.spawner.has_stop_hook() {
             0
         } else {
-            state.idle + state.permits.saturating_sub(state.queue.len())
+            (state.idle + state.permits).saturating_sub(state.queue.len())
         };
         let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
@@ -326,6 +318,8 @@ struct State {
     idle: usize,
     /// Wake-ups promised to threads asleep and not yet taken.
     permits: usize,
+    /// Threads that were started and have not looked at the queue yet.
+    starting: usize,
     /// Who of those asleep watches.
     post: Post,
     /// Set once, by `shutdown`.
@@ -364,10 +358,29 @@ impl State {
         queued.expect("the job was queued in this critical section").job
     }
 
+    /// A sleeper will look at the queue.
+    fn promise(&mut self) {
+        self.idle -= 1;
+        self.permits += 1;
+    }
+
+    /// Threads that will look at the queue, and call others if that has more than one job.
+    fn on_their_way(&self) -> usize {
+        self.permits + self.starting
+    }
+
     /// Is this one of the pool's threads?
     fn is_own(&self, id: thread::ThreadId) -> bool {
         self.handles.values().any(|handle| handle.thread().id() == id)
     }
+}
+
+/// Who is to be told of a promise once the lock is free.
+#[derive(Default)]
+#[must_use]
+struct Calls {
+    watcher: bool,
+    sleepers: usize,
 }
 
 /// How a wait ended.
@@ -392,6 +405,45 @@ impl Shared {
         state.threads > self.threads_max(state)
     }
 
+    /// Calls so many threads at most for jobs that wait and have none on its way: those asleep, and where there are none new ones.
+    ///
+    /// # Errors
+    /// If no thread can be started and there is none: then nobody was called.
+    fn call(self: &Arc<Self>, state: &mut State, most: usize) -> io::Result<Calls> {
+        let mut calls = Calls {
+            watcher: !state.queue.is_empty() && Watch::is_promised(&mut state.post),
+            sleepers: 0,
+        };
+        if calls.watcher {
+            state.promise();
+        }
+        for _ in usize::from(calls.watcher)..most {
+            if state.on_their_way() >= state.queue.len() {
+                break;
+            }
+            if state.idle > 0 {
+                state.promise();
+                calls.sleepers += 1;
+            } else if state.threads >= self.threads_max(state) {
+                break;
+            } else if let Err(error) = start_thread(self, state) {
+                if state.threads == 0 {
+                    return Err(error);
+                }
+                break;
+            }
+        }
+        Ok(calls)
+    }
+
+    /// Makes the calls; without the lock, which who is called takes at once.
+    fn make(&self, calls: Calls) {
+        if calls.watcher {
+            self.watch.tells();
+        }
+        (0..calls.sleepers).for_each(|_| self.work.notify_one());
+    }
+
     /// Waits for `event`, but not beyond `until`.
     fn wait<'a>(
         &'a self,
@@ -410,22 +462,29 @@ impl Shared {
         (state, Waited::Woken)
     }
 
-    /// Takes a job from the queue, if need be after a sleep; `None` if the thread shall stop.
-    fn next_job<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Queued>) {
+    /// Takes a job from the queue, if need be after a sleep, and says who is called for the next ones; `None` if the thread shall stop. Who `comes`, because he was called,
+    /// calls others.
+    fn next_job<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut comes: bool,
+    ) -> (MutexGuard<'a, State>, Option<(Queued, Calls)>) {
         loop {
             // A thread that was started for a job beyond the bound which was dropped then has no place.
             if state.stopping && self.has_too_many(&state) {
                 return (state, None);
             }
             if let Some(queued) = state.queue.pop_front() {
-                return (state, Some(queued));
+                let most = if comes { CALLS } else { 0 };
+                // There is a thread: ours.
+                let calls = self.call(&mut state, most).unwrap_or_default();
+                return (state, Some((queued, calls)));
             }
             if state.stopping {
                 return (state, None);
             }
-            let promised;
-            (state, promised) = self.sleep(state);
-            if !promised {
+            (state, comes) = self.sleep(state);
+            if !comes && state.queue.is_empty() {
                 return (state, None);
             }
         }
@@ -435,9 +494,9 @@ impl Shared {
     fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         let until = clock::after(self.limits.keep_alive);
         state.idle += 1;
-        if !state.stopping && self.watch.begins(&mut state.post) {
+        if let Some(limit) = self.watch.begins(&mut state.post) {
             drop(state);
-            self.watch.spin();
+            self.watch.spin(limit);
             state = self.lock();
             Watch::ends(&mut state.post);
         }
@@ -462,15 +521,17 @@ impl Shared {
 
     /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep, saw the queue empty, or was seen to be one too
     /// many.
-    fn serve(&self) -> MutexGuard<'_, State> {
+    fn serve(self: &Arc<Self>, mut is_new: bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
+        state.starting -= usize::from(is_new);
         loop {
-            let queued;
-            (state, queued) = self.next_job(state);
-            let Some(Queued { job, place, .. }) = queued else {
+            let taken;
+            (state, taken) = self.next_job(state, mem::take(&mut is_new));
+            let Some((Queued { job, place, .. }, calls)) = taken else {
                 return state;
             };
             drop(state);
+            self.make(calls);
             quietly(job);
             state = self.lock();
             if place == Place::Beyond {
@@ -483,10 +544,11 @@ impl Shared {
     }
 
     /// The life of thread `number`, its hooks among it (rule 3).
-    fn run(&self, number: u64, hooks: &Threads) {
+    fn run(self: &Arc<Self>, number: u64, hooks: &Threads) {
+        let mut is_new = true;
         let mut state = loop {
             hooks.start();
-            let mut state = self.serve();
+            let mut state = self.serve(mem::take(&mut is_new));
             // Without a hook it leaves in the section that ended its sleep: who looks between two would count it as one that runs something.
             if hooks.on_stop.is_some() {
                 drop(state);
@@ -499,7 +561,7 @@ impl Shared {
         };
         state.threads -= 1;
         let own = state.handles.remove(&number);
-        let previous = std::mem::replace(&mut state.last_left, own);
+        let previous = mem::replace(&mut state.last_left, own);
         drop(state);
         self.left.notify_all();
         // It has left before: this takes no time, or as long as its thread-locals need to be dropped.
@@ -518,9 +580,10 @@ fn start_thread(shared: &Arc<Shared>, state: &mut State) -> io::Result<()> {
         })?;
     state.next += 1;
     state.threads += 1;
+    state.starting += 1;
     state.handles.insert(number, handle);
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(quadrille_loom)))]
 mod tests;

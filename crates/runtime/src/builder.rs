@@ -315,10 +315,7 @@ impl Builder {
         let policy = self.policy(&machine, workers)?;
         let pinned = self.pin(&machine, &policy)?;
         let spawner = spawner(&pinned, &machine, self.threads.clone());
-        let hardware = machine
-            .found
-            .as_ref()
-            .map_or_else(hardware_threads, |found| found.topology.pus().len());
+        let cpus = cpus(&machine);
         let mut report = String::new();
         let _ = write!(report, "{workers} workers on {} ({})", machine.topology, pinned.reason);
         for warning in machine.found.iter().flat_map(|found| &found.warnings) {
@@ -341,8 +338,8 @@ impl Builder {
             stack_size: self.stack_size,
             timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),
             // On the only CPU nobody can bring what one waits for.
-            spins: hardware > 1 && workers <= hardware && !throttled(&machine, workers),
-            spare: u32::try_from(hardware.saturating_sub(workers)).unwrap_or(u32::MAX),
+            spins: cpus > 1 && workers <= cpus,
+            spare: u32::try_from(cpus.saturating_sub(workers)).unwrap_or(u32::MAX),
             report,
             name: self.name,
         };
@@ -465,10 +462,21 @@ fn hardware_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Whether spinning would spend a CPU quota that the workers can use up.
-fn throttled(machine: &Machine, workers: usize) -> bool {
-    let quota = machine.found.as_ref().and_then(|found| found.allowed.quota.as_ref());
-    quota.is_some_and(|quota| quota.millicpus < workers as u64 * 1000)
+/// CPUs that threads can fill all the time: who spins spends the quota, too.
+fn cpus(machine: &Machine) -> usize {
+    let Some(found) = &machine.found else {
+        return hardware_threads();
+    };
+    let quota = found
+        .allowed
+        .quota
+        .as_ref()
+        .map_or(u64::MAX, |quota| quota.millicpus / 1000);
+    found
+        .topology
+        .pus()
+        .len()
+        .min(usize::try_from(quota).unwrap_or(usize::MAX))
 }
 
 /// Threads that are no workers get the whole mask of the runtime: they are started by pinned workers.

@@ -146,8 +146,14 @@ fn a_promise_whose_job_is_gone_is_for_the_next_job() {
         (state.idle, state.permits) = (1, 1);
     }
     let (sender, receiver) = mpsc::channel();
-    let jobs = [sender.clone(), sender];
-    let [first, second] = jobs.map(|sender| Box::new(move || sender.send(()).unwrap()) as Job);
+    let both = Arc::new(Barrier::new(2));
+    let jobs = [sender.clone(), sender].map(|sender| (sender, Arc::clone(&both)));
+    let [first, second] = jobs.map(|(sender, both)| {
+        Box::new(move || {
+            both.wait();
+            sender.send(()).unwrap();
+        }) as Job
+    });
     pool.submit(first).unwrap();
     let books = |state: &State| (state.idle, state.permits, state.queue.len(), state.threads);
     assert_eq!(books(&pool.shared.lock()), (1, 1, 1, 2));

@@ -16,7 +16,7 @@ pub(super) struct Post {
     spins: Spins,
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(quadrille_loom)))]
 impl Post {
     /// Whether somebody watches to whom nothing was promised.
     pub(super) fn is_watched(&self) -> bool {
@@ -55,30 +55,32 @@ impl Watch {
 
     /// From now on a thread watches for so long.
     pub(super) fn lasts(&self, limit: Nanos) {
-        // Ordering: Relaxed; a duration.
-        self.limit.store(limit.0, Ordering::Relaxed);
+        // Ordering: Relaxed, here and below; a duration. Written only if it is another: who watches reads the line.
+        if self.limit.load(Ordering::Relaxed) != limit.0 {
+            self.limit.store(limit.0, Ordering::Relaxed);
+        }
     }
 
-    /// Whether the caller, who is about to sleep, shall watch before: until it has been told, or for some time.
-    pub(super) fn begins(&self, post: &mut Post) -> bool {
+    /// For how long the caller, who is about to sleep, shall watch before, unless it is told.
+    pub(super) fn begins(&self, post: &mut Post) -> Option<Nanos> {
         // Ordering: Relaxed; as in `lasts`.
-        let begins = self.limit.load(Ordering::Relaxed) > 0
-            && post.watcher == Watcher::Nobody
-            && post.spins.are_worth_it(&self.config);
-        if begins {
-            post.watcher = Watcher::Watching;
-            // Ordering: Relaxed; a hint, and whoever sets it has the lock after us.
-            self.told.store(false, Ordering::Relaxed);
+        let limit = Nanos(self.limit.load(Ordering::Relaxed));
+        let begins = limit != Nanos(0) && post.watcher == Watcher::Nobody && post.spins.are_worth_it(&self.config);
+        if !begins {
+            return None;
         }
-        begins
+        post.watcher = Watcher::Watching;
+        // Ordering: Relaxed; who tells us has the lock after us. Who is late to tell the last one only ends our watch early.
+        self.told.store(false, Ordering::Relaxed);
+        Some(limit)
     }
 
     /// Spins; without the lock.
-    pub(super) fn spin(&self) {
-        // Ordering: Relaxed, here and below; as in `lasts`, and a hint.
-        let until = clock::nanos().saturating_add(self.limit.load(Ordering::Relaxed));
+    pub(super) fn spin(&self, limit: Nanos) {
+        let until = clock::nanos().saturating_add(limit.0);
         while clock::nanos() < until {
             for _ in 0..8 {
+                // Ordering: Relaxed; a hint.
                 if self.told.load(Ordering::Relaxed) {
                     return;
                 }

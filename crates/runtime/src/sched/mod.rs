@@ -55,6 +55,7 @@ use self::departure::Departures;
 use self::in_place::Relief;
 use self::latch::Latch;
 use self::load::Loads;
+use self::outside::Outside;
 use self::park::Sleepers;
 use self::queue::export::ExportQueue;
 use self::queue::group::GroupQueue;
@@ -217,8 +218,7 @@ pub(crate) struct Shared {
     looks: usize,
     /// Whether idle workers spin before they sleep: not if they share hardware threads, or have only one.
     pub(crate) spins: bool,
-    /// Hardware threads that no worker has, at least.
-    spare: u32,
+    outside: Outside,
     /// How late timers may be to expire together with others.
     timer_slack: Nanos,
     pub(crate) clock: Clock,
@@ -313,7 +313,7 @@ impl Shared {
             report,
             pin_failures: AtomicU32::new(0),
             spins,
-            spare,
+            outside: Outside::new(spare),
             timer_slack,
             clock: Clock::new(start_paused),
             solo: CachePadded::new(Solo::new(&policy)),

@@ -302,7 +302,7 @@ impl Worker {
         if self.has_better_to_do(start, Spins::longest(config, wake_cost).max(Nanos(delay))) {
             return false;
         }
-        let longest = Spins::longest_of_last(config, wake_cost);
+        let longest = Spins::longest_for_two(config, wake_cost);
         // Known once `delay` has passed.
         let mut is_worth_it = None;
         loop {

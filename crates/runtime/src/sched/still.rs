@@ -29,21 +29,32 @@ impl Still {
 
     /// One whose workers spin before they sleep.
     pub(crate) fn spinning(machine: &str, config: &str) -> Self {
-        Self::with(machine, config, Err("nobody needs them".to_owned()), true)
+        Self::sparing(machine, config, 0)
+    }
+
+    /// The same on a machine with so many hardware threads more than workers.
+    pub(crate) fn sparing(machine: &str, config: &str, spare: u32) -> Self {
+        Self::with(machine, config, Err("nobody needs them".to_owned()), Some(spare))
+    }
+
+    /// So many of its workers are idle from now on.
+    pub(crate) fn rest(&self, idle: usize) {
+        let sleepers = &self.shared.sleepers;
+        (0..idle).for_each(|worker| sleepers.idle.announce(sleepers.seat(worker)));
     }
 
     pub(super) fn with_rings(machine: &str, config: &str, rings: Result<Arc<Rings>, String>) -> Self {
-        Self::with(machine, config, rings, false)
+        Self::with(machine, config, rings, None)
     }
 
-    fn with(machine: &str, config: &str, rings: Result<Arc<Rings>, String>, spins: bool) -> Self {
+    fn with(machine: &str, config: &str, rings: Result<Arc<Rings>, String>, spare: Option<u32>) -> Self {
         let config: Config = config.parse().unwrap();
         let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
         let (shared, locals) = Shared::new(Parts {
             pool: Pool::new(Limits::default(), "still", Spawner::default(), config.clone()),
             policy: Policy::new(config, plan),
-            spins,
-            spare: 0,
+            spins: spare.is_some(),
+            spare: spare.unwrap_or(0),
             timer_slack: Nanos(u64::try_from(SLACK.as_nanos()).expect("short")),
             stack_size: crate::thread::stack::DEFAULT_SIZE,
             start_paused: false,
