@@ -5,6 +5,9 @@
 //!
 //! Whatever it takes goes to the end of its deque, behind what it has. So it never takes more than it runs before it takes again:
 //! the deque would grow for as long as there is a backlog, and what is woken meanwhile would wait behind all of it.
+//!
+//! Short tasks have their turns by number: half of those that run are from shared queues, while there are any. Long ones by time: after each of the deque's the shared queues have
+//! as long as that one ran, one task at least, and no longer than [`Config::look_up`] and the task that passes it. By number each of many short tasks there would wait for a long one of ours.
 
 use crate::{Config, Nanos};
 
@@ -30,7 +33,14 @@ pub struct Pace {
     left: u32,
     /// Time that has gone into those since the last one, up to the last pause.
     busy: Nanos,
+    /// For how long shared queues still go before the deque, while tasks are long.
+    allowance: Nanos,
+    /// What ran since the last look up was theirs alone.
+    is_theirs: bool,
 }
+
+/// Tasks between two looks up, if they are long, at most.
+const LONG: u32 = 2;
 
 impl Default for Pace {
     /// One that looks up before the second task.
@@ -40,6 +50,8 @@ impl Default for Pace {
             interval: 1,
             left: 2,
             busy: Nanos(0),
+            allowance: Nanos(0),
+            is_theirs: false,
         }
     }
 }
@@ -56,19 +68,29 @@ impl Pace {
     /// [`Config::look_up`], as far as can be told, and at most [`Config::global_interval`] tasks.
     pub fn looks_up(&mut self, elapsed: Nanos, config: &Config) {
         let busy = core::mem::take(&mut self.busy).0.saturating_add(elapsed.0);
-        let run = busy / u64::from(self.interval);
-        let old = self.average_run.0;
-        let average = if old == 0 { run } else { old - old / 4 + run / 4 }.max(1);
-        self.average_run = Nanos(average);
-        let tasks = (config.look_up.0 / 2 / average).clamp(1, u64::from(config.global_interval.max(1)));
+        if core::mem::take(&mut self.is_theirs) {
+            // Of the average no part: it says how long the deque's take until the next look up.
+            self.allowance = self.allowance.since(Nanos(busy));
+        } else {
+            let run = busy / u64::from(self.interval);
+            let old = self.average_run.0;
+            self.average_run = Nanos(if old == 0 { run } else { old - old / 4 + run / 4 }.max(1));
+            self.allowance = Nanos(busy.max(1)).min(config.look_up);
+        }
+        let tasks = (config.look_up.0 / 2 / self.average_run.0).clamp(1, u64::from(config.global_interval.max(1)));
         self.interval = u32::try_from(tasks).unwrap_or(1);
         self.left = self.interval;
     }
 
-    /// The look up has found something, which runs first: one of the deque's goes in between, however slow tasks are, because
-    /// shared queues may never be empty. `again`: no more than one, because more of this has lost its place already.
+    /// The look up has found something, which runs first. Then, while tasks are short, one of the deque's goes in between, because shared queues may never be empty; while they are
+    /// long the worker looks up right after it. `again`: no more than one, because more of this has lost its place already.
     pub fn found(&mut self, again: bool) {
-        self.interval = if again { 2 } else { self.interval.max(2) };
+        self.is_theirs = !again && self.interval <= LONG;
+        if self.is_theirs {
+            self.interval = 1;
+        } else if again {
+            self.interval = 2;
+        }
         self.left = self.interval;
     }
 
@@ -84,9 +106,12 @@ impl Pace {
         self.average_run
     }
 
-    /// How many tasks a look up takes from a shared queue, of at most `batch`: half as many as run until the next one.
+    /// How many tasks a look up takes from a shared queue, of at most `batch`: half as many as run until the next one; of long ones one, or none once it is the deque's turn.
     #[must_use]
     pub fn share(&self, batch: usize) -> usize {
+        if self.interval <= LONG {
+            return usize::from(self.allowance > Nanos(0));
+        }
         (self.interval as usize / 2).clamp(1, batch)
     }
 
@@ -103,6 +128,9 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// One that has looked up so often, with tasks of so many ns.
@@ -172,12 +200,52 @@ mod tests {
 
     #[test]
     fn one_of_its_own_comes_after_what_is_found() {
-        for (run, once, again) in [(100, 61, 2), (60_000, 2, 2)] {
+        for (run, once, again) in [(100, 61, 2), (17_000, 1, 2), (60_000, 1, 2)] {
             for (flag, tasks) in [(false, once), (true, again)] {
                 let mut pace = pace(run, 1);
                 pace.found(flag);
                 assert_eq!(tasks_until_due(pace), tasks, "{run} ns, {flag}");
             }
+        }
+    }
+
+    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both.
+    fn theirs_between_ours(ours: Nanos, theirs: Nanos) -> Vec<usize> {
+        let (mut pace, mut counts, mut count, mut elapsed) = (pace(ours.0, 9), vec![], 0, Nanos(0));
+        while counts.len() < 24 {
+            let mut is_ours = true;
+            if pace.is_due() {
+                pace.looks_up(elapsed, &Config::default());
+                elapsed = Nanos(0);
+                if pace.share(128) > 0 {
+                    pace.found(false);
+                    is_ours = false;
+                }
+            }
+            if is_ours {
+                counts.push(count);
+            }
+            elapsed.0 += if is_ours { ours.0 } else { theirs.0 };
+            count = if is_ours { 0 } else { count + 1 };
+        }
+        // The first look up comes before anything has run.
+        counts.split_off(20)
+    }
+
+    #[test]
+    fn beside_long_tasks_shared_queues_have_a_share_of_the_time() {
+        let us = Nanos::from_micros;
+        for (ours, theirs, between) in [
+            (us(30), us(1), 30),
+            (us(30), us(29), 2),
+            (us(30), us(30), 1),
+            (us(30), us(200), 1),
+            (us(200), us(200), 1),
+            (us(200), us(1), 100),
+            (us(20_000), us(1), 100),
+            (us(20_000), us(20_001), 1),
+        ] {
+            assert_eq!(theirs_between_ours(ours, theirs), [between; 4], "{ours} {theirs}");
         }
     }
 

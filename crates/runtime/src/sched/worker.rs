@@ -258,13 +258,17 @@ impl Worker {
             again = found.is_some();
         }
         let share = self.pace.share(self.context.shared.batch);
-        found = found.or_else(|| self.take_shared(share));
+        if share > 0 {
+            found = found.or_else(|| self.take_shared(share));
+        }
         if self.aggregates {
             found = found.or_else(|| self.spill(now));
         }
-        found = found.or_else(|| self.join_in(share));
+        if share > 0 {
+            found = found.or_else(|| self.join_in(share));
+        }
         if found.is_some() {
-            // One of ours goes in between (W5): shared queues that are never empty would keep us from the deque and the slot
+            // Ours have their turn in between (W5): shared queues that are never empty would keep us from the deque and the slot
             // for ever, and so would every other worker. What is taken back has lost its place: more of it follows that one.
             self.pace.found(again);
             self.gives_up_slot();

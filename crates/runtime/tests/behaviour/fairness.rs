@@ -377,3 +377,35 @@ fn tasks_that_answer_before_they_compute_starve_no_task() {
     });
     assert!(turns <= TURNS_EACH, "{turns} turns for one of the victim");
 }
+
+/// Pieces of tasks that compute for 1 ms at a time, on one worker, while 50 short tasks from outside have their turns.
+#[test]
+fn short_tasks_from_outside_do_not_wait_for_a_long_one_each() {
+    const SHORT: usize = 50;
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let (stop, pieces) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..2 {
+        let (stop, pieces) = (stop.clone(), pieces.clone());
+        drop(runtime.spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                compute(Duration::from_millis(1));
+                pieces.fetch_add(1, Ordering::SeqCst);
+                yield_now().await;
+            }
+        }));
+    }
+    // Until it is known how long they take.
+    while pieces.load(Ordering::SeqCst) < 20 {
+        std::thread::yield_now();
+    }
+    let before = pieces.load(Ordering::SeqCst);
+    let short: Vec<_> = (0..SHORT).map(|_| runtime.spawn(async {})).collect();
+    runtime.block_on(async {
+        for task in short {
+            task.await.unwrap();
+        }
+    });
+    let pieces = pieces.load(Ordering::SeqCst) - before;
+    stop.store(true, Ordering::SeqCst);
+    assert!(pieces <= SHORT / 3, "{pieces} pieces beside {SHORT} tasks");
+}

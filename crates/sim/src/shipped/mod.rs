@@ -254,7 +254,9 @@ impl Shipped {
             found = self.take_back(world, worker, t);
             again = found.is_some();
         }
-        found = found.or_else(|| self.take_shared(world, worker, share, t));
+        if share > 0 {
+            found = found.or_else(|| self.take_shared(world, worker, share, t));
+        }
         if aggregates {
             found = found.or_else(|| self.spill(world, worker, t));
         }
