@@ -1,11 +1,12 @@
-//! Whether a worker that goes to sleep spins a little before, and for how long.
+//! Whether a thread that goes to sleep spins a little before, and for how long.
 
 use crate::{Config, Nanos};
 
 /// A worker does not spin if it gets up by itself within so many times the spin: with 50 us within 1 ms.
 const NEAR_SPINS: u64 = 20;
 
-/// How a worker's last spins have ended, and so whether it spins before its next sleep. A worker keeps one for itself.
+/// How the last spins have ended, and so whether there is one before the next sleep. A worker keeps one for itself, so does a thread that waits in `block_on`, and the threads for blocking work
+/// have one in common.
 ///
 /// A spin as long as a wake-up costs is at most twice as dear as the best that can be done without knowing the future. But where tasks
 /// come from outside, by readiness or time, the future is known well enough: nobody wakes this worker, and what it spends others
@@ -47,8 +48,8 @@ impl Spins {
         config.spin_max.min(wake_cost)
     }
 
-    /// How long the last worker that is awake goes on looking for work, before it announces itself idle: as long as two wake-ups cost, that of the thread from which its
-    /// next task comes, and its own, and [`spin_max`](Config::spin_max) at most.
+    /// How long to spin where two wake-ups may lie between what was done last and what comes next: as long as both cost, and [`spin_max`](Config::spin_max) at most. So the last worker
+    /// that is awake looks for work before it announces itself idle, since the thread from which its next task comes may sleep; and so do threads outside, who wait for a worker that may.
     ///
     /// ```
     /// use quadrille_policy::{Config, Nanos, Spins};

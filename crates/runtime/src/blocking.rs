@@ -24,32 +24,35 @@
 //! 5. When the pool stops, jobs that have not begun are dropped, except those that were submitted to be [run all the
 //!    same](AtStop::Run): writes that the caller was told are on their way.
 //!
+//! # Who is called
+//!
+//! *On their way* are the threads with a permit, and those that were started and have not looked at the queue yet. Who queues a job calls one thread (a permit for one of those asleep, or else a new
+//! thread) unless two are on their way: whichever of them comes first may have done all that waits before the next is awake. Who comes, and has taken a job, calls two more if there are jobs for
+//! them. So short jobs have few threads, and many jobs that block have theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in
+//! between. Somebody who watches gets a permit all the same, since to tell him costs nothing.
+//!
 //! # No job is lost
 //!
-//! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or
-//! leaves. Each step that could break it happens under the lock:
+//! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or leaves. It follows from this, which holds at every unlock until the pool stops: *if the queue isn't empty, somebody is
+//! on their way, or nobody is idle* and so all threads are busy or stopping. Each step that could break it happens under the lock:
 //!
 //! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
 //!   there before is not left behind. One that is stopping has not left: it looks again.
-//! - (b) [`Pool::submit`] finds a thread asleep: it turns one idle thread into a permit. Threads that are asleep =
-//!   idle + permits holds at every unlock, so each permit has a sleeper of its own. That sleeper is woken by the
+//! - (b) A job is queued, or a thread that was on its way has taken one and left others ([`Shared::call`]): while nobody is on their way, one of the idle becomes a permit. Threads that are asleep =
+//!   idle + permits holds at every unlock, and to each permit belongs a thread that is awake, or a notification to come: that sleeper is woken by the
 //!   `notify_one` that follows, or it is just waking for another reason (time-out, a stray wake-up, another's
 //!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue. If somebody watches the promise is
-//!   taken for his, and nobody is notified: he looks for permits when he is told, or else when his time is over, before he blocks. Who submits writes `Told`
-//!   under the lock, and who comes back takes it away under the lock, so that each job is taken for the promise of one who has yet to look.
-//! - (b') There are more permits than jobs: some promised thread will find its job gone, since others who were awake have taken it. It will look at the
-//!   queue, so this job is for it, and nobody else is woken. After the push there are still at least as many permits as jobs: each job has a thread of its own
-//!   on its way.
+//!   taken for his, and nobody is notified: he looks for permits when he is told, or else when his time is over, before he blocks. Who calls writes `Told`
+//!   under the lock, and who comes back takes it away under the lock, so that no two promises are taken for his.
 //! - (c) Nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
 //!   queue. If the system refuses, either there are other threads, all busy, promised or stopping, which look by (a) before they
 //!   sleep or leave, or there is none, and then the queue held this job alone: it goes back to the caller.
 //! - (d) Nobody is idle and the maximum is reached: all threads are busy, promised or stopping; as (c).
-//! - (e) A thread that is one too many (rule 2) leaves others behind, `threads_max` at least, and not all of them idle: who sleeps has seen
-//!   an empty queue, and every job that came since has turned one of the idle into a promise, or is for one who was promised before (b'). If the one that is not idle leaves as one too many
-//!   as well, the same holds for the rest.
+//! - (e) A thread that is one too many (rule 2) leaves others behind, `threads_max` at least. If jobs wait, one of those is on its way, or none of them is idle: it looks by (a), or is one too many itself, and then
+//!   the same holds for the rest.
 //!
 //! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and `submit` hands every
-//! job back. Threads that sleep go the way of (a), too.
+//! job back. Threads that sleep go the way of (a), too: all of them are woken, and each looks at the queue.
 //!
 //! The losing interleaving, if a thread ceased to count before its hook: with room for one thread, the second submitter starts
 //! another one beside the hook, and `shutdown` finds no thread: it waits for the hook by joining it, or, with a limit, tells of nobody.
@@ -58,9 +61,10 @@
 //! neither asleep nor gone, and tells of a job that isn't there.
 
 mod job;
+mod state;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -70,7 +74,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::job::{AtStop, Job, Reason, Rejected};
 use self::job::{Place, Queued};
-use self::watch::{Post, Watch};
+use self::state::{Calls, State};
+use self::watch::Watch;
 use quadrille_policy::{Config, Nanos};
 
 use crate::panics::quietly;
@@ -110,7 +115,7 @@ pub struct BlockingMetrics {
     pub threads: usize,
     /// Threads without a job, among them.
     pub idle_threads: usize,
-    /// Jobs that wait for a thread: if this stays above zero, all threads are busy, or in their stop hook.
+    /// Jobs that wait for a thread, which may be on its way: if this stays above zero, all threads are busy, or in their stop hook.
     pub queued: usize,
     /// Threads that were started so far. More than now and then one a second says that
     /// [`Builder::thread_keep_alive`](crate::Builder::thread_keep_alive) is too short for how the jobs come.
@@ -301,86 +306,6 @@ struct Shared {
     work: Condvar,
     /// A thread has left.
     left: Condvar,
-}
-
-/// What the lock protects.
-#[derive(Default)]
-struct State {
-    /// Jobs that have not begun: those beyond the bound, newest first, then the others, oldest first.
-    queue: VecDeque<Queued>,
-    /// Jobs that were ever queued.
-    jobs: u64,
-    /// Those beyond the bound that have not ended, begun or not.
-    beyond: usize,
-    /// Threads that were started and have not left: those whose last hook has not returned are among them.
-    threads: usize,
-    /// Threads asleep to whom nothing was promised.
-    idle: usize,
-    /// Wake-ups promised to threads asleep and not yet taken.
-    permits: usize,
-    /// Threads that were started and have not looked at the queue yet.
-    starting: usize,
-    /// Who of those asleep watches.
-    post: Post,
-    /// Set once, by `shutdown`.
-    stopping: bool,
-    /// Number of the next thread.
-    next: u64,
-    /// Threads that have not left, by number.
-    handles: HashMap<u64, JoinHandle<()>>,
-    /// The thread that left last; who leaves next joins it, so that no more than one is left to be joined.
-    last_left: Option<JoinHandle<()>>,
-}
-
-impl State {
-    /// Queues a job.
-    fn push(&mut self, queued: Queued) {
-        match queued.place {
-            Place::Bounded => self.queue.push_back(queued),
-            Place::Beyond => {
-                self.beyond += 1;
-                self.queue.push_front(queued);
-            }
-        }
-        self.jobs += 1;
-    }
-
-    /// Takes back what was queued last, in the same section, in such a place.
-    fn unpush(&mut self, place: Place) -> Job {
-        self.jobs -= 1;
-        let queued = match place {
-            Place::Bounded => self.queue.pop_back(),
-            Place::Beyond => {
-                self.beyond -= 1;
-                self.queue.pop_front()
-            }
-        };
-        queued.expect("the job was queued in this critical section").job
-    }
-
-    /// A sleeper will look at the queue.
-    fn promise(&mut self) {
-        self.idle -= 1;
-        self.permits += 1;
-    }
-
-    /// Threads that will look at the queue, and call others if that has more than one job.
-    fn on_their_way(&self) -> usize {
-        self.permits + self.starting
-    }
-
-    /// Is this one of the pool's threads?
-    fn is_own(&self, id: thread::ThreadId) -> bool {
-        self.handles.values().any(|handle| handle.thread().id() == id)
-    }
-}
-
-/// Who is to be told of a promise once the lock is free.
-#[derive(Default)]
-#[must_use]
-struct Calls {
-    watcher: bool,
-    sleepers: usize,
 }
 
 /// How a wait ended.

@@ -221,7 +221,8 @@ impl Handle {
     }
 
     /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait, in a queue that has no bound:
-    /// who produces them faster than they end bounds them, say by a semaphore or a bounded channel.
+    /// who produces them faster than they end bounds them, say by a semaphore or a bounded channel. While two threads are on their way nobody else is woken, or started, for the next ones: each
+    /// of those calls two more if there are jobs for them, so that short jobs have few threads, and those that block have theirs in a few steps.
     ///
     /// The result is cancelled if the runtime shuts down before `f` has started, or if there is no thread and the system has
     /// none to give.
@@ -245,6 +246,9 @@ impl Handle {
     /// It goes on when the runtime stops, and dropping the runtime waits for it inside of [`spawn_blocking`](Self::spawn_blocking) and
     /// [`block_in_place`](crate::task::block_in_place): timers still end then, as [`sleep`](crate::time::sleep) says, while what waits for tasks of the runtime learns that they
     /// are cancelled. Each poll has a budget, as that of a task ([`coop`](crate::coop)).
+    ///
+    /// Before the thread sleeps it spins for as long as two wake-ups cost, 50 us at most, as long as that pays and a worker is idle or there are more CPUs than workers
+    /// ([`Config::spin_max`]; `spin=0ns`: never): a task that it waits for takes 1 us where a sleep takes 10 and more.
     ///
     /// # Panics
     /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or `spawn_blocking`

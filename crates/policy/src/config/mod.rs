@@ -72,9 +72,10 @@ pub use timers::Timers;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Spinning of a worker that has announced itself idle, before it sleeps, at most. Default 50 us, 0 (never) to 1 s. Ours, assumed: about
-    /// what parking and being woken again costs on a virtual machine. The last one that is awake may spin for as long before it does so, too ([`IdleFilter::publish_delay`]).
+    /// what parking and being woken again costs on a virtual machine. The last one that is awake may spin for as long before it does so, too ([`IdleFilter::publish_delay`]), and so may a thread
+    /// in `block_on`, and one of the pool for blocking work, where that leaves a CPU for whom they wait for.
     pub spin_max: Nanos,
-    /// After so many spins in a row that nobody has ended by a wake-up a worker spins only now and then ([`Spins`](crate::Spins)). Default
+    /// After so many spins in a row that nobody has ended by a wake-up a worker, or a thread outside, spins only now and then ([`Spins`](crate::Spins)). Default
     /// 8, 1 to 255, which is nearly never. Ours, assumed.
     pub spin_vain: u8,
     /// Of so many sleeps then, one is preceded by a spin. Default 16, 1 (each, so that nothing is left out) to 255. Ours, assumed.
@@ -115,7 +116,8 @@ pub struct Config {
     /// a prime, so that it does not beat with a program's own periods), 1 or more.
     pub global_interval: u32,
     /// How often a worker reads the clock between two tasks and looks at the queues that it shares, at least, while tasks take as long
-    /// as they did before. Default 100 us, 1 us to 1 s. Ours, assumed.
+    /// as they did before. While they take longer than a quarter of it: for how long those queues go on, at most, after each look that comes after the deque's tasks. Default 100 us, 1 us to
+    /// 1 s. Ours, assumed.
     pub look_up: Nanos,
     /// Other workers at which a busy one looks in a `sentinel_interval` while nobody is idle, whether they are stuck, at most. Default
     /// 8, 1 to 4096. Ours, assumed.

@@ -134,34 +134,34 @@ fn an_idle_thread_is_used_again() {
     assert_eq!(pool.census(), (1, 1, 0));
 }
 
-/// A thread that was promised a job, which another has taken before it is awake, takes the next one: nobody else is woken for that, nor started.
+/// Two were promised jobs that others have taken since. They are for the next jobs, and call for more: nobody else is called by who queues those.
 #[test]
-fn a_promise_whose_job_is_gone_is_for_the_next_job() {
-    let pool = pool(4, LONG);
-    let busy = [pool.occupy(|| ()), pool.occupy(|| ())];
+fn while_two_are_on_their_way_nobody_else_is_called() {
+    let pool = pool(5, LONG);
+    let busy: Vec<_> = (0..4).map(|_| pool.occupy(|| ())).collect();
     busy.iter().for_each(|release| release.send(()).unwrap());
-    pool.wait_until(|state| state.idle == 2);
+    pool.wait_until(|state| state.idle == 4);
     {
         let mut state = pool.shared.lock();
-        (state.idle, state.permits) = (1, 1);
+        (state.idle, state.permits) = (2, 2);
     }
+    let all = Arc::new(Barrier::new(4));
     let (sender, receiver) = mpsc::channel();
-    let both = Arc::new(Barrier::new(2));
-    let jobs = [sender.clone(), sender].map(|sender| (sender, Arc::clone(&both)));
-    let [first, second] = jobs.map(|(sender, both)| {
-        Box::new(move || {
-            both.wait();
+    for _ in 0..4 {
+        let (sender, all) = (sender.clone(), Arc::clone(&all));
+        let job = move || {
+            all.wait();
             sender.send(()).unwrap();
-        }) as Job
-    });
-    pool.submit(first).unwrap();
+        };
+        pool.submit(Box::new(job)).unwrap();
+    }
+    drop(sender);
     let books = |state: &State| (state.idle, state.permits, state.queue.len(), state.threads);
-    assert_eq!(books(&pool.shared.lock()), (1, 1, 1, 2));
-    pool.submit(second).unwrap();
-    // The wake-up that belonged to the promise comes at last; the second job has had its own.
-    pool.shared.work.notify_one();
-    assert_eq!(receiver.iter().count(), 2);
-    pool.wait_until(|state| books(state) == (2, 0, 0, 2));
+    assert_eq!(books(&pool.shared.lock()), (2, 2, 4, 4));
+    // The wake-ups that belonged to the promises come at last.
+    (0..2).for_each(|_| pool.shared.work.notify_one());
+    assert_eq!(receiver.iter().count(), 4);
+    pool.wait_until(|state| books(state) == (4, 0, 0, 4));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A thread that watches for the next job.
 
 use super::*;
+use crate::blocking::watch::Post;
 
 const SOME: Nanos = Nanos(1);
 const ROUNDS: usize = if cfg!(miri) { 2 } else { 100 };
