@@ -112,7 +112,7 @@ pub use haul::{Haul, Profit};
 pub use idle_filter::{ProbeRate, Search, Utilisation};
 pub use lazy_counters::{LazyCounter, LazyRule};
 pub use migration_cap::TaskPolicy;
-pub use pace::Pace;
+pub use pace::{Found, Pace};
 pub use place::{Claim, Placement, Reason};
 pub use plan::{GroupMap, GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};
 pub use policy::{Active, Policy};

@@ -25,7 +25,9 @@ use crate::{Config, Nanos};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Zero: unknown.
+    /// Of a task, by which the interval is chosen; zero: unknown. While tasks are long, of the deque's alone.
+    run: Nanos,
+    /// The same with what shared queues had in between.
     average_run: Nanos,
     /// Tasks between two looks up.
     interval: u32,
@@ -35,23 +37,41 @@ pub struct Pace {
     busy: Nanos,
     /// For how long shared queues still go before the deque, while tasks are long.
     allowance: Nanos,
-    /// What ran since the last look up was theirs alone.
+    /// For how long they have.
+    theirs: Nanos,
+    /// What runs until the next look up is theirs alone.
     is_theirs: bool,
+    /// What ran before the last look up was.
+    follows_theirs: bool,
 }
 
-/// Tasks between two looks up, if they are long, at most.
-const LONG: u32 = 2;
+/// What a look up has found, to be run first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It comes from a queue that others fill, too, or was stuck behind another worker.
+    Theirs,
+    /// It is the deque's own.
+    Ours,
+    /// It is the deque's own, and was put up for others, and nobody came.
+    TakenBack,
+}
+
+/// Tasks between two looks up, if they are long, at most: 6 us each and more, where a look up takes a fifth of a microsecond.
+const LONG: u32 = 8;
 
 impl Default for Pace {
     /// One that looks up before the second task.
     fn default() -> Self {
         Self {
+            run: Nanos(0),
             average_run: Nanos(0),
             interval: 1,
             left: 2,
             busy: Nanos(0),
             allowance: Nanos(0),
+            theirs: Nanos(0),
             is_theirs: false,
+            follows_theirs: false,
         }
     }
 }
@@ -68,29 +88,36 @@ impl Pace {
     /// [`Config::look_up`], as far as can be told, and at most [`Config::global_interval`] tasks.
     pub fn looks_up(&mut self, elapsed: Nanos, config: &Config) {
         let busy = core::mem::take(&mut self.busy).0.saturating_add(elapsed.0);
-        if core::mem::take(&mut self.is_theirs) {
-            // Of the average no part: it says how long the deque's take until the next look up.
-            self.allowance = self.allowance.since(Nanos(busy));
+        if self.is_theirs {
+            self.theirs.0 = self.theirs.0.saturating_add(busy);
+            // While the clock stands they take turns by number.
+            self.allowance = if busy == 0 {
+                Nanos(0)
+            } else {
+                self.allowance.since(Nanos(busy))
+            };
         } else {
-            let run = busy / u64::from(self.interval);
-            let old = self.average_run.0;
-            self.average_run = Nanos(if old == 0 { run } else { old - old / 4 + run / 4 }.max(1));
-            self.allowance = Nanos(busy.max(1)).min(config.look_up);
+            let tasks = u64::from(self.interval);
+            let theirs = core::mem::take(&mut self.theirs).0;
+            self.run = average(self.run, busy / tasks);
+            self.average_run = average(self.average_run, busy.saturating_add(theirs) / tasks);
+            self.allowance = Nanos(busy).min(config.look_up);
         }
-        let tasks = (config.look_up.0 / 2 / self.average_run.0).clamp(1, u64::from(config.global_interval.max(1)));
+        let tasks = (config.look_up.0 / 2 / self.run.0).clamp(1, u64::from(config.global_interval.max(1)));
         self.interval = u32::try_from(tasks).unwrap_or(1);
         self.left = self.interval;
+        self.follows_theirs = core::mem::take(&mut self.is_theirs);
     }
 
     /// The look up has found something, which runs first. Then, while tasks are short, one of the deque's goes in between, because shared queues may never be empty; while they are
-    /// long the worker looks up right after it. `again`: no more than one, because more of this has lost its place already.
-    pub fn found(&mut self, again: bool) {
-        self.is_theirs = !again && self.interval <= LONG;
-        if self.is_theirs {
-            self.interval = 1;
-        } else if again {
-            self.interval = 2;
-        }
+    /// long the worker looks up right after what is theirs. Of what is taken back no more than one before one of the deque's, because more of it has lost its place already.
+    pub fn found(&mut self, what: Found) {
+        self.is_theirs = what == Found::Theirs && self.interval <= LONG;
+        self.interval = match what {
+            Found::Theirs if self.is_theirs => 1,
+            Found::TakenBack => 2,
+            Found::Theirs | Found::Ours => self.interval.max(2),
+        };
         self.left = self.interval;
     }
 
@@ -100,7 +127,7 @@ impl Pace {
         self.busy = Nanos(self.busy.0.saturating_add(elapsed.0));
     }
 
-    /// Average run of a task; zero: unknown.
+    /// Average time from the end of one of the deque's tasks to that of the next; zero: unknown.
     #[must_use]
     pub fn average_run(&self) -> Nanos {
         self.average_run
@@ -110,7 +137,7 @@ impl Pace {
     #[must_use]
     pub fn share(&self, batch: usize) -> usize {
         if self.interval <= LONG {
-            return usize::from(self.allowance > Nanos(0));
+            return usize::from(!self.follows_theirs || self.allowance > Nanos(0));
         }
         (self.interval as usize / 2).clamp(1, batch)
     }
@@ -124,6 +151,11 @@ impl Pace {
         let tasks = usize::try_from(tasks).unwrap_or(usize::MAX);
         tasks.saturating_sub(queued).max(1)
     }
+}
+
+/// A moving average, which takes in a quarter of what is new; zero: none as yet.
+fn average(old: Nanos, new: u64) -> Nanos {
+    Nanos(if old.0 == 0 { new } else { old.0 - old.0 / 4 + new / 4 }.max(1))
 }
 
 #[cfg(test)]
@@ -200,25 +232,25 @@ mod tests {
 
     #[test]
     fn one_of_its_own_comes_after_what_is_found() {
-        for (run, once, again) in [(100, 61, 2), (17_000, 1, 2), (60_000, 1, 2)] {
-            for (flag, tasks) in [(false, once), (true, again)] {
+        for (run, theirs, ours) in [(100, 61, 61), (5_000, 10, 10), (7_000, 1, 7), (60_000, 1, 2)] {
+            for (what, tasks) in [(Found::Theirs, theirs), (Found::Ours, ours), (Found::TakenBack, 2)] {
                 let mut pace = pace(run, 1);
-                pace.found(flag);
-                assert_eq!(tasks_until_due(pace), tasks, "{run} ns, {flag}");
+                pace.found(what);
+                assert_eq!(tasks_until_due(pace), tasks, "{run} ns, {what:?}");
             }
         }
     }
 
-    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both.
-    fn theirs_between_ours(ours: Nanos, theirs: Nanos) -> Vec<usize> {
+    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both. By a clock that goes, or stands.
+    fn theirs_between_ours(ours: Nanos, theirs: Nanos, goes: bool) -> Vec<usize> {
         let (mut pace, mut counts, mut count, mut elapsed) = (pace(ours.0, 9), vec![], 0, Nanos(0));
         while counts.len() < 24 {
             let mut is_ours = true;
             if pace.is_due() {
-                pace.looks_up(elapsed, &Config::default());
+                pace.looks_up(if goes { elapsed } else { Nanos(0) }, &Config::default());
                 elapsed = Nanos(0);
                 if pace.share(128) > 0 {
-                    pace.found(false);
+                    pace.found(Found::Theirs);
                     is_ours = false;
                 }
             }
@@ -245,8 +277,28 @@ mod tests {
             (us(20_000), us(1), 100),
             (us(20_000), us(20_001), 1),
         ] {
-            assert_eq!(theirs_between_ours(ours, theirs), [between; 4], "{ours} {theirs}");
+            assert_eq!(theirs_between_ours(ours, theirs, true), [between; 4], "{ours} {theirs}");
         }
+        // Two of ours between two looks up.
+        let mut between = theirs_between_ours(us(20), us(1), true);
+        between.sort_unstable();
+        assert_eq!(between, [0, 0, 40, 40]);
+    }
+
+    #[test]
+    fn while_the_clock_stands_long_tasks_take_turns_by_number() {
+        let us = Nanos::from_micros;
+        assert_eq!(theirs_between_ours(us(200), us(1), false).iter().max(), Some(&1));
+    }
+
+    #[test]
+    fn what_shared_queues_have_is_part_of_how_long_ours_wait() {
+        let mut pace = pace(60_000, 9);
+        pace.found(Found::Theirs);
+        pace.looks_up(Nanos(40_000), &Config::default());
+        pace.looks_up(Nanos(60_000), &Config::default());
+        assert_eq!(pace.average_run(), Nanos(70_000));
+        assert_eq!(pace.run, Nanos(60_000));
     }
 
     #[test]

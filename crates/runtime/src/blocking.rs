@@ -26,15 +26,16 @@
 //!
 //! # Who is called
 //!
-//! *On their way* are the threads with a permit, and those that were started and have not looked at the queue yet. Who queues a job calls one thread (a permit for one of those asleep, or else a new
+//! *On their way* are the threads with a permit, and those that were started and have not begun yet. Who queues a job calls one thread (a permit for one of those asleep, or else a new
 //! thread) unless two are on their way: whichever of them comes first may have done all that waits before the next is awake. Who comes, and has taken a job, calls two more if there are jobs for
-//! them. So short jobs have few threads, and many jobs that block have theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in
+//! them; a new thread does so before its hook. Who has had a job before and takes the next one calls nobody, unless nobody is on their way. So short jobs have few threads, and many jobs that block have theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in
 //! between. Somebody who watches gets a permit all the same, since to tell him costs nothing.
 //!
 //! # No job is lost
 //!
 //! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or leaves. It follows from this, which holds at every unlock until the pool stops: *if the queue isn't empty, somebody is
-//! on their way, or nobody is idle* and so all threads are busy or stopping. Each step that could break it happens under the lock:
+//! on their way, or nobody is idle*, and so all threads are busy (in their start hook, too) or stopping. And no job waits for one that blocks: if nobody is on their way, there are as many threads as there may be, or the last start was
+//! refused. Each step that could break it happens under the lock:
 //!
 //! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
 //!   there before is not left behind. One that is stopping has not left: it looks again.
@@ -44,7 +45,7 @@
 //!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue. If somebody watches the promise is
 //!   taken for his, and nobody is notified: he looks for permits when he is told, or else when his time is over, before he blocks. Who calls writes `Told`
 //!   under the lock, and who comes back takes it away under the lock, so that no two promises are taken for his.
-//! - (c) Nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
+//! - (c) As (b), but nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
 //!   queue. If the system refuses, either there are other threads, all busy, promised or stopping, which look by (a) before they
 //!   sleep or leave, or there is none, and then the queue held this job alone: it goes back to the caller.
 //! - (d) Nobody is idle and the maximum is reached: all threads are busy, promised or stopping; as (c).
@@ -335,6 +336,10 @@ impl Shared {
     /// # Errors
     /// If no thread can be started and there is none: then nobody was called.
     fn call(self: &Arc<Self>, state: &mut State, most: usize) -> io::Result<Calls> {
+        if state.stopping {
+            // Everybody has been woken.
+            return Ok(Calls::default());
+        }
         let mut calls = Calls {
             watcher: !state.queue.is_empty() && Watch::is_promised(&mut state.post),
             sleepers: 0,
@@ -387,20 +392,25 @@ impl Shared {
         (state, Waited::Woken)
     }
 
-    /// Takes a job from the queue, if need be after a sleep, and says who is called for the next ones; `None` if the thread shall stop. Who `comes`, because he was called,
+    /// Takes a job from the queue, if need be after a sleep, and says who is called for the next ones; `None` if the thread shall stop. Who comes, because he was called,
     /// calls others.
     fn next_job<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
-        mut comes: bool,
     ) -> (MutexGuard<'a, State>, Option<(Queued, Calls)>) {
+        let mut comes = false;
         loop {
             // A thread that was started for a job beyond the bound which was dropped then has no place.
             if state.stopping && self.has_too_many(&state) {
                 return (state, None);
             }
             if let Some(queued) = state.queue.pop_front() {
-                let most = if comes { CALLS } else { 0 };
+                // Nobody is called for those that wait only if no thread could be had.
+                let most = if comes {
+                    CALLS
+                } else {
+                    usize::from(state.on_their_way() == 0)
+                };
                 // There is a thread: ours.
                 let calls = self.call(&mut state, most).unwrap_or_default();
                 return (state, Some((queued, calls)));
@@ -446,12 +456,11 @@ impl Shared {
 
     /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep, saw the queue empty, or was seen to be one too
     /// many.
-    fn serve(self: &Arc<Self>, mut is_new: bool) -> MutexGuard<'_, State> {
+    fn serve(self: &Arc<Self>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        state.starting -= usize::from(is_new);
         loop {
             let taken;
-            (state, taken) = self.next_job(state, mem::take(&mut is_new));
+            (state, taken) = self.next_job(state);
             let Some((Queued { job, place, .. }, calls)) = taken else {
                 return state;
             };
@@ -468,12 +477,22 @@ impl Shared {
         }
     }
 
+    /// A new thread is there. It calls others before its hook, which may take its time, and is busy from then on; while it is one of those on their way, one job is its own.
+    fn comes(self: &Arc<Self>) {
+        let mut state = self.lock();
+        // There is a thread: ours.
+        let calls = self.call(&mut state, CALLS).unwrap_or_default();
+        state.starting -= 1;
+        drop(state);
+        self.make(calls);
+    }
+
     /// The life of thread `number`, its hooks among it (rule 3).
     fn run(self: &Arc<Self>, number: u64, hooks: &Threads) {
-        let mut is_new = true;
+        self.comes();
         let mut state = loop {
             hooks.start();
-            let mut state = self.serve(mem::take(&mut is_new));
+            let mut state = self.serve();
             // Without a hook it leaves in the section that ended its sleep: who looks between two would count it as one that runs something.
             if hooks.on_stop.is_some() {
                 drop(state);

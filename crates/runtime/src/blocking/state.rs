@@ -21,7 +21,7 @@ pub(super) struct State {
     pub(super) idle: usize,
     /// Wake-ups promised to threads asleep and not yet taken.
     pub(super) permits: usize,
-    /// Threads that were started and have not looked at the queue yet.
+    /// Threads that were started and have not begun yet.
     pub(super) starting: usize,
     /// Who of those asleep watches.
     pub(super) post: Post,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Bursts, Cause, Coalescing, EarlyPolls, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks, WorkerId,
+    Bursts, Cause, Coalescing, EarlyPolls, Found, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks,
+    WorkerId,
 };
 use quadrille_topology::PuSet;
 
@@ -252,17 +253,18 @@ impl Worker {
         // First the duty: a shared queue that is never empty must not keep us from it.
         // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
         let mut found = self.observe(now);
-        let mut again = false;
+        let mut what = Found::Theirs;
         if self.aggregates && found.is_none() {
             found = self.take_back(now);
-            again = found.is_some();
+            what = if found.is_some() { Found::TakenBack } else { what };
         }
         let share = self.pace.share(self.context.shared.batch);
         if share > 0 {
             found = found.or_else(|| self.take_shared(share));
         }
-        if self.aggregates {
-            found = found.or_else(|| self.spill(now));
+        if self.aggregates && found.is_none() {
+            found = self.spill(now);
+            what = if found.is_some() { Found::Ours } else { what };
         }
         if share > 0 {
             found = found.or_else(|| self.join_in(share));
@@ -270,7 +272,7 @@ impl Worker {
         if found.is_some() {
             // Ours have their turn in between (W5): shared queues that are never empty would keep us from the deque and the slot
             // for ever, and so would every other worker. What is taken back has lost its place: more of it follows that one.
-            self.pace.found(again);
+            self.pace.found(what);
             self.gives_up_slot();
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.

@@ -36,8 +36,8 @@ mod watch;
 use std::collections::VecDeque;
 
 use quadrille_policy::{
-    BusyCounter, Cause, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng, Streaks,
-    WorkerId,
+    BusyCounter, Cause, Found, Gates, LazyCounter, LazyRule, LlcId, Nanos, Pace, ProbeRate, Profit, Reserve, Rng,
+    Streaks, WorkerId,
 };
 
 use self::coupling::Coupled;
@@ -249,19 +249,20 @@ impl Shipped {
             self.settle(world, worker, elapsed, t);
         }
         let mut found = self.observe(world, worker, t);
-        let mut again = false;
+        let mut what = Found::Theirs;
         if aggregates && found.is_none() {
             found = self.take_back(world, worker, t);
-            again = found.is_some();
+            what = if found.is_some() { Found::TakenBack } else { what };
         }
         if share > 0 {
             found = found.or_else(|| self.take_shared(world, worker, share, t));
         }
-        if aggregates {
-            found = found.or_else(|| self.spill(world, worker, t));
+        if aggregates && found.is_none() {
+            found = self.spill(world, worker, t);
+            what = if found.is_some() { Found::Ours } else { what };
         }
         if found.is_some() {
-            self.workers[worker.index()].pace.found(again);
+            self.workers[worker.index()].pace.found(what);
             self.gives_up_slot(world, worker, t);
             self.name_successor(world, worker, t);
         }
