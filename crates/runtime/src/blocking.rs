@@ -27,9 +27,10 @@
 //! # Who is called
 //!
 //! *On their way* are the threads with a permit, and those that were started and have not begun yet. Who queues a job calls one thread (a permit for one of those asleep, or else a new
-//! thread) unless two are on their way: whichever of them comes first may have done all that waits before the next is awake. Who comes, and has taken a job, calls two more if there are jobs for
-//! them; a new thread does so before its hook. Who has had a job before and takes the next one calls nobody, unless nobody is on their way. So short jobs have few threads, and many jobs that block have theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in
-//! between. Somebody who watches gets a permit all the same, since to tell him costs nothing.
+//! thread), unless as many are on their way as jobs wait, or two: whichever of them comes first may have done all that waits before the next is awake. Who comes, and has taken a job, calls two more if there are
+//! jobs for them; a new thread does so before its hook. Who has had a job before and takes the next one calls nobody, unless nobody is on their way. So short jobs have few threads, and many jobs that block have
+//! theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in between. Until it is back one job may wait for that, as for any thread that
+//! is ready and has no CPU; the second calls another. Somebody who watches gets a permit all the same, since to tell him costs nothing.
 //!
 //! # No job is lost
 //!
