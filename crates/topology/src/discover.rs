@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
+use crate::sysfs::known::Known;
 use crate::{Allowed, PuSet, Roots, Topology, TopologyError, Warning, sysfs};
 
 /// What to look at; the default is this process on this machine.
@@ -49,7 +50,11 @@ pub struct Discovery {
     pub source: Source,
 }
 
+static THIS_MACHINE: Known = Known::nothing();
+
 /// Reads this machine and restricts it to the affinity mask and the cpusets of this process.
+///
+/// The machine itself is read once by a program, and again when other CPUs are online; what restricts it each time.
 ///
 /// It never fails: whatever cannot be read is a warning, and at worst the machine is flat.
 ///
@@ -72,7 +77,12 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
     let root = &options.roots.sysfs;
     let allowed = Allowed::read(&options.roots, options.affinity.as_ref());
     let mut warnings = Vec::new();
-    let (machine, source) = match sysfs::read(root) {
+    let read = if *root == Roots::default().sysfs {
+        THIS_MACHINE.read(root)
+    } else {
+        sysfs::read(root)
+    };
+    let (machine, source) = match read {
         Ok((machine, odd)) => {
             warnings.extend(odd);
             (machine, Source::Sysfs(root.clone()))

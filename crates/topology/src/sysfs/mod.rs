@@ -14,6 +14,7 @@
 //! Only a directory without any CPU is an error.
 
 mod cpu;
+pub(crate) mod known;
 mod node;
 
 use std::{
