@@ -68,15 +68,6 @@ impl Workload {
                 number: number.saturating_sub(steps_of_fibonacci(divisor)).max(1),
                 rounds: 1,
             },
-            Self::Spin {
-                spin_us,
-                woken,
-                yielders,
-            } => Self::Spin {
-                spin_us: (spin_us / divisor as u64).max(1),
-                woken,
-                yielders,
-            },
             Self::Closed {
                 tasks,
                 work_us,
@@ -96,6 +87,15 @@ impl Workload {
     fn shortened_waits(self, divisor: usize) -> Self {
         let part = |count: usize| (count / divisor).max(1);
         match self {
+            Self::Spin {
+                spin_us,
+                woken,
+                yielders,
+            } => Self::Spin {
+                spin_us: (spin_us / divisor as u64).max(1),
+                woken,
+                yielders,
+            },
             Self::Timers {
                 tasks,
                 sleeps,

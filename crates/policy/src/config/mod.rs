@@ -116,7 +116,7 @@ pub struct Config {
     /// a prime, so that it does not beat with a program's own periods), 1 or more.
     pub global_interval: u32,
     /// How often a worker reads the clock between two tasks and looks at the queues that it shares, at least, while tasks take as long
-    /// as they did before. While they take longer than a quarter of it: for how long those queues go on, at most, after each look that comes after the deque's tasks. Default 100 us, 1 us to
+    /// as they did before. While they take longer than an eighteenth of it: for how long those queues go on, at most, after each look that comes after the deque's tasks. Default 100 us, 1 us to
     /// 1 s. Ours, assumed.
     pub look_up: Nanos,
     /// Other workers at which a busy one looks in a `sentinel_interval` while nobody is idle, whether they are stuck, at most. Default
