@@ -74,12 +74,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use quadrille_policy::{Config, Nanos};
+
 pub(crate) use self::job::{AtStop, Job, Reason, Rejected};
 use self::job::{Place, Queued};
 use self::state::{Calls, State};
 use self::watch::Watch;
-use quadrille_policy::{Config, Nanos};
-
 use crate::panics::quietly;
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};

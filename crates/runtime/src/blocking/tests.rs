@@ -164,6 +164,40 @@ fn while_two_are_on_their_way_nobody_else_is_called() {
     pool.wait_until(|state| books(state) == (4, 0, 0, 4));
 }
 
+/// A thread whose start hook takes its time is busy with that: what is queued meanwhile is for those who are idle.
+#[test]
+fn nobody_waits_for_a_start_hook_while_another_is_idle() {
+    let (hook, hooks) = mpsc::channel();
+    let hooks = Mutex::new(hooks);
+    let on_start = move || {
+        // For each thread: a word, or the end of the test.
+        let _ = hooks.lock().unwrap().recv();
+    };
+    let threads = Threads {
+        on_start: Some(Arc::new(on_start)),
+        ..Threads::default()
+    };
+    let limits = Limits {
+        threads_max: 4,
+        keep_alive: LONG,
+    };
+    let pool = Pool::new(limits, "test", Spawner::without_mask(threads), always());
+    hook.send(()).unwrap();
+    let first = pool.occupy(|| ());
+    // For this one a thread is started, which stays in its hook; the first one takes it.
+    let (sender, receiver) = mpsc::channel();
+    let job = sender.clone();
+    pool.submit(Box::new(move || job.send(1).unwrap())).unwrap();
+    pool.wait_until(|state| (state.threads, state.starting) == (2, 0));
+    first.send(()).unwrap();
+    assert_eq!(receiver.recv(), Ok(1));
+    pool.wait_until(|state| state.idle == 1);
+    pool.submit(Box::new(move || sender.send(2).unwrap())).unwrap();
+    assert_eq!(receiver.recv(), Ok(2));
+    drop(hook);
+    assert_eq!(pool.shutdown(None), 0);
+}
+
 #[test]
 fn as_many_jobs_run_at_a_time_as_threads_are_allowed() {
     const THREADS: usize = 5;
