@@ -6,8 +6,8 @@
 //! Whatever it takes goes to the end of its deque, behind what it has. So it never takes more than it runs before it takes again:
 //! the deque would grow for as long as there is a backlog, and what is woken meanwhile would wait behind all of it.
 //!
-//! Short tasks have their turns by number: half of those that run are from shared queues, while there are any. Long ones by time: after each of the deque's the shared queues have
-//! as long as that one ran, one task at least, and no longer than [`Config::look_up`] and the task that passes it. By number each of many short tasks there would wait for a long one of ours.
+//! Short tasks have their turns by number: half of those that run are from shared queues, while there are any. Long ones by time: after the deque's, as many as run until the next look up, the shared queues have
+//! as long as those ran, one task at least, and no longer than [`Config::look_up`] and the task that passes it. By number each of many short tasks there would wait for a long one of ours.
 
 use crate::{Config, Nanos};
 
@@ -103,7 +103,7 @@ impl Pace {
             self.average_run = average(self.average_run, busy.saturating_add(theirs) / tasks);
             self.allowance = Nanos(busy).min(config.look_up);
         }
-        let tasks = (config.look_up.0 / 2 / self.run.0).clamp(1, u64::from(config.global_interval.max(1)));
+        let tasks = (config.look_up.0 / 2 / self.run.0.max(1)).clamp(1, u64::from(config.global_interval.max(1)));
         self.interval = u32::try_from(tasks).unwrap_or(1);
         self.left = self.interval;
         self.follows_theirs = core::mem::take(&mut self.is_theirs);
@@ -112,7 +112,9 @@ impl Pace {
     /// The look up has found something, which runs first. Then, while tasks are short, one of the deque's goes in between, because shared queues may never be empty; while they are
     /// long the worker looks up right after what is theirs. Of what is taken back no more than one before one of the deque's, because more of it has lost its place already.
     pub fn found(&mut self, what: Found) {
-        self.is_theirs = what == Found::Theirs && self.interval <= LONG;
+        // What was stuck behind another worker is found whoever's turn it is.
+        let is_their_turn = !self.follows_theirs || self.allowance > Nanos(0);
+        self.is_theirs = what == Found::Theirs && self.interval <= LONG && is_their_turn;
         self.interval = match what {
             Found::Theirs if self.is_theirs => 1,
             Found::TakenBack => 2,
@@ -241,13 +243,13 @@ mod tests {
         }
     }
 
-    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both. By a clock that goes, or stands.
+    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both. By a clock that goes, or stands while theirs run.
     fn theirs_between_ours(ours: Nanos, theirs: Nanos, goes: bool) -> Vec<usize> {
         let (mut pace, mut counts, mut count, mut elapsed) = (pace(ours.0, 9), vec![], 0, Nanos(0));
         while counts.len() < 24 {
             let mut is_ours = true;
             if pace.is_due() {
-                pace.looks_up(if goes { elapsed } else { Nanos(0) }, &Config::default());
+                pace.looks_up(elapsed, &Config::default());
                 elapsed = Nanos(0);
                 if pace.share(128) > 0 {
                     pace.found(Found::Theirs);
@@ -257,7 +259,7 @@ mod tests {
             if is_ours {
                 counts.push(count);
             }
-            elapsed.0 += if is_ours { ours.0 } else { theirs.0 };
+            elapsed.0 += if is_ours { ours.0 } else { theirs.0 * u64::from(goes) };
             count = if is_ours { 0 } else { count + 1 };
         }
         // The first look up comes before anything has run.
@@ -283,6 +285,16 @@ mod tests {
         let mut between = theirs_between_ours(us(20), us(1), true);
         between.sort_unstable();
         assert_eq!(between, [0, 0, 40, 40]);
+    }
+
+    #[test]
+    fn what_is_found_after_their_turn_is_followed_by_one_of_ours() {
+        let mut pace = pace(60_000, 9);
+        pace.found(Found::Theirs);
+        pace.looks_up(Nanos(60_000), &Config::default());
+        assert_eq!(pace.share(128), 0, "it is the deque's turn");
+        pace.found(Found::Theirs);
+        assert_eq!(tasks_until_due(pace), 2);
     }
 
     #[test]

@@ -28,14 +28,15 @@
 //!
 //! *On their way* are the threads with a permit, and those that were started and have not begun yet. Who queues a job calls one thread (a permit for one of those asleep, or else a new
 //! thread), unless as many are on their way as jobs wait, or two: whichever of them comes first may have done all that waits before the next is awake. Who comes, and has taken a job, calls two more if there are
-//! jobs for them; a new thread does so before its hook. Who has had a job before and takes the next one calls nobody, unless nobody is on their way. So short jobs have few threads, and many jobs that block have
+//! jobs for them; a new thread does so before its start hook. One in its hook is not on its way, since that may take its time: those who are idle are called all the same, but no other thread is started for the job
+//! that it will take. Who has had a job before and takes the next one calls nobody, unless nobody is on their way. So short jobs have few threads, and many jobs that block have
 //! theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in between. Until it is back one job may wait for that, as for any thread that
 //! is ready and has no CPU; the second calls another. Somebody who watches gets a permit all the same, since to tell him costs nothing.
 //!
 //! # No job is lost
 //!
 //! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or leaves. It follows from this, which holds at every unlock until the pool stops: *if the queue isn't empty, somebody is
-//! on their way, or nobody is idle*, and so all threads are busy (in their start hook, too) or stopping. And no job waits for one that blocks: if nobody is on their way, there are as many threads as there may be, or the last start was
+//! on their way, or nobody is idle*, and so all threads are busy (in their start hook, too) or stopping. And no job waits for one that blocks, but for a start hook that does: if nobody is on their way there is a thread in its hook for each job, or there are as many threads as there may be, or the last start was
 //! refused. Each step that could break it happens under the lock:
 //!
 //! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
@@ -337,8 +338,8 @@ impl Shared {
     /// # Errors
     /// If no thread can be started and there is none: then nobody was called.
     fn call(self: &Arc<Self>, state: &mut State, most: usize) -> io::Result<Calls> {
-        if state.stopping {
-            // Everybody has been woken.
+        if state.stopping && state.idle > 0 {
+            // All of them have been woken.
             return Ok(Calls::default());
         }
         let mut calls = Calls {
@@ -355,7 +356,9 @@ impl Shared {
             if state.idle > 0 {
                 state.promise();
                 calls.sleepers += 1;
-            } else if state.threads >= self.threads_max(state) {
+            } else if state.on_their_way() + state.hooking >= state.queue.len()
+                || state.threads >= self.threads_max(state)
+            {
                 break;
             } else if let Err(error) = start_thread(self, state) {
                 if state.threads == 0 {
@@ -457,8 +460,9 @@ impl Shared {
 
     /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep, saw the queue empty, or was seen to be one too
     /// many.
-    fn serve(self: &Arc<Self>) -> MutexGuard<'_, State> {
+    fn serve(self: &Arc<Self>, is_new: bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
+        state.hooking -= usize::from(is_new);
         loop {
             let taken;
             (state, taken) = self.next_job(state);
@@ -478,12 +482,13 @@ impl Shared {
         }
     }
 
-    /// A new thread is there. It calls others before its hook, which may take its time, and is busy from then on; while it is one of those on their way, one job is its own.
+    /// A new thread is there. It calls others before its hook, which may take its time.
     fn comes(self: &Arc<Self>) {
         let mut state = self.lock();
+        state.starting -= 1;
+        state.hooking += 1;
         // There is a thread: ours.
         let calls = self.call(&mut state, CALLS).unwrap_or_default();
-        state.starting -= 1;
         drop(state);
         self.make(calls);
     }
@@ -491,9 +496,10 @@ impl Shared {
     /// The life of thread `number`, its hooks among it (rule 3).
     fn run(self: &Arc<Self>, number: u64, hooks: &Threads) {
         self.comes();
+        let mut is_new = true;
         let mut state = loop {
             hooks.start();
-            let mut state = self.serve();
+            let mut state = self.serve(mem::take(&mut is_new));
             // Without a hook it leaves in the section that ended its sleep: who looks between two would count it as one that runs something.
             if hooks.on_stop.is_some() {
                 drop(state);

@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) permits: usize,
     /// Threads that were started and have not begun yet.
     pub(super) starting: usize,
+    /// Those in the start hook that is their first.
+    pub(super) hooking: usize,
     /// Who of those asleep watches.
     pub(super) post: Post,
     /// Set once, by `shutdown`.

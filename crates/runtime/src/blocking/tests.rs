@@ -198,6 +198,45 @@ fn nobody_waits_for_a_start_hook_while_another_is_idle() {
     assert_eq!(pool.shutdown(None), 0);
 }
 
+/// Those that have come call others for jobs that are not theirs, and each job is one thread's.
+#[test]
+fn threads_in_their_start_hooks_are_as_many_as_jobs() {
+    const JOBS: usize = 8;
+    let (hook, hooks) = mpsc::channel::<()>();
+    let hooks = Mutex::new(hooks);
+    let on_start = move || {
+        let _ = hooks.lock().unwrap().recv();
+    };
+    let threads = Threads {
+        on_start: Some(Arc::new(on_start)),
+        ..Threads::default()
+    };
+    let limits = Limits {
+        threads_max: 100,
+        keep_alive: LONG,
+    };
+    let pool = Pool::new(limits, "test", Spawner::without_mask(threads), always());
+    let all = Arc::new(Barrier::new(JOBS));
+    for _ in 0..JOBS {
+        let all = Arc::clone(&all);
+        let job = move || {
+            all.wait();
+        };
+        pool.submit(Box::new(job)).unwrap();
+    }
+    pool.wait_until(|state| state.hooking == JOBS);
+    assert_eq!(books_of_starts(&pool.shared.lock()), (JOBS, 0, JOBS));
+    drop(hook);
+    pool.wait_until(|state| state.idle == JOBS);
+    assert_eq!(books_of_starts(&pool.shared.lock()), (JOBS, 0, 0));
+    assert_eq!(pool.shutdown(None), 0);
+}
+
+/// Threads, and those among them that have not begun, or are in their hook.
+fn books_of_starts(state: &State) -> (usize, usize, usize) {
+    (state.threads, state.starting, state.hooking)
+}
+
 #[test]
 fn as_many_jobs_run_at_a_time_as_threads_are_allowed() {
     const THREADS: usize = 5;

@@ -1,10 +1,10 @@
 //! What sysfs said the last time.
 //!
-//! Of a machine it has some forty files a CPU, and nothing in them changes but which CPUs are online. A program that starts many runtimes, as a suite of tests does, reads them once.
+//! Of a machine it has some forty files a CPU, and nothing in them is taken to change but which CPUs are online. A program that starts many runtimes, as a suite of tests does, reads them once.
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
 use super::read;
 use crate::{Topology, TopologyError, Warning};
@@ -35,13 +35,20 @@ impl Known {
         let Ok(online) = fs::read_to_string(root.join("cpu/online")) else {
             return read(root);
         };
-        // It is replaced as a whole.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever else reads now, in a process that this one was forked from perhaps, is not waited for.
+        let mut known = match self.0.try_lock() {
+            Ok(known) => known,
+            // It is replaced as a whole.
+            Err(TryLockError::Poisoned(known)) => known.into_inner(),
+            Err(TryLockError::WouldBlock) => return read(root),
+        };
         if let Some(machine) = known.as_ref().filter(|machine| machine.online == online) {
             return Ok((machine.topology.clone(), machine.odd.clone()));
         }
         let (topology, odd) = read(root)?;
-        *known = Some(Machine {
+        // Not what was read while CPUs came or went.
+        let is_settled = fs::read_to_string(root.join("cpu/online")).is_ok_and(|after| after == online);
+        *known = is_settled.then(|| Machine {
             online,
             topology: topology.clone(),
             odd: odd.clone(),
@@ -63,6 +70,8 @@ mod tests {
     impl Sysfs {
         fn new() -> Self {
             let root = env::temp_dir().join(format!("quadrille-known-{}", process::id()));
+            // Of a run that was killed.
+            let _ = fs::remove_dir_all(&root);
             let sysfs = Self(root);
             for cpu in 0..3 {
                 sysfs.write(&format!("cpu/cpu{cpu}/topology/core_id"), "0");
