@@ -1,6 +1,6 @@
 //! Time as it travels through the policies.
 
-use core::{fmt, str::FromStr};
+use core::{fmt, str::FromStr, time::Duration};
 
 /// Nanoseconds on a monotonic clock, or a span of them.
 ///
@@ -32,6 +32,13 @@ impl Nanos {
 
 /// Largest first; `ns` divides everything.
 const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// What is longer than 584 years is as long.
+impl From<Duration> for Nanos {
+    fn from(span: Duration) -> Self {
+        Self(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

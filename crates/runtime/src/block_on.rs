@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use quadrille_policy::{Nanos, Spins};
+use quadrille_policy::Spins;
 
 use crate::sched::context::polling;
 use crate::sched::park::ParkWord;
@@ -97,7 +97,7 @@ fn spin(word: &ParkWord, left: Option<Duration>) -> Option<bool> {
     current::with(|shared| {
         shared?.spins_outside(|config, limit| {
             let mut spins = SPINS.get();
-            let pays = !left.is_some_and(|left| Spins::would_fill(limit, nanos(left))) && spins.are_worth_it(config);
+            let pays = !left.is_some_and(|left| Spins::would_fill(limit, left.into())) && spins.are_worth_it(config);
             let woken = pays.then(|| word.spin(limit));
             if let Some(woken) = woken {
                 spins.ended(woken);
@@ -106,10 +106,6 @@ fn spin(word: &ParkWord, left: Option<Duration>) -> Option<bool> {
             woken
         })
     })
-}
-
-fn nanos(span: Duration) -> Nanos {
-    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
@@ -199,7 +195,7 @@ mod tests {
         let still = Still::sparing("core:2", "default", 1);
         let _entered = enter(&still);
         SPINS.set(Spins::new());
-        let left = Instant::now() + Duration::from_millis(20);
+        let left = Instant::now() + Duration::from_millis(200);
         assert!(block_on_until(std::future::pending::<()>(), Some(left)).is_none());
         assert!(Instant::now() >= left);
         assert_ne!(SPINS.get(), Spins::new(), "once, in vain");

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quadrille_policy::{Config, Nanos, Plan, PlanOptions, Policy, WorkerId};
+use quadrille_policy::{Config, Plan, PlanOptions, Policy, WorkerId};
 use quadrille_topology::{Discovery, Topology, discover, set_current_affinity};
 
 use crate::blocking::{Limits, Pool};
@@ -336,7 +336,7 @@ impl Builder {
             policy,
             start_paused: self.start_paused,
             stack_size: self.stack_size,
-            timer_slack: Nanos(u64::try_from(self.timer_slack.as_nanos()).unwrap_or(u64::MAX)),
+            timer_slack: self.timer_slack.into(),
             // On the only CPU nobody can bring what one waits for.
             spins: cpus > 1 && workers <= cpus,
             spare: u32::try_from(cpus.saturating_sub(workers)).unwrap_or(u32::MAX),

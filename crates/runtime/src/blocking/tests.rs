@@ -97,6 +97,25 @@ fn pool_that_stops_slowly(stops: mpsc::Sender<()>) -> (Pool, mpsc::Sender<()>) {
     (pool, release)
 }
 
+/// A pool each of whose threads waits in its start hook for a word from what is returned, or until that has gone.
+fn pool_that_starts_slowly() -> (Pool, mpsc::Sender<()>) {
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let on_start = move || {
+        let _ = released.lock().unwrap().recv();
+    };
+    let threads = Threads {
+        on_start: Some(Arc::new(on_start)),
+        ..Threads::default()
+    };
+    let limits = Limits {
+        threads_max: 100,
+        keep_alive: LONG,
+    };
+    let pool = Pool::new(limits, "test", Spawner::without_mask(threads), always());
+    (pool, release)
+}
+
 /// Long enough never to pass within a test.
 const LONG: Duration = Duration::from_secs(1000);
 
@@ -167,21 +186,7 @@ fn while_two_are_on_their_way_nobody_else_is_called() {
 /// A thread whose start hook takes its time is busy with that: what is queued meanwhile is for those who are idle.
 #[test]
 fn nobody_waits_for_a_start_hook_while_another_is_idle() {
-    let (hook, hooks) = mpsc::channel();
-    let hooks = Mutex::new(hooks);
-    let on_start = move || {
-        // For each thread: a word, or the end of the test.
-        let _ = hooks.lock().unwrap().recv();
-    };
-    let threads = Threads {
-        on_start: Some(Arc::new(on_start)),
-        ..Threads::default()
-    };
-    let limits = Limits {
-        threads_max: 4,
-        keep_alive: LONG,
-    };
-    let pool = Pool::new(limits, "test", Spawner::without_mask(threads), always());
+    let (pool, hook) = pool_that_starts_slowly();
     hook.send(()).unwrap();
     let first = pool.occupy(|| ());
     // For this one a thread is started, which stays in its hook; the first one takes it.
@@ -202,20 +207,7 @@ fn nobody_waits_for_a_start_hook_while_another_is_idle() {
 #[test]
 fn threads_in_their_start_hooks_are_as_many_as_jobs() {
     const JOBS: usize = 8;
-    let (hook, hooks) = mpsc::channel::<()>();
-    let hooks = Mutex::new(hooks);
-    let on_start = move || {
-        let _ = hooks.lock().unwrap().recv();
-    };
-    let threads = Threads {
-        on_start: Some(Arc::new(on_start)),
-        ..Threads::default()
-    };
-    let limits = Limits {
-        threads_max: 100,
-        keep_alive: LONG,
-    };
-    let pool = Pool::new(limits, "test", Spawner::without_mask(threads), always());
+    let (pool, hook) = pool_that_starts_slowly();
     let all = Arc::new(Barrier::new(JOBS));
     for _ in 0..JOBS {
         let all = Arc::clone(&all);

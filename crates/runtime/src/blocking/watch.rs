@@ -5,7 +5,7 @@
 
 use quadrille_policy::{Config, Nanos, Spins};
 
-use crate::primitives::{AtomicBool, AtomicU64, Ordering, spin_hint};
+use crate::primitives::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::clock;
 
 /// What the lock protects of it.
@@ -77,16 +77,8 @@ impl Watch {
 
     /// Spins; without the lock.
     pub(super) fn spin(&self, limit: Nanos) {
-        let until = clock::nanos().saturating_add(limit.0);
-        while clock::nanos() < until {
-            for _ in 0..8 {
-                // Ordering: Relaxed; a hint.
-                if self.told.load(Ordering::Relaxed) {
-                    return;
-                }
-                spin_hint();
-            }
-        }
+        // Ordering: Relaxed; a hint.
+        let _told = clock::spin(limit.0, || self.told.load(Ordering::Relaxed));
     }
 
     /// The watcher is back.

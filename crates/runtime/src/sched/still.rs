@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quadrille_policy::{Config, Nanos, Plan, Policy, SetId, WorkerId};
+use quadrille_policy::{Config, Plan, Policy, SetId, WorkerId};
 
 use super::queue::local::Local;
 use super::worker::Worker;
@@ -55,7 +55,7 @@ impl Still {
             policy: Policy::new(config, plan),
             spins: spare.is_some(),
             spare: spare.unwrap_or(0),
-            timer_slack: Nanos(u64::try_from(SLACK.as_nanos()).expect("short")),
+            timer_slack: SLACK.into(),
             stack_size: crate::thread::stack::DEFAULT_SIZE,
             start_paused: false,
             report: String::new(),

@@ -5,6 +5,8 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::primitives::spin_hint;
+
 /// The first time that somebody asked.
 #[derive(Clone, Copy)]
 struct Origin {
@@ -78,6 +80,20 @@ fn count() -> u64 {
     // SAFETY: made of integers, so zeros would be one as well.
     let time = unsafe { time.assume_init() };
     unsigned(time.tv_sec) * 1_000_000_000 + unsigned(time.tv_nsec)
+}
+
+/// Spins until `is_over`, but not for longer than `limit`, ns; whether it is.
+pub(crate) fn spin(limit: u64, is_over: impl Fn() -> bool) -> bool {
+    let until = nanos().saturating_add(limit);
+    while !is_over() && nanos() < until {
+        for _ in 0..16 {
+            if is_over() {
+                break;
+            }
+            spin_hint();
+        }
+    }
+    is_over()
 }
 
 /// Nanoseconds since the first call in this process; monotonic, the same origin on every thread.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quadrille_policy::Nanos;
 
-use crate::primitives::{Ordering, spin_hint};
+use crate::primitives::Ordering;
 use crate::reactor::Polled;
 use crate::sys::clock;
 use crate::sys::futex::Futex;
@@ -75,16 +75,7 @@ impl ParkWord {
 
     /// Spins until a token is there, but not for longer than `limit`; whether it is.
     pub(crate) fn spin(&self, limit: Nanos) -> bool {
-        let until = clock::nanos().saturating_add(limit.0);
-        while !self.has_token() && clock::nanos() < until {
-            for _ in 0..16 {
-                if self.has_token() {
-                    break;
-                }
-                spin_hint();
-            }
-        }
-        self.has_token()
+        clock::spin(limit.0, || self.has_token())
     }
 
     /// Takes a token if there is one.
