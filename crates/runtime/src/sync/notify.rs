@@ -44,7 +44,7 @@ use pin_project_lite::pin_project;
 
 use super::lock::Lock;
 use super::waiters::{Wait, Waiter, Waiters};
-use super::wake_all::wake_all;
+use super::wake_all::Batch;
 use crate::coop;
 use crate::primitives::const_fn;
 
@@ -254,20 +254,20 @@ impl Notify {
 
     /// Ends the wait of all whose future was made before. Leaves no permit, and takes none away.
     pub fn notify_waiters(&self) {
-        let wakes = self.state.with(|state| {
+        let mut batch = Batch::default();
+        self.state.with(|state| {
             state.round += 1;
             // SAFETY: A1, inside the section; A2, `Turn` sees to it.
             unsafe { state.released.append(&mut state.waiting) };
-            !state.released.is_empty()
+            // SAFETY: as above.
+            batch.fill_from(|| unsafe { state.released.release_first() });
         });
-        if wakes {
-            wake_all(|batch| {
-                self.state.with(|state| {
-                    // SAFETY: as above.
-                    batch.fill_from(|| unsafe { state.released.release_first() });
-                });
+        batch.wake_all(|batch| {
+            self.state.with(|state| {
+                // SAFETY: as above.
+                batch.fill_from(|| unsafe { state.released.release_first() });
             });
-        }
+        });
     }
 
     fn notify(&self, which: End) {

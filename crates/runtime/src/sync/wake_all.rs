@@ -2,40 +2,48 @@
 
 use std::task::Waker;
 
+use arrayvec::ArrayVec;
+
 use crate::panics::FirstPanic;
 
 /// Wakers that are taken out of a list at a time.
 const BATCH_MAX: usize = 32;
 
 /// Wakers that were taken, to be called outside of the lock.
-#[derive(Debug)]
-pub(crate) struct Batch(Vec<Waker>);
+#[derive(Debug, Default)]
+pub(crate) struct Batch(ArrayVec<Waker, BATCH_MAX>);
 
 impl Batch {
     /// Takes wakers until there is none or the batch is full. Allocates nothing.
     pub(crate) fn fill_from(&mut self, mut take: impl FnMut() -> Option<Waker>) {
-        while self.0.len() < BATCH_MAX {
+        while !self.0.is_full() {
             let Some(waker) = take() else { return };
             self.0.push(waker);
         }
     }
-}
 
-/// Calls `fill` for one batch after the other, each time outside of the wakers, until it leaves one empty, and wakes them all,
-/// whatever a waker of the user's does: the first panic goes on when all are woken.
-pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
-    let mut panic = FirstPanic::default();
-    loop {
-        let mut batch = Batch(Vec::with_capacity(BATCH_MAX));
-        fill(&mut batch);
-        if batch.0.is_empty() {
-            break;
-        }
-        for waker in batch.0 {
-            panic.catch(|| waker.wake());
+    /// Wakes these, and as long as they fill a batch calls `refill` for the next ones, outside of the wakers: all are woken, whatever a waker of
+    /// the user's does; the first panic goes on then.
+    pub(crate) fn wake_all(&mut self, mut refill: impl FnMut(&mut Self)) {
+        let mut panic = FirstPanic::default();
+        loop {
+            let may_be_more = self.0.is_full();
+            for waker in self.0.drain(..) {
+                panic.catch(|| waker.wake());
+            }
+            if !may_be_more {
+                return panic.go_on();
+            }
+            refill(self);
         }
     }
-    panic.go_on();
+}
+
+/// Calls `fill` for one batch after the other, until it leaves one that is not full, and wakes them all, as [`Batch::wake_all`].
+pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
+    let mut batch = Batch::default();
+    fill(&mut batch);
+    batch.wake_all(fill);
 }
 
 #[cfg(all(test, not(quadrille_loom)))]

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::lock::Lock;
 use super::waiters::{Wait, Waiter, Waiters};
-use super::wake_all::wake_all;
+use super::wake_all::Batch;
 use crate::primitives::const_fn;
 
 /// See the module.
@@ -55,6 +55,16 @@ impl<S> Crowd<S> {
         waker
     }
 
+    /// Takes out those who are owed a wake-up, as many as there is room for.
+    fn fill(&mut self, batch: &mut Batch) {
+        batch.fill_from(|| {
+            self.owed = self.owed.checked_sub(1)?;
+            self.len -= 1;
+            // SAFETY: A1, the caller is inside the section: he has the crowd; A2, `Place` sees to it.
+            unsafe { self.waiters.notify_first() }
+        });
+    }
+
     /// Puts a seat at the back of the list, or renews its waker there.
     ///
     /// # Safety
@@ -91,26 +101,17 @@ impl<S> Watched<S> {
 
     /// Changes the state, and wakes everybody who waits for it if `f` says so. No user code may run in `f`.
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut S) -> (bool, R)) -> R {
-        let (wakes, result) = self.0.with(|crowd| {
+        let mut batch = Batch::default();
+        let result = self.0.with(|crowd| {
             let (changed, result) = f(&mut crowd.state);
             if changed {
                 crowd.owed = crowd.len;
                 crowd.epoch += 1;
+                crowd.fill(&mut batch);
             }
-            (changed && crowd.owed > 0, result)
+            result
         });
-        if wakes {
-            wake_all(|batch| {
-                self.0.with(|crowd| {
-                    batch.fill_from(|| {
-                        crowd.owed = crowd.owed.checked_sub(1)?;
-                        crowd.len -= 1;
-                        // SAFETY: A1, inside the section; A2, `Place` sees to it.
-                        unsafe { crowd.waiters.notify_first() }
-                    });
-                });
-            });
-        }
+        batch.wake_all(|batch| self.0.with(|crowd| crowd.fill(batch)));
         result
     }
 }

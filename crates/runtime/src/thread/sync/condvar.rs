@@ -244,14 +244,12 @@ impl Condvar {
     /// Wakes all who wait.
     pub fn notify_all(&self) {
         // Those who come while we call wakers are not counted, or who waits again at once would keep us here.
-        let mut left = self.list.with(|list| list.count);
-        if left == 0 {
-            return;
-        }
+        let mut left = None;
         wake_all(|batch| {
             self.list.with(|list| {
+                let left = left.get_or_insert(list.count);
                 batch.fill_from(|| {
-                    left = left.checked_sub(1)?;
+                    *left = left.checked_sub(1)?;
                     // SAFETY: A1, inside the section; A2, `Notified` sees to it.
                     unsafe { list.notify_first() }
                 });
