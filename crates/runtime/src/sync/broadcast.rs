@@ -16,22 +16,25 @@
 //! # });
 //! ```
 //!
-//! Messages have positions. The channel keeps the last ones, as many as it has capacity, each with the number of receivers that take it
-//! next; those who have missed some take the first that is kept. The messages before the first that somebody takes next are *left*: all
-//! have taken them, and they go at once. A receiver has the position of what it takes next. All of that is under one
-//! lock; a message is cloned and dropped outside of it, and so kept in an `Arc`: the last receiver has it without a clone.
+//! Messages have positions, and a receiver that of what it takes next. The channel keeps the last messages, as many as it has capacity,
+//! each in a slot with a share for every receiver that has yet to take it; the last of them takes the message itself.
 //!
-//! A receiver that goes is counted no more, which is one step; what is left by that it takes out, some in a section.
+//! Who receives looks into the slot alone, so that receivers of different messages are not in each other's way. Only if the message is
+//! not there it asks at the channel's end, under whose lock messages come, receivers come and go, and who finds nothing waits. A message is cloned
+//! and dropped outside of all locks.
 
-use std::collections::VecDeque;
+// The protocol and its theorem are in `broadcast/end.rs`.
+
 use std::error::Error;
 use std::fmt;
-use std::iter;
-use std::mem;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use self::end::{Cursor, End};
 use super::notify::Notify;
+use super::shares::Shares;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::panics::FirstPanic;
@@ -43,113 +46,24 @@ pub mod error {
     pub use super::{RecvError, SendError, TryRecvError};
 }
 
-/// Messages that are left, and taken out at a time.
-const BATCH_MAX: usize = 32;
+mod end;
+mod slots;
+
+/// So many slots are made at first, or as many as the channel keeps messages. More are made when they are needed, and stay.
+const FIRST_SLOTS_MAX: usize = 64;
 
 #[derive(Debug)]
 struct Shared<T> {
-    ring: Watched<Ring<T>>,
-    /// Tells those who wait for the end of all receivers, and for no message, once the ring says so.
+    end: Watched<End<T>>,
+    /// Tells those who wait for the end of all receivers, and for no message, once the count says so.
     unheard: Notify,
 }
 
-#[derive(Debug)]
-struct Ring<T> {
-    messages: VecDeque<Message<T>>,
-    /// Position of the first of them, or of the next one.
-    first: u64,
-    capacity: usize,
-    senders: usize,
-    receivers: usize,
-    /// How many of them take the next message next.
-    at_end: usize,
-}
-
-#[derive(Debug)]
-struct Message<T> {
-    value: Arc<T>,
-    /// Receivers that take it next.
-    here: usize,
-}
-
 impl<T> Watching for Shared<T> {
-    type State = Ring<T>;
+    type State = End<T>;
 
-    fn watched(&self) -> &Watched<Ring<T>> {
-        &self.ring
-    }
-}
-
-impl<T> Ring<T> {
-    /// Position of the next message.
-    fn next(&self) -> u64 {
-        self.first + self.messages.len() as u64
-    }
-
-    /// Takes the message at `position`, and advances it.
-    fn take(&mut self, position: &mut u64) -> Option<Result<Arc<T>, RecvError>> {
-        if *position < self.first {
-            let missed = self.first - *position;
-            *position = self.first;
-            return Some(Err(RecvError::Lagged(missed)));
-        }
-        let index = self.index(*position);
-        let Some(message) = self.messages.get(index) else {
-            return (self.senders == 0).then_some(Err(RecvError::Closed));
-        };
-        *position += 1;
-        if index == 0 && message.here == 1 {
-            return self.pop_first().map(Ok);
-        }
-        let value = message.value.clone();
-        *self.here(index) -= 1;
-        *self.here(index + 1) += 1;
-        Some(Ok(value))
-    }
-
-    /// Where the message at that position is.
-    fn index(&self, position: u64) -> usize {
-        usize::try_from(position.saturating_sub(self.first)).unwrap_or(usize::MAX)
-    }
-
-    /// How many take what is there next, or the next message if nothing is.
-    fn here(&mut self, index: usize) -> &mut usize {
-        self.messages
-            .get_mut(index)
-            .map_or(&mut self.at_end, |message| &mut message.here)
-    }
-
-    /// A receiver comes. What it takes next.
-    fn enter(&mut self) -> u64 {
-        self.receivers += 1;
-        self.at_end += 1;
-        self.next()
-    }
-
-    /// A receiver goes, which was to take that next.
-    fn leave(&mut self, position: u64) {
-        let index = self.index(position);
-        *self.here(index) -= 1;
-        self.receivers -= 1;
-    }
-
-    /// How many of the first messages are left.
-    fn count_left(&self) -> usize {
-        self.messages.iter().take_while(|message| message.here == 0).count()
-    }
-
-    /// The first message, if it is left.
-    fn pop_left(&mut self) -> Option<Arc<T>> {
-        let is_left = self.messages.front().is_some_and(|message| message.here == 0);
-        is_left.then(|| self.pop_first()).flatten()
-    }
-
-    /// Takes out the first message; who was to take it next takes the one behind it next.
-    fn pop_first(&mut self) -> Option<Arc<T>> {
-        let first = self.messages.pop_front()?;
-        self.first += 1;
-        *self.here(0) += first.here;
-        Some(first.value)
+    fn watched(&self) -> &Watched<End<T>> {
+        &self.end
     }
 }
 
@@ -160,20 +74,19 @@ impl<T> Ring<T> {
 #[track_caller]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a broadcast channel of capacity 0: at least 1 is needed");
+    with_slots(capacity, capacity.min(FIRST_SLOTS_MAX).next_power_of_two())
+}
+
+/// Makes a channel that has so many slots at first, a power of two.
+pub(super) fn with_slots<T>(capacity: usize, slots: usize) -> (Sender<T>, Receiver<T>) {
+    let (end, cursor) = End::new(capacity, slots);
     let shared = Arc::new(Shared {
-        ring: Watched::new(Ring {
-            messages: VecDeque::with_capacity(capacity.min(1024)),
-            first: 0,
-            capacity,
-            senders: 1,
-            receivers: 1,
-            at_end: 1,
-        }),
+        end: Watched::new(end),
         unheard: Notify::new(),
     });
     let receiver = Receiver {
         shared: shared.clone(),
-        next: 0,
+        cursor,
     };
     (Sender { shared }, receiver)
 }
@@ -202,20 +115,16 @@ impl<T> Sender<T> {
     /// # Panics
     /// Never: a message that is given back was nobody else's.
     pub fn send(&self, message: T) -> Result<usize, SendError<T>> {
-        let message = Arc::new(message);
-        let (sent, old) = self.shared.ring.change(|ring| {
-            if ring.receivers == 0 {
+        let message = Shares::new(message);
+        let (sent, replaced) = self.shared.end.change(|end| {
+            if end.receivers == 0 {
                 return (false, (Err(message), None));
             }
-            let old = (ring.messages.len() == ring.capacity).then(|| ring.pop_first());
-            ring.messages.push_back(Message {
-                value: message,
-                here: mem::take(&mut ring.at_end),
-            });
-            (true, (Ok(ring.receivers), old))
+            let replaced = end.push(message);
+            (true, (Ok(end.receivers), Some(replaced)))
         });
-        drop(old);
-        sent.map_err(|message| SendError(Arc::into_inner(message).expect("nobody else has seen it")))
+        drop(replaced);
+        sent.map_err(|message| SendError(message.into_inner().ok().expect("nobody else has seen it")))
     }
 
     /// A receiver of what is sent from now on.
@@ -227,7 +136,7 @@ impl<T> Sender<T> {
     /// How many messages not all have taken.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.ring.with(|ring| ring.messages.len() - ring.count_left())
+        self.shared.end.with(|end| end.wanted())
     }
 
     /// Whether all have taken all.
@@ -239,7 +148,7 @@ impl<T> Sender<T> {
     /// How many receivers there are.
     #[must_use]
     pub fn receiver_count(&self) -> usize {
-        self.shared.ring.with(|ring| ring.receivers)
+        self.shared.end.with(|end| end.receivers)
     }
 
     /// Waits until there is no receiver.
@@ -266,7 +175,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.shared.ring.with(|ring| ring.senders += 1);
+        self.shared.end.with(|end| end.senders += 1);
         Self {
             shared: self.shared.clone(),
         }
@@ -275,9 +184,9 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.shared.ring.change(|ring| {
-            ring.senders -= 1;
-            (ring.senders == 0, ())
+        self.shared.end.change(|end| {
+            end.senders -= 1;
+            (end.senders == 0, ())
         });
     }
 }
@@ -294,8 +203,7 @@ impl<T> fmt::Debug for Sender<T> {
 /// The side that receives.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    /// Position of what it takes next.
-    next: u64,
+    cursor: Cursor<T>,
 }
 
 impl<T: Clone> Receiver<T> {
@@ -308,11 +216,18 @@ impl<T: Clone> Receiver<T> {
     /// # Cancel safety
     /// Strict.
     pub async fn recv(&mut self) -> Result<T, RecvError> {
-        let Self { shared, next } = self;
+        let Self { shared, cursor } = self;
         let mut place = pin!(Place::new(&**shared));
-        let message =
-            std::future::poll_fn(|cx| coop::poll_progress(cx, |cx| place.as_mut().poll(cx, |_, ring| ring.take(next))));
-        message.await.map(Arc::unwrap_or_clone)
+        let mut receive = |cx: &mut Context<'_>| {
+            // Who has waited leaves the list at the end.
+            let at_hand = if place.is_taken() { None } else { cursor.take() };
+            match at_hand {
+                Some(message) => Poll::Ready(Ok(message)),
+                None => place.as_mut().poll(cx, |_, end| cursor.take_at(end)),
+            }
+        };
+        let message = poll_fn(|cx| coop::poll_progress(cx, &mut receive));
+        message.await.map(Shares::unwrap_or_clone)
     }
 
     /// The next message, if it is there.
@@ -320,9 +235,11 @@ impl<T: Clone> Receiver<T> {
     /// # Errors
     /// As [`recv`](Self::recv), and [`Empty`](TryRecvError::Empty) if there is none yet.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        match self.shared.ring.with(|ring| ring.take(&mut self.next)) {
+        let Self { shared, cursor } = self;
+        let taken = cursor.take().map(Ok);
+        match taken.or_else(|| shared.end.with(|end| cursor.take_at(end))) {
             None => Err(TryRecvError::Empty),
-            Some(Ok(message)) => Ok(Arc::unwrap_or_clone(message)),
+            Some(Ok(message)) => Ok(Shares::unwrap_or_clone(message)),
             Some(Err(RecvError::Closed)) => Err(TryRecvError::Closed),
             Some(Err(RecvError::Lagged(missed))) => Err(TryRecvError::Lagged(missed)),
         }
@@ -349,14 +266,14 @@ impl<T> Receiver<T> {
     fn enters(shared: &Arc<Shared<T>>) -> Self {
         Self {
             shared: shared.clone(),
-            next: shared.ring.with(Ring::enter),
+            cursor: shared.end.with(End::enter),
         }
     }
 
     /// How many messages were sent and not received, those among them that are lost included.
     #[must_use]
     pub fn len(&self) -> usize {
-        let len = self.shared.ring.with(|ring| ring.next() - self.next);
+        let len = self.shared.end.with(|end| self.cursor.distance(end));
         usize::try_from(len).unwrap_or(usize::MAX)
     }
 
@@ -369,7 +286,7 @@ impl<T> Receiver<T> {
     /// Whether no sender is left.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.ring.with(|ring| ring.senders == 0)
+        self.shared.end.with(|end| end.senders == 0)
     }
 
     /// Whether both are of the same channel.
@@ -382,26 +299,23 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut panic = FirstPanic::default();
-        // Whatever the wakers and the destructors of users do.
-        let is_last = self.shared.ring.with(|ring| {
-            ring.leave(self.next);
-            ring.receivers == 0
-        });
+        let (until, is_last) = self.shared.end.with(End::leave);
+        // All of them first, so that no destructor finds what nobody wants any more.
         let mut left = Vec::new();
-        loop {
-            // As many as there is room for outside of the lock.
-            self.shared
-                .ring
-                .with(|ring| left.extend(iter::from_fn(|| ring.pop_left()).take(BATCH_MAX)));
-            if left.is_empty() {
-                break;
-            }
-            for message in left.drain(..) {
-                panic.catch(|| drop(message));
+        while self.cursor.next() < until {
+            match self.cursor.take() {
+                Some(message) if message.are_all() => left.push(message),
+                Some(message) => panic.catch(|| drop(message)),
+                // Lost, or moved: passed over, or found where it is now.
+                None => drop(self.shared.end.with(|end| self.cursor.catch_up(end))),
             }
         }
+        // Whatever the wakers and the destructors of users do.
+        for message in left {
+            panic.catch(|| drop(message));
+        }
         // Only now, so that who is told finds the messages gone. Who has subscribed meanwhile tells in its turn.
-        if is_last && self.shared.ring.with(|ring| ring.receivers == 0) {
+        if is_last && self.shared.end.with(|end| end.receivers == 0) {
             panic.catch(|| self.shared.unheard.notify_waiters());
         }
         panic.go_on();

@@ -15,6 +15,7 @@ use super::{CancellationToken, Notify, mpmc, oneshot};
 use crate::primitives::UnsafeCell;
 use crate::task::TaskTracker;
 
+mod broadcast;
 mod locks;
 
 /// Runs `f` in all interleavings with at most `preemptions_max` switches away from a thread that could go on.

@@ -39,6 +39,7 @@ mod queue;
 mod ring;
 mod rwlock;
 mod semaphore;
+mod shares;
 pub(crate) mod waiters;
 pub(crate) mod wake_all;
 pub(crate) mod watched;

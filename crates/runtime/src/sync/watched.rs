@@ -179,6 +179,11 @@ impl<W: Watching> Place<W> {
         &self.of
     }
 
+    /// Whether it has waited, so that it may be in the list.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.seat.is_some()
+    }
+
     /// Ready with what `look` finds; while it finds nothing, it is called again after each change. No user code may run in it.
     pub(crate) fn poll<R>(
         self: Pin<&mut Self>,

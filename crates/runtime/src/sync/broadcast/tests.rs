@@ -1,3 +1,4 @@
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::task::Context;
@@ -7,51 +8,81 @@ use futures_lite::future::{block_on, poll_once};
 use super::*;
 use crate::panics::tests::waker_that_panics;
 
-/// Every script of seven steps on two receivers that come and go, against a list of all that was sent.
+/// Every script of seven steps on two receivers that come and go, against a list of all that was sent: with as many slots as
+/// messages are kept, with more, and with fewer at first.
 #[test]
 fn every_short_script() {
-    const CAPACITY: usize = 2;
-    for script in 0..5_usize.pow(7) {
-        let (sender, first) = channel(CAPACITY);
-        let probe = Arc::new(());
-        // Each with the position that it is at in the model.
-        let mut receivers = [Some((first, 0)), None];
-        let mut sent = 0_usize;
-        for at in 0..7 {
-            match script / 5_usize.pow(at) % 5 {
-                0 => {
-                    let there = receivers.iter().flatten().count();
-                    let result = sender.send((sent, probe.clone()));
-                    assert_eq!(result.is_ok().then_some(there), (there > 0).then_some(there));
-                    sent += usize::from(there > 0);
-                }
-                step @ (1 | 2) => {
-                    let Some((receiver, position)) = &mut receivers[step - 1] else {
-                        continue;
-                    };
-                    let oldest = sent.saturating_sub(CAPACITY);
-                    let got = receiver.try_recv().map(|(n, _)| n);
-                    if *position < oldest {
-                        assert_eq!(got, Err(TryRecvError::Lagged((oldest - *position) as u64)));
-                        *position = oldest;
-                    } else if *position < sent {
-                        assert_eq!(got, Ok(*position));
-                        *position += 1;
-                    } else {
-                        assert_eq!(got, Err(TryRecvError::Empty));
-                    }
-                }
-                step => match receivers[step - 3].take() {
-                    Some(gone) => drop(gone),
-                    None => receivers[step - 3] = Some((sender.subscribe(), sent)),
-                },
-            }
-            let kept = receivers.iter().flatten().map(|(_, position)| *position).min();
-            let kept = kept.map_or(0, |position| sent - position.max(sent.saturating_sub(CAPACITY)));
-            assert_eq!(sender.len(), kept, "script {script}: what all have taken is gone");
-            assert_eq!(Arc::strong_count(&probe), kept + 1);
-        }
+    for (capacity, slots) in [(2, 2), (1, 2), (3, 4), (2, 1), (3, 1), (3, 2)] {
+        (0..5_usize.pow(7)).for_each(|script| short_script(script, capacity, slots));
     }
+}
+
+fn short_script(script: usize, capacity: usize, slots: usize) {
+    let case = format_args!("script {script}, {capacity} kept, {slots} slots");
+    let (sender, first) = with_slots(capacity, slots);
+    let probe = Arc::new(());
+    // Each with the position that it is at in the model.
+    let mut receivers = [Some((first, 0)), None];
+    let mut sent = 0_usize;
+    for at in 0..7 {
+        match script / 5_usize.pow(at) % 5 {
+            0 => {
+                let there = receivers.iter().flatten().count();
+                let result = sender.send((sent, probe.clone()));
+                assert_eq!(result.ok(), (there > 0).then_some(there), "{case}");
+                sent += usize::from(there > 0);
+            }
+            step @ (1 | 2) => {
+                let Some((receiver, position)) = &mut receivers[step - 1] else {
+                    continue;
+                };
+                let oldest = sent.saturating_sub(capacity);
+                let got = receiver.try_recv().map(|(n, _)| n);
+                if *position < oldest {
+                    assert_eq!(got, Err(TryRecvError::Lagged((oldest - *position) as u64)), "{case}");
+                    *position = oldest;
+                } else if *position < sent {
+                    assert_eq!(got, Ok(*position), "{case}");
+                    *position += 1;
+                } else {
+                    assert_eq!(got, Err(TryRecvError::Empty), "{case}");
+                }
+                assert_eq!(receiver.len(), sent - *position, "{case}");
+            }
+            step => match receivers[step - 3].take() {
+                Some(gone) => drop(gone),
+                None => receivers[step - 3] = Some((sender.subscribe(), sent)),
+            },
+        }
+        let kept = receivers.iter().flatten().map(|(_, position)| *position).min();
+        let kept = kept.map_or(0, |position| sent - position.max(sent.saturating_sub(capacity)));
+        assert_eq!(sender.len(), kept, "{case}: what all have taken is gone");
+        assert_eq!(Arc::strong_count(&probe), kept + 1, "{case}");
+    }
+}
+
+/// Each at its place, also who has not looked since.
+#[test]
+fn messages_move_when_there_are_too_few_slots() {
+    let (sender, mut at_start) = with_slots(100, 2);
+    let mut at_five = sender.subscribe();
+    let take = |receiver: &mut Receiver<u32>, from: u32, to: u32| {
+        (from..to).for_each(|n| assert_eq!(receiver.try_recv(), Ok(n)));
+    };
+    (0..5).for_each(|n| assert_eq!(sender.send(n), Ok(2)));
+    take(&mut at_five, 0, 5);
+    let mut late = sender.subscribe();
+    (5..100).for_each(|n| assert_eq!(sender.send(n), Ok(3)));
+    assert_eq!(sender.len(), 100);
+    take(&mut at_start, 0, 50);
+    take(&mut late, 5, 100);
+    assert_eq!((late.try_recv(), sender.len()), (Err(TryRecvError::Empty), 95));
+    (100..120).for_each(|n| assert_eq!(sender.send(n), Ok(3)));
+    assert_eq!(at_five.try_recv(), Err(TryRecvError::Lagged(15)));
+    take(&mut at_five, 20, 120);
+    take(&mut at_start, 50, 120);
+    take(&mut late, 100, 120);
+    assert!(sender.is_empty());
 }
 
 #[test]
