@@ -122,6 +122,8 @@ func run(p params, progress bool) (measured, error) {
 		return measured{}, unsupported("every thread of a Go program is a worker: there is no outside to spawn from")
 	case "blocking":
 		return measured{}, unsupported("a goroutine may block: there are no other threads for that")
+	case "broadcast":
+		return measured{}, unsupported("Go has no channel whose every message reaches every receiver")
 	case "yield":
 		return yields(p)
 	case "ping_pong":

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::adapters::async_channel::AsyncChannel;
+use crate::adapters::broadcast::Broadcast;
 use crate::adapters::program;
 use crate::adapters::quadrille::{Mpmc, Quadrille};
 use crate::adapters::servers::Servers;
@@ -17,8 +18,8 @@ use crate::sizes::{BySize, by_size};
 use crate::spec::{Body, ChannelKind, Family, Hackbench, Spec, Transport, Workload};
 use crate::workloads::wire::{ChannelWire, StreamWire};
 use crate::workloads::{
-    bare, block_on, blocking, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe, schbench,
-    schbench_requests, serve, skynet, spawn_join, spawn_remote, stream, timers, yields,
+    bare, block_on, blocking, broadcast, chain, fairness, fib, hackbench, idle, load, mixed, numa, ping_pong, pipe,
+    schbench, schbench_requests, serve, skynet, spawn_join, spawn_remote, stream, timers, yields,
 };
 
 /// Runs `spec` in this process.
@@ -46,21 +47,21 @@ fn run_family(spec: &Spec) -> Result<Measured, Stop> {
 ///
 /// # Errors
 /// Why there are no figures.
-pub(crate) fn on<R: Streams + Servers, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+pub(crate) fn on<R: Streams + Servers + Broadcast, Own: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     match spec.channel {
         ChannelKind::None | ChannelKind::Shared => warm_and_measure::<R, AsyncChannel>(runtime, spec),
         ChannelKind::Own => warm_and_measure::<R, Own>(runtime, spec),
     }
 }
 
-fn warm_and_measure<R: Streams + Servers, C: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
+fn warm_and_measure<R: Streams + Servers + Broadcast, C: Channel>(runtime: R, spec: &Spec) -> Result<Measured, Stop> {
     if let Some(warm_up) = spec.workload.warm_up() {
         workload::<R, C>(runtime, warm_up, spec.workers, false)?;
     }
     workload::<R, C>(runtime, spec.workload, spec.workers, spec.progress)
 }
 
-fn workload<R: Streams + Servers, C: Channel>(
+fn workload<R: Streams + Servers + Broadcast, C: Channel>(
     runtime: R,
     workload: Workload,
     workers: usize,
@@ -80,6 +81,11 @@ fn workload<R: Streams + Servers, C: Channel>(
         Workload::SpawnRemote { tasks, batch } => spawn_remote::run(runtime, tasks, batch),
         Workload::BlockOn { tasks } => block_on::run(runtime, tasks),
         Workload::Blocking { tasks, jobs } => runtime.run(blocking::run(runtime, tasks, jobs)),
+        Workload::Broadcast {
+            receivers,
+            messages,
+            batch,
+        } => runtime.run(broadcast::run(runtime, receivers, messages, batch)),
         Workload::Yield { tasks, yields, rounds } => runtime.run(yields::run(runtime, workers, tasks, yields, rounds)),
         Workload::PingPong { pairs, round_trips } => runtime.run(ping_pong::run::<R, C>(runtime, pairs, round_trips)),
         Workload::Skynet { leaves } => runtime.run(skynet::run(runtime, leaves)),

@@ -21,6 +21,7 @@ use crate::spec::Transport;
 
 pub mod async_channel;
 pub mod blocking;
+pub mod broadcast;
 pub mod go;
 pub mod may;
 pub mod program;

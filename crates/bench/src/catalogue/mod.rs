@@ -68,7 +68,7 @@ fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
         (Family::Threads, Workload::Fib { .. }) => 40,
         (Family::Threads, Workload::Yield { .. }) => 60,
         (Family::Threads, Workload::PingPong { .. }) => 100,
-        (Family::Threads, Workload::Mixed { .. }) => 10,
+        (Family::Threads, Workload::Broadcast { .. } | Workload::Mixed { .. }) => 10,
         (Family::Threads, Workload::Skynet { .. }) => 100,
         (Family::Threads, Workload::Sleepers { .. }) => 50,
         (Family::Threads, Workload::Idle { .. }) => 5,
@@ -109,6 +109,7 @@ fn quick_divisor(workload: &Workload) -> usize {
         | Workload::SpawnRemote { .. }
         | Workload::BlockOn { .. }
         | Workload::Blocking { .. }
+        | Workload::Broadcast { .. }
         | Workload::Yield { .. }
         | Workload::PingPong { .. }
         | Workload::Chain { .. }

@@ -26,6 +26,8 @@ pub enum WorkloadName {
     BlockOn,
     /// Closures that may block, one after another: of 1 task, of 8, and of 50.
     Blocking,
+    /// Messages to all: to 16 tasks, 64 and one at a time, and to 100, 16 at a time.
+    Broadcast,
     /// A tree of tasks with a million leaves.
     Skynet,
     /// Chains of 1000 tasks, each spawned by the one before.
@@ -109,6 +111,7 @@ impl WorkloadName {
             | Self::SpawnRemote
             | Self::BlockOn
             | Self::Blocking
+            | Self::Broadcast
             | Self::Skynet
             | Self::Chain
             | Self::Fib
@@ -184,6 +187,7 @@ impl WorkloadName {
             ],
             Self::BlockOn => vec![Workload::BlockOn { tasks: 120_000 }],
             Self::Blocking => [1, 8, 50].map(blocking).into(),
+            Self::Broadcast => [(16, 64), (16, 1), (100, 16)].map(broadcast).into(),
             Self::Skynet => vec![Workload::Skynet { leaves: 1_000_000 }],
             Self::ThreadSkynet => vec![Workload::Skynet { leaves: 100_000 }],
             Self::ThreadSleepers => vec![Workload::Sleepers { threads: 100_000 }],
@@ -353,6 +357,15 @@ fn blocking(tasks: usize) -> Workload {
     Workload::Blocking {
         tasks,
         jobs: 120_000 / tasks,
+    }
+}
+
+/// About 10,000,000 messages received.
+fn broadcast((receivers, batch): (usize, usize)) -> Workload {
+    Workload::Broadcast {
+        receivers,
+        messages: 10_000_000 / receivers,
+        batch,
     }
 }
 

@@ -25,6 +25,11 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
         Workload::Blocking { tasks, .. } => {
             format!("blocking: tasks {tasks}, which may not block; ns a closure that may")
         }
+        Workload::Broadcast { receivers, batch, .. } => {
+            format!(
+                "broadcast: {receivers} {bodies} receive each message, {batch} sent at a time; ns a message received"
+            )
+        }
         Workload::Yield { tasks, yields, .. } => {
             format!("{name}: {tasks} {bodies}, {yields} yields each; ns a yield")
         }

@@ -3,6 +3,7 @@
 
 use super::{Hackbench, Schbench, SchbenchRequests, Serve, Service, Spec, Transport, Workload};
 use crate::sizes::CHANNEL_SIZES;
+use crate::workloads::broadcast::BATCH_MAX;
 
 /// The most tasks of hackbench.
 const TASKS_MAX: usize = 1 << 20;
@@ -57,6 +58,15 @@ impl Workload {
             }
             Self::BlockOn { tasks } => counts(&[("tasks", tasks)]),
             Self::Blocking { tasks, jobs } => product(&[("tasks", tasks), ("jobs", jobs)]),
+            Self::Broadcast {
+                receivers,
+                messages,
+                batch,
+            } => {
+                let expected = format!("1 to {BATCH_MAX}");
+                expect((1..=BATCH_MAX).contains(&batch), "batch", batch, &expected)?;
+                product(&[("receivers", receivers), ("messages", messages)])
+            }
             Self::Yield { tasks, yields, rounds } => {
                 product(&[("tasks", tasks), ("yields", yields), ("rounds", rounds)])
             }

@@ -38,16 +38,19 @@ impl Workload {
                 tasks,
                 jobs: part(jobs),
             },
-            Self::Yield { tasks, yields, rounds } if rounds >= divisor => Self::Yield {
-                tasks,
-                yields,
-                rounds: part(rounds),
+            Self::Broadcast {
+                receivers,
+                messages,
+                batch,
+            } => Self::Broadcast {
+                receivers,
+                messages: part(messages),
+                batch,
             },
-            Self::Yield { tasks, yields, rounds } => Self::Yield {
-                tasks,
-                yields: (yields * rounds / divisor).max(1),
-                rounds: 1,
-            },
+            Self::Yield { tasks, yields, rounds } => {
+                let (yields, rounds) = fewer_yields(yields, rounds, divisor);
+                Self::Yield { tasks, yields, rounds }
+            }
             Self::PingPong { pairs, round_trips } => Self::PingPong {
                 pairs,
                 round_trips: part(round_trips),
@@ -162,6 +165,15 @@ fn steps_of_fibonacci(divisor: usize) -> usize {
     (0..)
         .take_while(|&steps| 1.618_f64.powi(steps) < divisor as f64)
         .count()
+}
+
+/// Yields a task and round, and rounds: fewer rounds as long as there are some.
+fn fewer_yields(yields: usize, rounds: usize, divisor: usize) -> (usize, usize) {
+    if rounds >= divisor {
+        (yields, (rounds / divisor).max(1))
+    } else {
+        ((yields * rounds / divisor).max(1), 1)
+    }
 }
 
 /// The power of ten that is about `leaves / divisor`: a tenth for each power of ten that the divisor has begun.

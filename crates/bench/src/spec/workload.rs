@@ -79,6 +79,15 @@ pub enum Workload {
         /// Closures a task.
         jobs: usize,
     },
+    /// Messages of one task that each of many others receives; an operation is one of them receiving one.
+    Broadcast {
+        /// Tasks that receive.
+        receivers: usize,
+        /// Messages.
+        messages: usize,
+        /// Messages that are sent before the others run.
+        batch: usize,
+    },
     /// Tasks that yield in turn; an operation is a yield.
     Yield {
         /// Tasks.
@@ -292,6 +301,7 @@ impl Workload {
             (Self::SpawnRemote { .. }, _) => "spawn_remote",
             (Self::BlockOn { .. }, _) => "block_on",
             (Self::Blocking { .. }, _) => "blocking",
+            (Self::Broadcast { .. }, _) => "broadcast",
             (Self::Yield { .. }, Body::Tasks) => "yield",
             (Self::Yield { .. }, Body::Threads) => "thread_yield",
             (Self::PingPong { .. }, Body::Tasks) => "ping_pong",

@@ -7,6 +7,7 @@
 pub mod bare;
 pub mod block_on;
 pub mod blocking;
+pub mod broadcast;
 pub mod chain;
 pub mod fairness;
 pub mod fib;

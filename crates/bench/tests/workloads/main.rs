@@ -132,6 +132,18 @@ fn blocking() {
 }
 
 #[test]
+fn broadcast() {
+    check(
+        Workload::Broadcast {
+            receivers: 5,
+            messages: 2000,
+            batch: 30,
+        },
+        10_000,
+    );
+}
+
+#[test]
 fn yields() {
     check(
         Workload::Yield {
