@@ -12,7 +12,7 @@ use loom::thread::spawn;
 use super::block::block_on;
 use super::lock::Word;
 use super::{CancellationToken, Notify, mpmc, oneshot};
-use crate::primitives::UnsafeCell;
+use crate::primitives::{AtomicBool, Ordering, UnsafeCell};
 use crate::task::TaskTracker;
 
 mod broadcast;
@@ -424,6 +424,26 @@ fn g_all_are_told_who_were_made_before() {
         notify.notify_waiters();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(poll_and_drop(notify.notified()).is_none(), "nothing is kept");
+    });
+}
+
+/// Whoever makes a future and then looks is told of what comes after the look, or sees it.
+#[test]
+fn g_who_is_made_too_late_sees_why() {
+    check(4, || {
+        let shared = Arc::new((Notify::new(), AtomicBool::new(false)));
+        let other = shared.clone();
+        let thread = spawn(move || {
+            // Ordering: Relaxed; it is `notify_waiters` that hands it over.
+            other.1.store(true, Ordering::Relaxed);
+            other.0.notify_waiters();
+        });
+        let notified = shared.0.notified();
+        // Ordering: Relaxed, as above.
+        if !shared.1.load(Ordering::Relaxed) {
+            block_on(notified);
+        }
+        thread.join().unwrap();
     });
 }
 

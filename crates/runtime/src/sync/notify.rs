@@ -1,7 +1,7 @@
 //! Telling one who waits, or all, that something has happened.
 //!
-//! Under one lock are a *permit*, a number of *rounds*, and two lists: of those who are *waiting*, and of those who are *released* and have
-//! yet to be woken. A future knows the round in which it was made.
+//! Under one lock are a *permit*, and two lists: of those who are *waiting*, and of those who are *released* and have yet to be woken. There
+//! is a number of *rounds*, which is raised under the lock, too. A future knows the round in which it was made.
 //!
 //! | a future is | its round is | its waiter is | left by |
 //! |---|---|---|---|
@@ -22,7 +22,8 @@
 //! (a) The list is asked, and the permit set, in one section of the lock; the permit is asked, and the list entered, in one section
 //! of the lock. One comes first. (b) A future that is told leaves in the section in which the next one is told, or the permit set.
 //! (c) The round is raised, and those who are waiting are moved to the list of the released, in one section: who was made before has
-//! another round, polled or not, and who was in the list is woken from the other one, in batches. (d) `notify_one` looks at the
+//! another round, polled or not, and who was in the list is woken from the other one, in batches. Whose future is made without the lock, and with the new round,
+//! sees whatever was done before the round was raised: what it waits for it has yet to look for, and finds. (d) `notify_one` looks at the
 //! list of those who are waiting only. That a future is told can be seen by its waiter, and not by its round, which may be over by
 //! the time it is dropped: so it hands on what it was given, also then, and nothing else.
 //!
@@ -46,7 +47,7 @@ use super::lock::Lock;
 use super::waiters::{Wait, Waiter, Waiters};
 use super::wake_all::Batch;
 use crate::coop;
-use crate::primitives::const_fn;
+use crate::primitives::{AtomicU64, Ordering, const_fn};
 
 /// Tells one who waits, or all, that something has happened; like tokio's.
 ///
@@ -82,6 +83,9 @@ use crate::primitives::const_fn;
 /// Where several wait for what several bring, two permits may become one while two who have looked have yet to wait. Each makes its future
 /// first, then [enables](Notified::enable) it, then looks, then waits.
 pub struct Notify {
+    /// How many times all were told; raised under the lock, and read in it but for a future that is made. Label G: that one's load pairs
+    /// with the store of who tells all, so that who comes too late to be told sees what was done before.
+    round: AtomicU64,
     state: Lock<State>,
 }
 
@@ -91,8 +95,6 @@ struct State {
     waiting: Waiters,
     released: Waiters,
     permit: bool,
-    /// How many times all were told.
-    round: u64,
 }
 
 /// Which of those who are waiting is told.
@@ -133,34 +135,29 @@ impl State {
         told
     }
 
-    /// The only list in which a waiter of a future of this round can be.
-    fn list_of(&mut self, round: u64) -> &mut Waiters {
-        if round == self.round {
-            &mut self.waiting
-        } else {
-            &mut self.released
-        }
+    /// The only list in which a waiter of a future can be, whose round `is_over` or is not.
+    fn list_of(&mut self, is_over: bool) -> &mut Waiters {
+        if is_over { &mut self.released } else { &mut self.waiting }
     }
 
-    /// One look at whether a future of `round` has ended; if not it is waiting afterwards, with the waker `current`, of which `fresh` is a
+    /// One look at whether a future has ended, whose round `is_over` or is not; if not it is waiting afterwards, with the waker `current`, of which `fresh` is a
     /// clone if it is anything (see [`Waiters::wait`]). Without a `current` it keeps the waker that it has. With a waker that is to be dropped outside of the lock.
     ///
     /// # Safety
-    /// A1 and A2 of `waiters`; the waiter, if any, is that of one future of this `Notify`, made in `round`.
+    /// A1 and A2 of `waiters`; the waiter, if any, is that of one future of this `Notify`, and `is_over` true of it in this section.
     unsafe fn look(
         &mut self,
-        round: u64,
+        is_over: bool,
         waiter: &mut Option<Waiter>,
         current: Option<&Waker>,
         fresh: &mut Option<Waker>,
     ) -> (Option<Wait>, Option<Waker>) {
         // SAFETY: A1, the caller's; A3, it is told, hence in no list, or this is not true.
         let is_told = waiter.as_ref().is_some_and(|w| unsafe { self.waiting.is_notified(w) });
-        let is_over = round != self.round;
         if is_told || is_over || self.permit {
             // It is left to who needs it.
             self.permit &= is_told || is_over;
-            let list = self.list_of(round);
+            let list = self.list_of(is_over);
             // SAFETY: A1, the caller's; A3, in no other list.
             return (None, waiter.as_ref().and_then(|w| unsafe { list.leave(w) }));
         }
@@ -177,20 +174,20 @@ impl State {
         (Some(wait), None)
     }
 
-    /// Sees to it that a future of `round` is waiting, or told, or released, and ends nothing; see [`look`](Self::look) for the waker.
+    /// Sees to it that a future is waiting, or told, or released, and ends nothing; see [`look`](Self::look) for the waker.
     ///
     /// # Safety
     /// As `look`.
     unsafe fn enrol(
         &mut self,
-        round: u64,
+        is_over: bool,
         waiter: &mut Option<Waiter>,
         current: &Waker,
         fresh: &mut Option<Waker>,
     ) -> Enrolled {
         let waiter = waiter.get_or_insert_with(Waiter::weak);
         // SAFETY: A1, the caller's; A3, it is told, hence in no list, or this is not true.
-        if round != self.round || unsafe { self.waiting.is_notified(waiter) } {
+        if is_over || unsafe { self.waiting.is_notified(waiter) } {
             return Enrolled::Over;
         }
         // SAFETY: A1 and A2, the caller's; A3, its round is not over.
@@ -213,11 +210,11 @@ impl Notify {
         #[must_use]
         pub fn new() -> Self {
             Self {
+                round: AtomicU64::new(0),
                 state: Lock::new(State {
                     waiting: Waiters::new(),
                     released: Waiters::new(),
                     permit: false,
-                    round: 0,
                 }),
             }
         }
@@ -256,7 +253,8 @@ impl Notify {
     pub fn notify_waiters(&self) {
         let mut batch = Batch::default();
         self.state.with(|state| {
-            state.round += 1;
+            // Ordering: Release (G); Relaxed would do for the load, nobody else writes.
+            self.round.fetch_add(1, Ordering::Release);
             // SAFETY: A1, inside the section; A2, `Turn` sees to it.
             unsafe { state.released.append(&mut state.waiting) };
             // SAFETY: as above.
@@ -268,6 +266,12 @@ impl Notify {
                 batch.fill_from(|| unsafe { state.released.release_first() });
             });
         });
+    }
+
+    /// Whether all were told since that round: in a section of the lock, for as long as that.
+    fn is_over(&self, round: u64) -> bool {
+        // Ordering: Relaxed; under the lock it is as it was left.
+        self.round.load(Ordering::Relaxed) != round
     }
 
     fn notify(&self, which: End) {
@@ -309,7 +313,8 @@ struct Turn<N: Deref<Target = Notify>> {
 
 impl<N: Deref<Target = Notify>> Turn<N> {
     fn new(notify: N) -> Self {
-        let round = notify.state.with(|state| state.round);
+        // Ordering: Acquire (G).
+        let round = notify.round.load(Ordering::Acquire);
         Self {
             notify,
             round,
@@ -327,7 +332,7 @@ impl<N: Deref<Target = Notify>> Turn<N> {
         while !this.has_ended {
             let (wait, _stale) = this.notify.state.with(|state| {
                 // SAFETY: A1, inside the section; A2, pinned, and dropped in place; it is this one's waiter.
-                unsafe { state.look(this.round, &mut this.waiter, current, &mut fresh) }
+                unsafe { state.look(this.notify.is_over(this.round), &mut this.waiter, current, &mut fresh) }
             });
             match wait {
                 Some(Wait::Queued) => return Poll::Pending,
@@ -359,7 +364,7 @@ impl<N: Deref<Target = Notify>> Turn<N> {
         while !this.has_ended {
             let enrolled = this.notify.state.with(|state| {
                 // SAFETY: A1, inside the section; A2, pinned, and dropped in place; it is this one's waiter.
-                unsafe { state.enrol(this.round, &mut this.waiter, current, &mut fresh) }
+                unsafe { state.enrol(this.notify.is_over(this.round), &mut this.waiter, current, &mut fresh) }
             });
             match enrolled {
                 Enrolled::NeedsWaker => fresh = Some(current.clone()),
@@ -379,7 +384,7 @@ impl<N: Deref<Target = Notify>> Drop for Turn<N> {
             // SAFETY: A1, inside the section; A3, in no other list than `list_of` says.
             let is_told = unsafe { state.waiting.is_notified(waiter) };
             // SAFETY: as above.
-            let stale = unsafe { state.list_of(self.round).leave(waiter) };
+            let stale = unsafe { state.list_of(self.notify.is_over(self.round)).leave(waiter) };
             // SAFETY: as above; A2, every `Turn` sees to it.
             let told = is_told.then(|| unsafe { state.notify(End::First) });
             (told.flatten(), stale)
