@@ -17,11 +17,10 @@
 //! ```
 //!
 //! Messages have positions, and a receiver that of what it takes next. The channel keeps the last messages, as many as it has capacity,
-//! each in a slot with a share for every receiver that has yet to take it; the last of them takes the message itself.
+//! each in a slot with a share for every receiver that has yet to take it. Who has the last share of a message has the message itself, and all others a clone.
 //!
-//! Who receives looks into the slot alone, so that receivers of different messages are not in each other's way. Only if the message is
-//! not there it asks at the channel's end, under whose lock messages come, receivers come and go, and who finds nothing waits. A message is cloned
-//! and dropped outside of all locks.
+//! Who receives looks into the slot alone: receivers of different messages take different locks. Only if the message is not there it asks at
+//! the channel's end, under whose lock messages come, receivers come and go, and who finds nothing waits. A message is cloned and dropped outside of all locks.
 
 // The protocol and its theorem are in `broadcast/end.rs`.
 
@@ -32,9 +31,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use self::end::{Cursor, End};
+use self::end::{Cursor, End, Pushed};
+use self::slots::Slots;
 use super::notify::Notify;
-use super::shares::Shares;
+use super::shares::{Alone, Shares};
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::panics::FirstPanic;
@@ -112,19 +112,22 @@ impl<T> Sender<T> {
     /// # Errors
     /// Gives the message back if there is no receiver. There may be one later.
     ///
-    /// # Panics
-    /// Never: a message that is given back was nobody else's.
     pub fn send(&self, message: T) -> Result<usize, SendError<T>> {
-        let message = Shares::new(message);
-        let (sent, replaced) = self.shared.end.change(|end| {
-            if end.receivers == 0 {
-                return (false, (Err(message), None));
+        let (mut message, mut more) = (Alone::new(message), None);
+        loop {
+            let pushed = self.shared.end.change(|end| {
+                let pushed = end.push(message, &mut more);
+                (matches!(pushed, Pushed::Sent(..)), pushed)
+            });
+            match pushed {
+                Pushed::Sent(receivers, _replaced) => return Ok(receivers),
+                Pushed::Unheard(message) => return Err(SendError(message.into_inner())),
+                Pushed::NeedsSlots(len, back) => {
+                    message = back;
+                    more = Some(Slots::new(len));
+                }
             }
-            let replaced = end.push(message);
-            (true, (Ok(end.receivers), Some(replaced)))
-        });
-        drop(replaced);
-        sent.map_err(|message| SendError(message.into_inner().ok().expect("nobody else has seen it")))
+        }
     }
 
     /// A receiver of what is sent from now on.
@@ -133,7 +136,7 @@ impl<T> Sender<T> {
         Receiver::enters(&self.shared)
     }
 
-    /// How many messages not all have taken.
+    /// How many messages not all have taken. While a receiver is dropped that is more than 32 behind, those that it has yet to pass by may count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.end.with(|end| end.wanted())
@@ -159,7 +162,7 @@ impl<T> Sender<T> {
         loop {
             // Made before the look, so that it is told of what comes after that (theorem G). There may be one again when it is.
             let unheard = self.shared.unheard.notified();
-            if self.receiver_count() == 0 {
+            if self.shared.end.with(|end| end.is_unheard()) {
                 return coop::consume_budget().await;
             }
             unheard.await;
@@ -217,13 +220,14 @@ impl<T: Clone> Receiver<T> {
     /// Strict.
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         let Self { shared, cursor } = self;
+        let mut before = None;
         let mut place = pin!(Place::new(&**shared));
         let mut receive = |cx: &mut Context<'_>| {
             // Who has waited leaves the list at the end.
             let at_hand = if place.is_taken() { None } else { cursor.take() };
             match at_hand {
                 Some(message) => Poll::Ready(Ok(message)),
-                None => place.as_mut().poll(cx, |_, end| cursor.take_at(end)),
+                None => place.as_mut().poll(cx, |_, end| cursor.take_at(end, &mut before)),
             }
         };
         let message = poll_fn(|cx| coop::poll_progress(cx, &mut receive));
@@ -236,8 +240,9 @@ impl<T: Clone> Receiver<T> {
     /// As [`recv`](Self::recv), and [`Empty`](TryRecvError::Empty) if there is none yet.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let Self { shared, cursor } = self;
+        let mut before = None;
         let taken = cursor.take().map(Ok);
-        match taken.or_else(|| shared.end.with(|end| cursor.take_at(end))) {
+        match taken.or_else(|| shared.end.with(|end| cursor.take_at(end, &mut before))) {
             None => Err(TryRecvError::Empty),
             Some(Ok(message)) => Ok(Shares::unwrap_or_clone(message)),
             Some(Err(RecvError::Closed)) => Err(TryRecvError::Closed),
@@ -298,25 +303,28 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let mut panic = FirstPanic::default();
-        let (until, is_last) = self.shared.end.with(End::leave);
-        // All of them first, so that no destructor finds what nobody wants any more.
-        let mut left = Vec::new();
-        while self.cursor.next() < until {
-            match self.cursor.take() {
-                Some(message) if message.are_all() => left.push(message),
-                Some(message) => panic.catch(|| drop(message)),
-                // Lost, or moved: passed over, or found where it is now.
-                None => drop(self.shared.end.with(|end| self.cursor.catch_up(end))),
+        let Self { shared, cursor } = self;
+        let (mut until, mut passed) = (None, Vec::new());
+        loop {
+            let mut before = None;
+            let batch = shared.end.with(|end| {
+                let until = *until.get_or_insert_with(|| end.leave());
+                cursor.pass(end, until, &mut before)
+            });
+            let is_last = !batch.is_full();
+            passed.extend(batch);
+            if is_last {
+                break;
             }
         }
-        // Whatever the wakers and the destructors of users do.
-        for message in left {
+        // Whatever the wakers and the destructors of users do; all at the end, so that no destructor finds here what nobody wants any more.
+        let mut panic = FirstPanic::default();
+        for message in passed {
             panic.catch(|| drop(message));
         }
         // Only now, so that who is told finds the messages gone. Who has subscribed meanwhile tells in its turn.
-        if is_last && self.shared.end.with(|end| end.receivers == 0) {
-            panic.catch(|| self.shared.unheard.notify_waiters());
+        if shared.end.with(End::left) {
+            panic.catch(|| shared.unheard.notify_waiters());
         }
         panic.go_on();
     }

@@ -7,7 +7,7 @@
 //!
 //! A worker's timers lie under it, too: nearly nobody but that worker wants them, and now and then it is inside for longer.
 //!
-//! What it does not do: it is not fair, and a section may neither call user code nor block, nor suspend a user-level thread (which builds
+//! What it does not do: it is not fair, and a section may neither call user code nor block (it may enter another lock whose sections enter none: `sync/broadcast`), nor suspend a user-level thread (which builds
 //! with debug assertions refuse: `thread/suspend`). A value that a section
 //! panics out of is unlocked, not poisoned.
 //!

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use crate::panics::FirstPanic;
 
 /// Wakers that are taken out of a list at a time.
-const BATCH_MAX: usize = 32;
+pub(super) const BATCH_MAX: usize = if cfg!(quadrille_loom) { 2 } else { 32 };
 
 /// Wakers that were taken, to be called outside of the lock.
 #[derive(Debug, Default)]

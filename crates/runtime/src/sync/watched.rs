@@ -100,6 +100,9 @@ impl<S> Watched<S> {
     }
 
     /// Changes the state, and wakes everybody who waits for it if `f` says so. No user code may run in `f`.
+    ///
+    /// Who raises `owed` fills a batch in the same section, and goes on while it was full. One that was not leaves nobody owed, of
+    /// whichever change; so of two who change at once none stops before somebody has taken all.
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut S) -> (bool, R)) -> R {
         let mut batch = Batch::default();
         let result = self.0.with(|crowd| {
@@ -244,6 +247,7 @@ mod tests {
 
     use super::*;
     use crate::primitives::{AtomicUsize, Ordering};
+    use crate::sync::wake_all::BATCH_MAX;
 
     #[derive(Default)]
     struct Wakes(AtomicUsize);
@@ -296,6 +300,47 @@ mod tests {
             }
             drop(places);
             assert_eq!(watched.0.with(|crowd| (crowd.len, crowd.owed)), (0, 0), "{steps:?}");
+        }
+    }
+
+    /// As many as fit into a batch, one less, one more, and twice as many; the first that is woken changes the state once more.
+    #[test]
+    fn many_are_told_in_batches() {
+        struct Changes(Arc<Watched<()>>, Wakes);
+        impl Wake for Changes {
+            fn wake(self: Arc<Self>) {
+                // Ordering: Relaxed; one thread.
+                if self.1.0.fetch_add(1, Ordering::Relaxed) == 0 {
+                    self.0.change(|()| (true, ()));
+                }
+            }
+        }
+        for waiters in [
+            BATCH_MAX - 1,
+            BATCH_MAX,
+            BATCH_MAX + 1,
+            2 * BATCH_MAX,
+            2 * BATCH_MAX + 1,
+        ] {
+            let watched = Arc::new(Watched::new(()));
+            let changes = Arc::new(Changes(watched.clone(), Wakes::default()));
+            let wakes: Vec<Arc<Wakes>> = (1..waiters).map(|_| Arc::default()).collect();
+            let wakers = [Waker::from(changes.clone())].into_iter();
+            let wakers = wakers.chain(wakes.iter().map(|wakes| Waker::from(wakes.clone())));
+            let places: Vec<_> = wakers
+                .map(|waker| {
+                    let mut place = Box::pin(Place::new(watched.clone()));
+                    let poll = place
+                        .as_mut()
+                        .poll(&mut Context::from_waker(&waker), |_, ()| None::<()>);
+                    assert!(poll.is_pending());
+                    place
+                })
+                .collect();
+            watched.change(|()| (true, ()));
+            assert_eq!(changes.1.get(), 1, "{waiters}");
+            assert!(wakes.iter().all(|wakes| wakes.get() == 1), "{waiters}");
+            drop(places);
         }
     }
 

@@ -9,15 +9,25 @@
 //! - **(b)** Who finds nothing in the slot looks at the end, in the section in which it enters the list. What is lost is taken out in
 //!   the section that makes it lost, and messages move in one. So there a message is before the end and where its receivers look for it,
 //!   or lost by its position, or not sent yet: then the section that puts it in comes later, and finds the receiver in the list.
-//! - **(c)** Who goes is counted no more from the section on in which it learns how far it was sent messages. It takes its shares of those.
-//!   By (a) the last to take one takes the message, which so goes with who wants it last.
+//! - **(c)** Nobody receives a message while another has one that is lost by it: that is taken out before the new one is put in, or by the same step.
+//! - **(d)** Who goes is counted no more from the section on in which it learns how far it was sent messages. It takes its shares of those, and is
+//!   *leaving* until it has dropped them; who waits for the end of all receivers waits for who is leaving, too. So it finds nothing in the channel.
+//!
+//! As long as there are fewer slots than are kept, the messages that somebody wants are among the last ones, as many as there are slots: one that
+//! would be put over another has more slots made first. So none of them is lost then, and all find places among twice as many.
 
 use std::mem;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+
+use arrayvec::ArrayVec;
 
 use super::RecvError;
 use super::slots::Slots;
-use crate::sync::shares::Shares;
+use crate::sync::shares::{Alone, Shares};
+
+/// Messages that one who goes passes by in a section. As many and fewer go at once.
+const BATCH_MAX: usize = if cfg!(quadrille_loom) { 1 } else { 32 };
 
 #[derive(Debug)]
 pub(super) struct End<T> {
@@ -28,6 +38,18 @@ pub(super) struct End<T> {
     capacity: usize,
     pub(super) senders: usize,
     pub(super) receivers: usize,
+    /// Receivers that are counted no more, and may have shares.
+    leaving: usize,
+}
+
+/// What comes of sending.
+pub(super) enum Pushed<T> {
+    /// To so many.
+    Sent(usize, Replaced<T>),
+    /// Nobody is there.
+    Unheard(Alone<T>),
+    /// So many slots are to be made, outside of the lock; then once more.
+    NeedsSlots(usize, Alone<T>),
 }
 
 /// What a message has put out of the channel, to be dropped outside of the lock.
@@ -46,6 +68,7 @@ impl<T> End<T> {
             capacity,
             senders: 1,
             receivers: 1,
+            leaving: 0,
         };
         (end, Cursor { slots, next: 0 })
     }
@@ -59,10 +82,22 @@ impl<T> End<T> {
         }
     }
 
-    /// A receiver goes: the position of the first message that it will not be sent, and whether there is no receiver any more.
-    pub(super) fn leave(&mut self) -> (u64, bool) {
+    /// A receiver goes: the position of the first message that it will not be sent.
+    pub(super) fn leave(&mut self) -> u64 {
         self.receivers -= 1;
-        (self.next, self.receivers == 0)
+        self.leaving += 1;
+        self.next
+    }
+
+    /// It has gone: whether there is no other, nor one that goes.
+    pub(super) fn left(&mut self) -> bool {
+        self.leaving -= 1;
+        self.is_unheard()
+    }
+
+    /// Whether there is no receiver, and no share of one that goes.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.receivers == 0 && self.leaving == 0
     }
 
     /// Position of the first message that is not lost.
@@ -70,8 +105,12 @@ impl<T> End<T> {
         self.next.saturating_sub(self.capacity as u64)
     }
 
-    /// How many messages not all have taken. Who has yet to take one has yet to take those behind it: they are the last ones.
+    /// How many messages not all have taken. Who has yet to take one has yet to take those behind it: they are the last ones. While it is
+    /// looked for the first of them moves on, message by message, so that what is found was right at some time meanwhile.
     pub(super) fn wanted(&self) -> usize {
+        if self.receivers == 0 {
+            return 0;
+        }
         let (mut free, mut wanted) = (self.oldest(), self.next);
         while free < wanted {
             let middle = free.midpoint(wanted);
@@ -84,34 +123,46 @@ impl<T> End<T> {
         usize::try_from(self.next - wanted).expect("at most the capacity")
     }
 
-    /// Sends to all who receive.
-    pub(super) fn push(&mut self, message: Shares<T>) -> Replaced<T> {
-        let message = message.multiplied(self.receivers);
-        let position = self.next;
-        self.next += 1;
-        let is_full_size = self.slots.len() >= self.capacity;
-        match self.slots.put(position, message, is_full_size) {
-            Ok(replaced) => {
-                // With more slots than are kept that one was free, and another message goes.
-                let lost = self
-                    .oldest()
-                    .checked_sub(1)
-                    .filter(|_| self.slots.len() > self.capacity);
-                Replaced {
-                    _message: replaced.or_else(|| self.slots.remove(lost?)),
-                    _slots: None,
-                }
-            }
-            Err(message) => {
-                let grown = Arc::new(self.slots.grown());
-                let put = grown.put(position, message, false);
-                assert!(matches!(put, Ok(None)), "there are places that have never been used");
+    /// Sends to all who receive. `more` are slots that it has asked for before; they stay there if there are enough by now.
+    pub(super) fn push(&mut self, message: Alone<T>, more: &mut Option<Slots<T>>) -> Pushed<T> {
+        let Some(receivers) = NonZeroUsize::new(self.receivers) else {
+            return Pushed::Unheard(message);
+        };
+        let (position, slots) = (self.next, self.slots.len());
+        // With more slots than are kept the new message's is free, and another is lost; with as many it takes the place of the lost one.
+        let lost = position
+            .checked_sub(self.capacity as u64)
+            .filter(|_| slots > self.capacity);
+        let lost = lost.and_then(|lost| self.slots.remove(lost));
+        let put = self
+            .slots
+            .put(position, message.shared_by(receivers), slots >= self.capacity);
+        let replaced = match put {
+            Ok(replaced) => Replaced {
+                _message: lost.or(replaced),
+                _slots: None,
+            },
+            Err(back) => {
+                let back = back.into_alone().ok().expect("nobody else has seen it");
+                let Some(more) = more.take_if(|more| more.len() == 2 * slots) else {
+                    return Pushed::NeedsSlots(2 * slots, back);
+                };
                 Replaced {
                     _message: None,
-                    _slots: Some(mem::replace(&mut self.slots, grown)),
+                    _slots: Some(self.push_into(more, back.shared_by(receivers))),
                 }
             }
-        }
+        };
+        self.next += 1;
+        Pushed::Sent(receivers.get(), replaced)
+    }
+
+    /// Moves all messages to `more`, which are empty, and puts the next one behind them. The slots of before.
+    fn push_into(&mut self, more: Slots<T>, message: Shares<T>) -> Arc<Slots<T>> {
+        self.slots.move_to(&more);
+        let put = more.put(self.next, message, false);
+        assert!(matches!(put, Ok(None)), "there are places that have never been used");
+        mem::replace(&mut self.slots, Arc::new(more))
     }
 }
 
@@ -125,11 +176,6 @@ pub(super) struct Cursor<T> {
 }
 
 impl<T> Cursor<T> {
-    /// Position of what it takes next.
-    pub(super) fn next(&self) -> u64 {
-        self.next
-    }
-
     /// How many messages were sent since, those among them that are lost included.
     pub(super) fn distance(&self, end: &End<T>) -> u64 {
         end.next - self.next
@@ -143,20 +189,24 @@ impl<T> Cursor<T> {
         Some(message)
     }
 
-    /// How many messages were lost since the last look, and the slots of before if they have moved. What is kept is from now on where
-    /// it is to be expected, while the lock of the end is held.
-    pub(super) fn catch_up(&mut self, end: &End<T>) -> (u64, Option<Arc<Slots<T>>>) {
-        let has_moved = !Arc::ptr_eq(&self.slots, &end.slots);
-        let before = has_moved.then(|| mem::replace(&mut self.slots, end.slots.clone()));
+    /// How many messages were lost since the last look. What is kept is from now on where it is to be expected, while the lock of the end is
+    /// held. The slots of before, if messages have moved, are left in `before`, to be dropped outside of it.
+    fn catch_up(&mut self, end: &End<T>, before: &mut Option<Arc<Slots<T>>>) -> u64 {
+        if !Arc::ptr_eq(&self.slots, &end.slots) {
+            *before = Some(mem::replace(&mut self.slots, end.slots.clone()));
+        }
         let missed = end.oldest().saturating_sub(self.next);
         self.next += missed;
-        (missed, before)
+        missed
     }
 
-    /// The next message, or why there is none; nothing if that is to be waited for.
-    pub(super) fn take_at(&mut self, end: &End<T>) -> Option<Result<Shares<T>, RecvError>> {
-        // The slots of before have no messages: no destructor of the user's.
-        let (missed, _) = self.catch_up(end);
+    /// The next message, or why there is none; nothing if that is to be waited for. For `before` see `catch_up`.
+    pub(super) fn take_at(
+        &mut self,
+        end: &End<T>,
+        before: &mut Option<Arc<Slots<T>>>,
+    ) -> Option<Result<Shares<T>, RecvError>> {
+        let missed = self.catch_up(end, before);
         if missed > 0 {
             return Some(Err(RecvError::Lagged(missed)));
         }
@@ -166,5 +216,24 @@ impl<T> Cursor<T> {
         let message = self.take();
         debug_assert!(message.is_some(), "it was sent, and is not lost");
         message.map(Ok)
+    }
+
+    /// Takes messages before `until`, a batch of them. For `before` see `catch_up`.
+    pub(super) fn pass(
+        &mut self,
+        end: &End<T>,
+        until: u64,
+        before: &mut Option<Arc<Slots<T>>>,
+    ) -> ArrayVec<Shares<T>, BATCH_MAX> {
+        self.catch_up(end, before);
+        let mut passed = ArrayVec::new();
+        while self.next < until && !passed.is_full() {
+            let Some(message) = self.take() else {
+                debug_assert!(false, "it was sent, and is not lost");
+                break;
+            };
+            passed.push(message);
+        }
+        passed
     }
 }

@@ -1,10 +1,10 @@
-//! The messages that are kept, each in a slot with the number of receivers that have yet to take it.
+//! The messages that are kept, each in a slot with a share for every receiver that has yet to take it.
 //!
 //! A slot has a lock of its own, for one step. Only who sends puts messages in, one at a time: the lock of the channel's end sees to
 //! that, which is taken before that of a slot, never after it.
 //!
-//! A slot's position says whose message it has. Who finds another one there than he takes next has nothing to take, and learns at the
-//! end why: nothing was sent yet, the message was lost, or all [have moved](Slots::grown).
+//! A slot's position says whose message it has. Who finds another one there than he takes next, or no share of it, has nothing to take, and
+//! learns at the end why: nothing was sent yet, the message was lost, or all [have moved](Slots::move_to).
 
 use crate::primitives::{AtomicU64, Ordering};
 use crate::sync::lock::Lock;
@@ -21,7 +21,7 @@ pub(super) struct Slots<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Of the message that is or was here. [`NOWHERE`] before the first, and after they have moved. Changed under the lock.
+    /// Of the message that is or was here; [`NOWHERE`] before the first. Changed under the lock.
     position: AtomicU64,
     /// A share for each receiver that has yet to take the message.
     shares: Lock<Option<Shares<T>>>,
@@ -66,7 +66,7 @@ impl<T> Slots<T> {
     /// The slot of the message at `position`, whether it is there or not.
     #[inline]
     fn slot(&self, position: u64) -> &Slot<T> {
-        #[allow(clippy::cast_possible_truncation, reason = "the low bits are asked for")]
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are asked for")]
         let index = position as usize & (self.slots.len() - 1);
         &self.slots[index]
     }
@@ -118,22 +118,17 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Twice as many, with all messages; none is left here, nor ever put here again.
+    /// Puts all messages into others, of which there are more and which are empty; none is left here, nor ever put here again.
     ///
     /// Called by one at a time, as `put`.
-    pub(super) fn grown(&self) -> Self {
-        let grown = Self::new(self.len() * 2);
+    pub(super) fn move_to(&self, others: &Self) {
         for slot in &self.slots {
-            slot.shares.with(|shares| {
-                // Ordering: Relaxed, as in `is_of`.
+            if let Some(message) = slot.shares.with(Option::take) {
+                // Ordering: Relaxed; whoever calls `put` calls this, one at a time.
                 let position = slot.position.load(Ordering::Relaxed);
-                slot.position.store(NOWHERE, Ordering::Relaxed);
-                if let Some(message) = shares.take() {
-                    let put = grown.put(position, message, false);
-                    debug_assert!(matches!(put, Ok(None)), "a place for each");
-                }
-            });
+                let put = others.put(position, message, false);
+                debug_assert!(matches!(put, Ok(None)), "a place for each");
+            }
         }
-        grown
     }
 }

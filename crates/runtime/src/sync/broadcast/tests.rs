@@ -125,6 +125,33 @@ fn a_message_that_panics_when_it_is_dropped_keeps_no_receiver() {
 }
 
 #[test]
+fn a_message_that_panics_when_it_is_cloned_is_passed_by() {
+    #[derive(Debug)]
+    struct Panics(u32, Arc<()>);
+    impl Clone for Panics {
+        fn clone(&self) -> Self {
+            assert!(self.0 > 0, "as asked");
+            Self(self.0, self.1.clone())
+        }
+    }
+    let (sender, mut first) = channel(4);
+    let mut last = sender.subscribe();
+    let probe = Arc::new(());
+    (0..2).for_each(|n| assert!(sender.send(Panics(n, probe.clone())).is_ok()));
+    assert!(catch_unwind(AssertUnwindSafe(|| first.try_recv())).is_err());
+    assert_eq!(
+        (first.try_recv().map(|message| message.0).ok(), first.len()),
+        (Some(1), 0)
+    );
+    assert_eq!(
+        last.try_recv().map(|message| message.0).ok(),
+        Some(0),
+        "it has the message itself"
+    );
+    assert_eq!((sender.len(), Arc::strong_count(&probe)), (1, 2));
+}
+
+#[test]
 fn messages_that_panic_when_they_are_dropped_keep_no_other() {
     #[derive(Debug)]
     struct Panics {
