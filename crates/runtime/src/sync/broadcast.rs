@@ -39,6 +39,7 @@ use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::panics::FirstPanic;
 
+pub use self::weak::WeakSender;
 pub use super::error::SendError;
 
 /// The errors, where tokio has them.
@@ -48,6 +49,7 @@ pub mod error {
 
 mod end;
 mod slots;
+mod weak;
 
 /// So many slots are made at first, or as many as the channel keeps messages. More are made when they are needed, and stay.
 const FIRST_SLOTS_MAX: usize = 64;

@@ -1,12 +1,13 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::task::Context;
+use std::task::{Context, Poll, Waker};
 
 use futures_lite::future::{block_on, poll_once};
 
 use super::*;
 use crate::panics::tests::waker_that_panics;
+use crate::sync::wake_all::tests::Wakes;
 
 /// Every script of seven steps on two receivers that come and go, against a list of all that was sent: with as many slots as
 /// messages are kept, with more, and with fewer at first.
@@ -236,6 +237,33 @@ fn the_sender_learns_that_nobody_listens() {
     assert_eq!(sender.send(6), Ok(1));
     assert_eq!(again.try_recv(), Ok(6));
     assert_eq!(Sender::new(1).send(7), Err(SendError(7)));
+}
+
+#[test]
+fn a_weak_sender_keeps_nothing_open() {
+    let (sender, mut receiver) = channel(2);
+    let weak = sender.downgrade();
+    let other = weak.clone().upgrade().expect("there is a sender");
+    assert_eq!((weak.sender_count(), other.same_channel(&sender)), (2, true));
+    drop(sender);
+    assert_eq!(other.send(1), Ok(1));
+    assert!(!receiver.is_closed());
+    let waker = Arc::new(Wakes::default());
+    let mut late = receiver.resubscribe();
+    let mut waits = Box::pin(late.recv());
+    let mut cx = Context::from_waker(Waker::noop());
+    let told = Waker::from(waker.clone());
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&told)).is_pending());
+    drop(other);
+    assert_eq!(waker.count(), 1, "the last one closes it");
+    assert!(weak.upgrade().is_none());
+    assert_eq!((weak.sender_count(), receiver.is_closed()), (0, true));
+    assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Err(RecvError::Closed)));
+    assert_eq!(
+        (receiver.try_recv(), receiver.try_recv()),
+        (Ok(1), Err(TryRecvError::Closed))
+    );
 }
 
 #[test]
