@@ -2,7 +2,7 @@
 //!
 //! Where all tasks talk to each other every message crosses from one CPU's cache to another's, and two workers may take half as long again as
 //! one. No worker can tell from what it sees of itself: with two, polls are more, because each finds less to do. What tells is how far the program
-//! comes, and that is counted: each message, read or expired timer spends a unit of its task's budget. So where tasks are short, spend, and often run on another worker than
+//! comes, and that is counted: each message, read or expired timer spends a unit of its task's budget, and a task that gives way has done something, too. So where tasks are short, do what counts, and often run on another worker than
 //! before, all but one hand over what they have and sleep, for a window; if that one gets more done alone it goes on for a while.
 //!
 //! The rule is a state machine that is told of one tally after the other:
@@ -21,6 +21,10 @@ use crate::{Nanos, Solo};
 
 /// So many windows pass before the next look at a program for which it is not worth a trial, or of which a window said nothing.
 const LOOK: u64 = 8;
+/// Yields are few if they are less than one of so many of all that counts, and then may be as many as they are.
+const FEW: u64 = 16;
+/// Else a gain is none if more than one of so many of them is lost.
+const YIELDS_LOST: u64 = 8;
 /// Times that a hold is doubled, and a pause.
 const HOLDS: u32 = 6;
 const PAUSES: u32 = 5;
@@ -34,6 +38,8 @@ pub struct SoloTally {
     pub workers: u32,
     /// Units of budgets that were spent, and tasks that have ended.
     pub units: u64,
+    /// Polls after which their task was to run again at once: it gave way.
+    pub yields: u64,
     /// Polls of tasks.
     pub polls: u64,
     /// Polls of tasks that another worker had polled before.
@@ -65,22 +71,58 @@ enum Stage {
         from: SoloTally,
     },
     Gathers {
-        rate: u64,
+        rates: Rates,
         since: Nanos,
     },
     Settles {
-        rate: u64,
+        rates: Rates,
         since: Nanos,
     },
     Alone {
         from: SoloTally,
-        rate: u64,
+        rates: Rates,
     },
     Holds {
         from: SoloTally,
-        rate: u64,
+        rates: Rates,
         until: Nanos,
     },
+}
+
+/// How much was done in a millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rates {
+    /// All that counts.
+    done: u64,
+    /// How often a task gave way. What it did between two times may be as long as many units.
+    yields: u64,
+}
+
+impl Rates {
+    /// From one tally to the next.
+    fn of(from: &SoloTally, to: &SoloTally) -> Self {
+        let time = to.at.since(from.at).0.max(1);
+        let rate = |count: u64| count.saturating_mul(1_000_000) / time;
+        Self {
+            done: rate(done(from, to)),
+            yields: rate(to.yields.wrapping_sub(from.yields)),
+        }
+    }
+
+    /// Whether that is more by `config`, and not by doing more of what is short in place of what is long.
+    fn gains_on(&self, before: &Self, config: &Solo) -> bool {
+        let enough = before
+            .done
+            .saturating_add(before.done.saturating_mul(u64::from(config.gain)) / 100);
+        let few = before.yields < before.done / FEW;
+        self.done > enough && (few || self.yields >= before.yields - before.yields / YIELDS_LOST)
+    }
+}
+
+/// All that counts, from one tally to the next.
+fn done(from: &SoloTally, to: &SoloTally) -> u64 {
+    let units = to.units.wrapping_sub(from.units);
+    units.saturating_add(to.yields.wrapping_sub(from.yields))
 }
 
 /// The rule, and what it knows so far. One a runtime.
@@ -119,12 +161,6 @@ pub struct SoloTrial {
     wrong: u32,
 }
 
-/// Units in a millisecond, from one tally to the next.
-fn rate(from: &SoloTally, to: &SoloTally) -> u64 {
-    let units = to.units.wrapping_sub(from.units);
-    units.saturating_mul(1_000_000) / to.at.since(from.at).0.max(1)
-}
-
 impl SoloTrial {
     /// A tally that comes more than so many windows after the one before ends what there was: the worker that goes on alone sleeps.
     pub const STALE: u64 = 4;
@@ -142,8 +178,8 @@ impl SoloTrial {
             Stage::Rests => self.measures_all(now, window),
             Stage::All { from } if is_late(passed(from.at), window) => self.measures_all(now, window),
             Stage::All { from } if promises(&from, now, config) => {
-                let rate = rate(&from, now);
-                self.stage = Stage::Gathers { rate, since: now.at };
+                let rates = Rates::of(&from, now);
+                self.stage = Stage::Gathers { rates, since: now.at };
                 (SoloStep::Gathers, window / 16)
             }
             Stage::All { .. } => {
@@ -151,8 +187,8 @@ impl SoloTrial {
                 self.rests(LOOK * window)
             }
             Stage::Gathers { since, .. } if passed(since) > Self::STALE * window => self.rests(LOOK * window),
-            Stage::Gathers { rate, .. } if now.others_sleep => {
-                self.stage = Stage::Settles { rate, since: now.at };
+            Stage::Gathers { rates, .. } if now.others_sleep => {
+                self.stage = Stage::Settles { rates, since: now.at };
                 (SoloStep::Alone, window / 2)
             }
             Stage::Gathers { since, .. } if passed(since) < window / 2 => (SoloStep::Gathers, window / 16),
@@ -160,15 +196,14 @@ impl SoloTrial {
             Stage::Gathers { .. } => self.was_wrong(config),
             // What waited meanwhile is done: it is no gain.
             Stage::Settles { since, .. } if is_late(passed(since), window) => self.rests(LOOK * window),
-            Stage::Settles { rate, .. } => {
-                self.stage = Stage::Alone { from: *now, rate };
+            Stage::Settles { rates, .. } => {
+                self.stage = Stage::Alone { from: *now, rates };
                 (SoloStep::Alone, window)
             }
             Stage::Alone { from, .. } if is_late(passed(from.at), window) => self.rests(LOOK * window),
-            Stage::Alone { from, rate: before } => {
-                let alone = rate(&from, now);
-                let enough = before.saturating_add(before.saturating_mul(u64::from(config.gain)) / 100);
-                if alone <= enough || !is_alone(&from, now) {
+            Stage::Alone { from, rates: before } => {
+                let alone = Rates::of(&from, now);
+                if !alone.gains_on(&before, config) || !is_alone(&from, now) {
                     return self.was_wrong(config);
                 }
                 let hold = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
@@ -178,14 +213,14 @@ impl SoloTrial {
                 self.right = 0;
                 self.rests(LOOK * window)
             }
-            Stage::Holds { from, rate, .. } if !is_steady(&from, now, rate) => self.was_wrong(config),
+            Stage::Holds { from, rates, .. } if !is_steady(&from, now, &rates) => self.was_wrong(config),
             Stage::Holds { until, .. } if now.at >= until => {
                 self.right = self.right.saturating_add(1);
                 self.wrong = 0;
                 // Those who slept come back, and take some of the tasks again, before they are measured.
                 self.rests(window / 2)
             }
-            Stage::Holds { rate, until, .. } => self.goes_on(now, rate, until, window),
+            Stage::Holds { rates, until, .. } => self.goes_on(now, rates, until, window),
         }
     }
 
@@ -194,10 +229,10 @@ impl SoloTrial {
         (SoloStep::All, window)
     }
 
-    fn goes_on(&mut self, now: &SoloTally, rate: u64, until: Nanos, window: u64) -> (SoloStep, u64) {
+    fn goes_on(&mut self, now: &SoloTally, rates: Rates, until: Nanos, window: u64) -> (SoloStep, u64) {
         self.stage = Stage::Holds {
             from: *now,
-            rate,
+            rates,
             until,
         };
         (SoloStep::Alone, window)
@@ -221,8 +256,8 @@ fn promises(from: &SoloTally, to: &SoloTally, config: &Solo) -> bool {
     let polls = to.polls.wrapping_sub(from.polls);
     let moves = to.moves.wrapping_sub(from.moves);
     let time = to.at.since(from.at).0.saturating_mul(u64::from(to.workers));
-    // Where polls spend nothing nobody can tell how far the program comes.
-    let counts = to.units.wrapping_sub(from.units) >= polls;
+    // Where polls do nothing that counts nobody can tell how far the program comes.
+    let counts = done(from, to) >= polls;
     let is_short = polls > 0 && time / polls <= config.run.0;
     counts && is_short && moves.saturating_mul(u64::from(config.moves)) >= polls && !to.any_bound
 }
@@ -240,8 +275,8 @@ fn is_alone(from: &SoloTally, to: &SoloTally) -> bool {
 }
 
 /// Whether a worker that goes on alone gets done what it got done when it was measured, and is alone.
-fn is_steady(from: &SoloTally, to: &SoloTally, before: u64) -> bool {
-    let now = rate(from, to);
+fn is_steady(from: &SoloTally, to: &SoloTally, rates: &Rates) -> bool {
+    let (now, before) = (Rates::of(from, to).done, rates.done);
     now > before - before / 4 && now < before.saturating_add(before / 2) && is_alone(from, to)
 }
 
@@ -258,6 +293,8 @@ mod tests {
         step: SoloStep,
         /// Units a millisecond with all workers, and with one.
         rates: [u64; 2],
+        /// Of the units that many per cent are yields, with all workers and with one.
+        yields: [u64; 2],
         /// Units a poll, and polls of which one moves while all work.
         units: u64,
         moves: u64,
@@ -275,6 +312,7 @@ mod tests {
                 },
                 step: SoloStep::All,
                 rates,
+                yields: [0, 0],
                 units: 10,
                 moves: 2,
                 obeys: true,
@@ -295,7 +333,9 @@ mod tests {
             let units = self.rates[usize::from(alone)] * time.0 / 1_000_000;
             let polls = units / self.units;
             self.tally.at = Nanos(self.tally.at.0 + time.0);
-            self.tally.units += units;
+            let yields = units * self.yields[usize::from(alone)] / 100;
+            self.tally.units += units - yields;
+            self.tally.yields += yields;
             self.tally.polls += polls;
             self.tally.own_polls += if alone { polls } else { polls / 2 };
             self.tally.moves += if alone { 0 } else { polls / self.moves };
@@ -330,6 +370,23 @@ mod tests {
         assert!(holds.len() >= expected.len(), "{holds:?}");
         for (hold, expected) in holds.iter().zip(expected) {
             assert!((expected..expected + 8).contains(hold), "{holds:?}");
+        }
+    }
+
+    /// What tasks do before they give way may be long: more of what is short is no gain then.
+    #[test]
+    fn who_gives_way_less_often_alone_gains_nothing() {
+        let alone = |yields| {
+            let mut program = Program::new([100_000, 150_000]);
+            program.yields = yields;
+            program.alone(10_000).0
+        };
+        // All, a half, and as many in a time as before but for an eighth; and where they are few.
+        for yields in [[100, 100], [50, 50], [50, 30], [5, 0]] {
+            assert!(alone(yields) > 9_850, "{yields:?}");
+        }
+        for yields in [[50, 29], [50, 0], [7, 0]] {
+            assert!(alone(yields) < 60, "{yields:?}");
         }
     }
 
@@ -370,7 +427,8 @@ mod tests {
         let tally = |at: u64, units: u64| SoloTally {
             at: Nanos::from_millis(at),
             workers: 2,
-            units,
+            units: units / 2,
+            yields: units - units / 2,
             polls: at * 1000,
             moves: at * 1000,
             ..SoloTally::default()
@@ -484,6 +542,7 @@ mod tests {
                     at: Nanos(if round % 2 == 0 { round * 1_000_000 } else { any() }),
                     workers: (any() % 3) as u32,
                     units: any(),
+                    yields: any(),
                     polls: any(),
                     moves: any(),
                     own_polls: any(),

@@ -152,6 +152,7 @@ impl Worker {
             let sum = |sum: &mut u64, more: u64| *sum = sum.wrapping_add(more);
             sum(&mut tally.units, counters.units.get());
             sum(&mut tally.units, counters.finished.get());
+            sum(&mut tally.yields, counters.yields.get());
             sum(&mut tally.polls, counters.polls.get());
             for moves in [
                 &counters.migrations_group,

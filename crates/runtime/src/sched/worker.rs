@@ -331,7 +331,10 @@ impl Worker {
             context.me().counters.units.add(u64::from(coop::spent(self.budget)));
         }
         match ran {
-            Ran::Again(again) => context.requeue(again),
+            Ran::Again(again) => {
+                context.me().counters.yields.add(1);
+                context.requeue(again);
+            }
             Ran::Finished => context.me().counters.finished.add(1),
             Ran::Gone => {}
         }

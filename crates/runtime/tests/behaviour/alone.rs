@@ -65,3 +65,25 @@ fn trials_all_the_time_lose_nothing() {
         });
     }
 }
+
+/// What is counted where one may go on alone: a unit for a message, and a yield for a task that goes on by itself; not where it waits.
+#[test]
+fn what_tasks_do_is_counted() {
+    let config: Config = "solo=on".parse().unwrap();
+    let runtime = Shape::flat(2).builder().config(config).build().unwrap();
+    let (sender, receiver) = mpmc::bounded(1);
+    runtime.block_on(async {
+        let sends = spawn(async move {
+            for _ in 0..10 {
+                quadrille::task::yield_now().await;
+            }
+            sender.send(()).await.unwrap();
+            quadrille::task::yield_now().await;
+        });
+        sends.await.unwrap();
+        spawn(async move { receiver.recv().await }).await.unwrap().unwrap();
+    });
+    let total = runtime.metrics().total();
+    // The message was received in the last poll of its task, which counts as its end.
+    assert_eq!((total.yields, total.units), (11, 1));
+}
