@@ -346,3 +346,33 @@ fn nothing_is_read_into_no_place() {
         assert_eq!(near.read(&mut [0; 2]).await.unwrap(), 1);
     });
 }
+
+/// What is behind the zero would be cut off by the system, and another name be meant.
+#[test]
+fn a_path_with_a_zero_byte_inside_is_refused() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let path = folder.join("socket");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let cut = format!("{}\0elsewhere", path.display());
+        assert_eq!(UnixListener::bind(&cut).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let error = UnixStream::connect(&cut).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    });
+}
+
+/// By a descriptor that is not watched, to whose user the system says so.
+#[test]
+fn a_listener_that_is_shut_down_ends_accepts_that_wait() {
+    on_runtimes(|| async {
+        let folder = Folder::new();
+        let listener = net::UnixListener::bind(folder.join("socket")).unwrap();
+        let clone = listener.try_clone().unwrap();
+        let listener = UnixListener::from_std(listener).unwrap();
+        let mut accept = Box::pin(listener.accept());
+        assert!(poll_once(&mut accept).await.is_none());
+        socket2::SockRef::from(&clone).shutdown(Shutdown::Both).unwrap();
+        let accepted = quadrille::time::timeout(Duration::from_secs(10), accept).await;
+        assert_eq!(accepted.expect("it is told").unwrap_err().kind(), ErrorKind::InvalidInput);
+    });
+}

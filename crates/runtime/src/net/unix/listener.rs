@@ -109,7 +109,7 @@ impl UnixListener {
     ///
     /// Strict: no connection is taken by a call that is dropped, but for one that meets the end of its task's runtime.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
-        let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
+        let (stream, address) = self.fd.transfer(Side::Read, |listener| self.take(listener)).await?;
         let stream = tell(UnixStream::accepted(stream, &self.handle)).await?;
         Ok((stream, address))
     }
@@ -120,12 +120,22 @@ impl UnixListener {
     ///
     /// As [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
-        let accepted = self.fd.poll_transfer(Side::Read, cx, accept);
+        let accepted = self.fd.poll_transfer(Side::Read, cx, |listener| self.take(listener));
         let accepted = accepted.map(|accepted| {
             let (stream, address) = accepted?;
             Ok((UnixStream::accepted(stream, &self.handle)?, address))
         });
         told(accepted, cx)
+    }
+
+    /// Takes one connection. That listening was shut down, by whoever has the socket, the system doesn't say to one that doesn't block.
+    fn take(&self, listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream, SocketAddr)>> {
+        match accept(listener) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.fd.has_read_ended() => {
+                Err(io::ErrorKind::InvalidInput.into())
+            }
+            outcome => outcome,
+        }
     }
 
     /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let

@@ -54,7 +54,7 @@ impl UnixStream {
     ///
     /// Strict: a connection that was made is closed.
     pub async fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
-        Self::connect_to(|| SockAddr::unix(path)).await
+        Self::connect_to(|| socket::unix_address(&socket::unix_named(path.as_ref())?)).await
     }
 
     /// Connects to the listener at `address`, which may be an abstract one on Linux; see [`connect`](Self::connect).
