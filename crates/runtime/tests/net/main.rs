@@ -3,6 +3,8 @@
 //! Nothing here waits by sleeping for a while: both sides meet in what they send, and every test runs under a watchdog, so
 //! that a lost wake-up fails and doesn't hang.
 
+#[cfg(target_os = "linux")]
+mod async_fd;
 mod blocking_io;
 mod broken;
 mod budget;
@@ -10,6 +12,8 @@ mod buffers;
 mod cancelled;
 mod copy;
 mod descriptors;
+mod duplicates;
+mod endings;
 #[path = "../behaviour/greedy.rs"]
 mod greedy;
 mod load;
