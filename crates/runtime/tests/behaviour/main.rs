@@ -8,6 +8,7 @@ mod abort_handle;
 mod alone;
 mod block_on;
 mod blocking;
+mod broadcast;
 mod budget;
 mod cells;
 #[path = "../../src/child.rs"]
@@ -74,6 +75,7 @@ mod thread_turns;
 mod thread_valgrind;
 mod thread_wakes;
 mod timers;
+mod told;
 mod unwinding;
 mod wait;
 mod wakers;
