@@ -97,7 +97,12 @@ impl<T: Clone> Shares<T> {
     pub(super) fn unwrap_or_clone(self) -> T {
         match self.into_alone() {
             Ok(alone) => alone.into_inner(),
-            Err(shared) => shared.counted().value.clone(),
+            Err(shared) => {
+                let clone = shared.counted().value.clone();
+                // Here, where `clone` is dropped should that panic: a result that is on its way out would be leaked.
+                drop(shared);
+                clone
+            }
         }
     }
 }

@@ -197,7 +197,7 @@ impl<W: Watching> Place<W> {
         let Self { of, seat, .. } = unsafe { self.get_unchecked_mut() };
         let mut fresh = None;
         loop {
-            let (step, _stale) = of.watched().0.with(|crowd| {
+            let (step, stale) = of.watched().0.with(|crowd| {
                 if let Some(found) = look(of, &mut crowd.state) {
                     // SAFETY: A1, inside the section; A3, one `Watched` (`Watching`).
                     let stale = seat.as_ref().and_then(|seat| unsafe { crowd.leave(seat) });
@@ -221,6 +221,8 @@ impl<W: Watching> Place<W> {
             match step {
                 Step::Done(found) => {
                     *seat = None;
+                    // While `found` is here to be dropped should that panic: on its way out it would be leaked.
+                    drop((stale, fresh));
                     return Poll::Ready(found);
                 }
                 Step::Wait(Wait::Queued) => return Poll::Pending,

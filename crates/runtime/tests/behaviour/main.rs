@@ -78,5 +78,6 @@ mod timers;
 mod told;
 mod unwinding;
 mod wait;
+mod waker_ends;
 mod wakers;
 mod watch;

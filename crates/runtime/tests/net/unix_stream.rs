@@ -373,6 +373,9 @@ fn a_listener_that_is_shut_down_ends_accepts_that_wait() {
         assert!(poll_once(&mut accept).await.is_none());
         socket2::SockRef::from(&clone).shutdown(Shutdown::Both).unwrap();
         let accepted = quadrille::time::timeout(Duration::from_secs(10), accept).await;
-        assert_eq!(accepted.expect("it is told").unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            accepted.expect("it is told").unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
     });
 }

@@ -152,6 +152,41 @@ fn a_message_that_panics_when_it_is_cloned_is_passed_by() {
     assert_eq!((sender.len(), Arc::strong_count(&probe)), (1, 2));
 }
 
+/// Whoever clones it drops the other receiver first, and so has the last share of it.
+#[test]
+fn a_clone_goes_with_a_message_that_panics_when_it_is_dropped() {
+    struct Panics {
+        other: Arc<Mutex<Option<Receiver<Self>>>>,
+        is_clone: bool,
+        probe: Arc<()>,
+    }
+    impl Clone for Panics {
+        fn clone(&self) -> Self {
+            drop(self.other.lock().unwrap().take());
+            Self {
+                other: self.other.clone(),
+                is_clone: true,
+                probe: self.probe.clone(),
+            }
+        }
+    }
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            assert!(self.is_clone, "as asked");
+        }
+    }
+    let probe = Arc::new(());
+    let (sender, mut receiver) = channel(4);
+    let message = Panics {
+        other: Arc::new(Mutex::new(Some(sender.subscribe()))),
+        is_clone: false,
+        probe: probe.clone(),
+    };
+    assert!(sender.send(message).is_ok());
+    assert!(catch_unwind(AssertUnwindSafe(|| receiver.try_recv().is_ok())).is_err());
+    assert_eq!(Arc::strong_count(&probe), 1, "the clone is gone, too");
+}
+
 #[test]
 fn messages_that_panic_when_they_are_dropped_keep_no_other() {
     #[derive(Debug)]

@@ -52,7 +52,7 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
             let semaphore = this.semaphore.as_deref().expect(OVER);
             let mut fresh = None;
             loop {
-                let (look, _stale) = semaphore.state.with(|state| {
+                let (look, stale) = semaphore.state.with(|state| {
                     // SAFETY: A1, inside the section; A2, pinned, and dropped in place; it is this one's waiter.
                     unsafe { state.look(this.wants, &mut this.waiter, cx.waker(), &mut fresh) }
                 });
@@ -63,7 +63,10 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
                         this.waiter = None;
                         let semaphore = this.semaphore.take();
                         let semaphore = semaphore.expect("it was there above");
-                        return Poll::Ready(ended.map(|()| Held::new(semaphore, this.wants)));
+                        let held = ended.map(|()| Held::new(semaphore, this.wants));
+                        // While `held` is here to be dropped should that panic: on its way out it would be leaked, and its permits lost.
+                        drop((stale, fresh));
+                        return Poll::Ready(held);
                     }
                 }
             }

@@ -342,13 +342,14 @@ impl Future for Locking<'_> {
             loop {
                 // SAFETY: pinned, and dropped in place.
                 match unsafe { this.step(cx.waker(), &mut fresh) } {
-                    Step::Taken(told, _stale) => {
+                    Step::Taken(told, stale) => {
                         this.waiter = None;
+                        let held = ReleaseOnDrop(this.lock, this.access);
                         if let Some(waker) = told {
-                            let held = ReleaseOnDrop(this.lock, this.access);
                             waker.wake();
-                            mem::forget(held);
                         }
+                        drop((stale, fresh));
+                        mem::forget(held);
                         return Poll::Ready(());
                     }
                     Step::Waits(Wait::Queued) => return Poll::Pending,

@@ -1,0 +1,97 @@
+//! What a poll has got is not lost when a waker panics as it is dropped in that poll.
+//!
+//! A poll that finds nothing clones a waker that is not ours, and looks again; what it has not used of that it drops. So each case gives what
+//! is waited for while the waker is cloned, and the clone panics.
+
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::null;
+use std::sync::Arc;
+use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+
+use quadrille::sync::{Mutex, RwLock, Semaphore, broadcast};
+use quadrille::thread;
+
+thread_local! {
+    static ON_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    static PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+static TABLE: RawWakerVTable = RawWakerVTable::new(
+    |_| {
+        if let Some(gives) = ON_CLONE.take() {
+            gives();
+        }
+        RawWaker::new(null(), &TABLE)
+    },
+    |_| (),
+    |_| (),
+    |_| assert!(!PANICS.replace(false), "as asked"),
+);
+
+/// Polls it, `gives` in the middle of that, and sees it panic.
+fn panics_in_the_middle<F: Future>(future: Pin<&mut F>, gives: impl FnOnce() + 'static) {
+    ON_CLONE.set(Some(Box::new(gives)));
+    // SAFETY: the functions of the table use no data.
+    let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(null(), &TABLE)) });
+    PANICS.set(true);
+    let polled = catch_unwind(AssertUnwindSafe(|| drop(future.poll(&mut Context::from_waker(&waker)))));
+    assert!(polled.is_err() && !PANICS.get());
+}
+
+#[test]
+fn permits_are_given_back() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let permit = semaphore.clone().try_acquire_owned().unwrap();
+    let mut acquire = Box::pin(semaphore.clone().acquire_owned());
+    panics_in_the_middle(acquire.as_mut(), move || drop(permit));
+    drop(acquire);
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
+fn locks_are_free_again() {
+    let mutex = Arc::new(Mutex::new(()));
+    let guard = mutex.clone().try_lock_owned().unwrap();
+    let mut lock = Box::pin(mutex.clone().lock_owned());
+    panics_in_the_middle(lock.as_mut(), move || drop(guard));
+    drop(lock);
+    assert!(mutex.try_lock().is_ok());
+
+    let rwlock = Arc::new(RwLock::new(()));
+    let guard = rwlock.clone().try_write_owned().unwrap();
+    let mut read = Box::pin(rwlock.clone().read_owned());
+    panics_in_the_middle(read.as_mut(), move || drop(guard));
+    drop(read);
+    assert!(rwlock.try_write().is_ok());
+}
+
+#[test]
+fn locks_of_threads_are_free_again() {
+    let mutex: &thread::sync::Mutex<()> = Box::leak(Box::default());
+    let guard = mutex.lock().unwrap();
+    let mut lock = Box::pin(mutex.lock_async());
+    panics_in_the_middle(lock.as_mut(), move || drop(guard));
+    drop(lock);
+    assert!(mutex.try_lock().is_ok());
+
+    let rwlock: &thread::sync::RwLock<()> = Box::leak(Box::default());
+    let guard = rwlock.write().unwrap();
+    let mut read = Box::pin(rwlock.read_async());
+    panics_in_the_middle(read.as_mut(), move || drop(guard));
+    drop(read);
+    assert!(rwlock.try_write().is_ok());
+}
+
+#[test]
+fn a_message_to_all_is_dropped() {
+    let (sender, mut receiver) = broadcast::channel(2);
+    let probe = Arc::new(());
+    let message = probe.clone();
+    let mut receive = Box::pin(receiver.recv());
+    panics_in_the_middle(receive.as_mut(), move || assert_eq!(sender.send(message), Ok(1)));
+    drop(receive);
+    assert_eq!((Arc::strong_count(&probe), receiver.len()), (1, 0));
+}
