@@ -21,10 +21,10 @@ use crate::{Nanos, Solo};
 
 /// So many windows pass before the next look at a program for which it is not worth a trial, or of which a window said nothing.
 const LOOK: u64 = 8;
-/// Yields are few if they are less than one of so many of all that counts, and then may be as many as they are.
+/// Units, or yields, are few if they are less than one of so many of all that counts, and then may be as many as they are.
 const FEW: u64 = 16;
 /// Else a gain is none if more than one of so many of them is lost.
-const YIELDS_LOST: u64 = 8;
+const LOST: u64 = 8;
 /// Times that a hold is doubled, and a pause.
 const HOLDS: u32 = 6;
 const PAUSES: u32 = 5;
@@ -38,7 +38,7 @@ pub struct SoloTally {
     pub workers: u32,
     /// Units of budgets that were spent, and tasks that have ended.
     pub units: u64,
-    /// Polls after which their task was to run again at once: it gave way.
+    /// Times that a task gave way.
     pub yields: u64,
     /// Polls of tasks.
     pub polls: u64,
@@ -92,9 +92,7 @@ enum Stage {
 /// How much was done in a millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rates {
-    /// All that counts.
-    done: u64,
-    /// How often a task gave way. What it did between two times may be as long as many units.
+    units: u64,
     yields: u64,
 }
 
@@ -104,18 +102,27 @@ impl Rates {
         let time = to.at.since(from.at).0.max(1);
         let rate = |count: u64| count.saturating_mul(1_000_000) / time;
         Self {
-            done: rate(done(from, to)),
+            units: rate(to.units.wrapping_sub(from.units)),
             yields: rate(to.yields.wrapping_sub(from.yields)),
         }
     }
 
-    /// Whether that is more by `config`, and not by doing more of what is short in place of what is long.
+    fn done(&self) -> u64 {
+        self.units.saturating_add(self.yields)
+    }
+
+    /// Whether no more than one of `div` is lost of either kind, unless there were few of it: what one takes may be as long as many of the other, and
+    /// more of what is short is no gain.
+    fn keeps(&self, before: &Self, div: u64) -> bool {
+        let keeps = |now: u64, then: u64| then < before.done() / FEW || now >= then - then / div;
+        keeps(self.units, before.units) && keeps(self.yields, before.yields)
+    }
+
+    /// Whether that is more by `config`.
     fn gains_on(&self, before: &Self, config: &Solo) -> bool {
-        let enough = before
-            .done
-            .saturating_add(before.done.saturating_mul(u64::from(config.gain)) / 100);
-        let few = before.yields < before.done / FEW;
-        self.done > enough && (few || self.yields >= before.yields - before.yields / YIELDS_LOST)
+        let done = before.done();
+        let enough = done.saturating_add(done.saturating_mul(u64::from(config.gain)) / 100);
+        self.done() > enough && self.keeps(before, LOST)
     }
 }
 
@@ -276,8 +283,9 @@ fn is_alone(from: &SoloTally, to: &SoloTally) -> bool {
 
 /// Whether a worker that goes on alone gets done what it got done when it was measured, and is alone.
 fn is_steady(from: &SoloTally, to: &SoloTally, rates: &Rates) -> bool {
-    let (now, before) = (Rates::of(from, to).done, rates.done);
-    now > before - before / 4 && now < before.saturating_add(before / 2) && is_alone(from, to)
+    let now = Rates::of(from, to);
+    let most = rates.done().saturating_add(rates.done() / 2);
+    now.done() > rates.done() - rates.done() / 4 && now.done() < most && now.keeps(rates, 4) && is_alone(from, to)
 }
 
 #[cfg(test)]
@@ -373,20 +381,36 @@ mod tests {
         }
     }
 
-    /// What tasks do before they give way may be long: more of what is short is no gain then.
+    /// What tasks do for a unit, or before they give way, may be long: more of what is short is no gain then.
     #[test]
-    fn who_gives_way_less_often_alone_gains_nothing() {
+    fn who_does_less_of_one_kind_alone_gains_nothing() {
         let alone = |yields| {
             let mut program = Program::new([100_000, 150_000]);
             program.yields = yields;
             program.alone(10_000).0
         };
-        // All, a half, and as many in a time as before but for an eighth; and where they are few.
-        for yields in [[100, 100], [50, 50], [50, 30], [5, 0]] {
+        // Yields are all, a half, and as many in a time as before but for an eighth; units are; and either is few.
+        for yields in [[100, 100], [50, 50], [50, 30], [50, 70], [5, 0], [95, 100]] {
             assert!(alone(yields) > 9_850, "{yields:?}");
         }
-        for yields in [[50, 29], [50, 0], [7, 0]] {
+        for yields in [[50, 29], [50, 0], [7, 0], [50, 71], [50, 100], [93, 100]] {
             assert!(alone(yields) < 60, "{yields:?}");
+        }
+    }
+
+    /// Also in the middle of a hold: as much gets done, but of one kind alone.
+    #[test]
+    fn a_hold_ends_when_one_kind_is_lost() {
+        for later in [0, 100] {
+            let mut program = Program::new([100_000, 150_000]);
+            program.config.hold = Nanos::from_millis(1_000);
+            program.yields = [50, 50];
+            while !matches!(program.trial.stage, Stage::Holds { .. }) {
+                program.step();
+            }
+            assert_eq!(program.step(), SoloStep::Alone);
+            program.yields[1] = later;
+            assert!([program.step(), program.step()].contains(&SoloStep::All), "{later}");
         }
     }
 

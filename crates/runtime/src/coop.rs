@@ -38,6 +38,8 @@ pub(crate) const DEFAULT: u8 = 128;
 thread_local! {
     /// Units that the current poll may still spend, or [`UNLIMITED`].
     static UNITS: Cell<u8> = const { Cell::new(UNLIMITED) };
+    /// Whether a task has given way since the worker asked last.
+    static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Gives the poll that comes next `budget` units; 255 means no limit.
@@ -50,6 +52,18 @@ pub(crate) fn start(budget: u8) {
 #[inline]
 pub(crate) fn spent(budget: u8) -> u8 {
     budget.saturating_sub(UNITS.get())
+}
+
+/// The task that is polled gives way, of its own accord.
+#[inline]
+pub(crate) fn gives_way() {
+    GAVE_WAY.set(true);
+}
+
+/// Whether one has since this was asked last.
+#[inline]
+pub(crate) fn has_given_way() -> bool {
+    GAVE_WAY.replace(false)
 }
 
 /// Lifts the limit: the thread polls no task for now. A task that ends calls it before its destructors run, and a worker that leaves before it

@@ -332,7 +332,7 @@ impl Worker {
         }
         match ran {
             Ran::Again(again) => {
-                context.me().counters.yields.add(1);
+                context.me().counters.yields.add(u64::from(coop::has_given_way()));
                 context.requeue(again);
             }
             Ran::Finished => context.me().counters.finished.add(1),

@@ -114,6 +114,8 @@ impl<T> Sender<T> {
     /// # Errors
     /// Gives the message back if there is no receiver. There may be one later.
     ///
+    /// # Panics
+    /// If the destructor of the message that is lost by this one does, or a waker. It was sent all the same.
     pub fn send(&self, message: T) -> Result<usize, SendError<T>> {
         let (mut message, mut more) = (Alone::new(message), None);
         loop {
@@ -138,7 +140,8 @@ impl<T> Sender<T> {
         Receiver::enters(&self.shared)
     }
 
-    /// How many messages not all have taken. While a receiver is dropped that is more than 32 behind, those that it has yet to pass by may count.
+    /// How many messages not all have taken. While a receiver is dropped that is more than 32 behind, it may count as if it were still there, and stood
+    /// at one of the messages that it has yet to pass by.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.end.with(|end| end.wanted())
@@ -156,7 +159,7 @@ impl<T> Sender<T> {
         self.shared.end.with(|end| end.receivers)
     }
 
-    /// Waits until there is no receiver.
+    /// Waits until there is no receiver, and what they were sent has been dropped.
     ///
     /// # Cancel safety
     /// Strict.
@@ -222,9 +225,9 @@ impl<T: Clone> Receiver<T> {
     /// Strict.
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         let Self { shared, cursor } = self;
-        let mut before = None;
         let mut place = pin!(Place::new(&**shared));
         let mut receive = |cx: &mut Context<'_>| {
+            let mut before = None;
             // Who has waited leaves the list at the end.
             let at_hand = if place.is_taken() { None } else { cursor.take() };
             match at_hand {

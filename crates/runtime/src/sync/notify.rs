@@ -22,8 +22,9 @@
 //! (a) The list is asked, and the permit set, in one section of the lock; the permit is asked, and the list entered, in one section
 //! of the lock. One comes first. (b) A future that is told leaves in the section in which the next one is told, or the permit set.
 //! (c) The round is raised, and those who are waiting are moved to the list of the released, in one section: who was made before has
-//! another round, polled or not, and who was in the list is woken from the other one, in batches. Whose future is made without the lock, and with the new round,
-//! sees whatever was done before the round was raised: what it waits for it has yet to look for, and finds. (d) `notify_one` looks at the
+//! another round, polled or not, and who was in the list is woken from the other one, in batches. A future is made without the lock: one that
+//! is made at the same time has been made before by its round, or after. Who finds the new round sees whatever was done before that was raised,
+//! and so finds what it waits for when it looks. (d) `notify_one` looks at the
 //! list of those who are waiting only. That a future is told can be seen by its waiter, and not by its round, which may be over by
 //! the time it is dropped: so it hands on what it was given, also then, and nothing else.
 //!
@@ -84,7 +85,7 @@ use crate::primitives::{AtomicU64, Ordering, const_fn};
 /// first, then [enables](Notified::enable) it, then looks, then waits.
 pub struct Notify {
     /// How many times all were told; raised under the lock, and read in it but for a future that is made. Label G: that one's load pairs
-    /// with the store of who tells all, so that who comes too late to be told sees what was done before.
+    /// with the addition of who tells all, so that who comes too late to be told sees what was done before.
     round: AtomicU64,
     state: Lock<State>,
 }
@@ -253,7 +254,7 @@ impl Notify {
     pub fn notify_waiters(&self) {
         let mut batch = Batch::default();
         self.state.with(|state| {
-            // Ordering: Release (G); Relaxed would do for the load, nobody else writes.
+            // Ordering: Release (G). A load and a store would do: nobody else writes.
             self.round.fetch_add(1, Ordering::Release);
             // SAFETY: A1, inside the section; A2, `Turn` sees to it.
             unsafe { state.released.append(&mut state.waiting) };

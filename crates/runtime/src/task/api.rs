@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use super::pinned::spawn_local_with;
 use super::spawn::Options;
 use super::{Id, JoinHandle, running};
+use crate::coop;
 use crate::runtime::Handle;
 
 /// Gives way to the tasks that are ready: the calling task goes to the back of its worker's queue.
@@ -41,6 +42,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
+        coop::gives_way();
         cx.waker().wake_by_ref();
         Poll::Pending
     }

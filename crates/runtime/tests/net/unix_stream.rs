@@ -366,15 +366,32 @@ fn a_path_with_a_zero_byte_inside_is_refused() {
 fn a_listener_that_is_shut_down_ends_accepts_that_wait() {
     on_runtimes(|| async {
         let folder = Folder::new();
-        let listener = net::UnixListener::bind(folder.join("socket")).unwrap();
+        let path = folder.join("socket");
+        let listener = net::UnixListener::bind(&path).unwrap();
         let clone = listener.try_clone().unwrap();
         let listener = UnixListener::from_std(listener).unwrap();
         let mut accept = Box::pin(listener.accept());
         assert!(poll_once(&mut accept).await.is_none());
+        // What is queued is accepted first.
+        let _client = net::UnixStream::connect(&path).unwrap();
         socket2::SockRef::from(&clone).shutdown(Shutdown::Both).unwrap();
-        let accepted = quadrille::time::timeout(Duration::from_secs(10), accept).await;
+        let limit = Duration::from_secs(10);
+        let accepted = quadrille::time::timeout(limit, accept).await;
+        assert!(accepted.expect("it is told").is_ok());
+        for _ in 0..2 {
+            let accepted = quadrille::time::timeout(limit, listener.accept()).await;
+            assert_eq!(
+                accepted.expect("it is told").unwrap_err().kind(),
+                ErrorKind::InvalidInput
+            );
+        }
+        let accepted = quadrille::time::timeout(limit, poll_fn(|cx| listener.poll_accept(cx))).await;
         assert_eq!(
             accepted.expect("it is told").unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            listener.incoming().next().await.unwrap().unwrap_err().kind(),
             ErrorKind::InvalidInput
         );
     });

@@ -130,10 +130,16 @@ impl UnixListener {
 
     /// Takes one connection. That listening was shut down, by whoever has the socket, the system doesn't say to one that doesn't block.
     fn take(&self, listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream, SocketAddr)>> {
+        let would_block = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
         match accept(listener) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.fd.has_read_ended() => {
-                Err(io::ErrorKind::InvalidInput.into())
-            }
+            // What came before the end is there by now, and nothing comes after it.
+            Err(error) if would_block(&error) && self.fd.has_read_ended() => accept(listener).map_err(|error| {
+                if would_block(&error) {
+                    io::ErrorKind::InvalidInput.into()
+                } else {
+                    error
+                }
+            }),
             outcome => outcome,
         }
     }

@@ -106,7 +106,8 @@ impl<T> End<T> {
     }
 
     /// How many messages not all have taken. Who has yet to take one has yet to take those behind it: they are the last ones. While it is
-    /// looked for the first of them moves on, message by message, so that what is found was right at some time meanwhile.
+    /// looked for the first of them moves on, message by message, so that what is found was right at some time meanwhile. But one that
+    /// leaves has no shares of what was sent since: it is found as if it were there and had them, or not at all.
     pub(super) fn wanted(&self) -> usize {
         if self.receivers == 0 {
             return 0;

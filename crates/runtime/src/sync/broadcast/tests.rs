@@ -332,3 +332,26 @@ fn receivers_come_and_go_while_others_send() {
         assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
     }
 }
+
+/// Of one that goes, and is not gone yet, what was sent since is not kept; `len` may count it all the same, and never more than is kept.
+#[test]
+fn who_leaves_counts_as_if_it_were_there_or_not_at_all() {
+    for sent_since in [0, 50, 150] {
+        let (mut end, mut leaves) = End::new(200, 256);
+        let mut stays = end.enter();
+        let mut before = None;
+        let push = |end: &mut End<u32>| assert!(matches!(end.push(Alone::new(0), &mut None), Pushed::Sent(..)));
+        (0..100).for_each(|_| push(&mut end));
+        let until = end.leave();
+        assert_eq!(leaves.pass(&end, until, &mut before).len(), 32);
+        (0..sent_since).for_each(|_| push(&mut end));
+        while stays.take_at(&end, &mut before).is_some() {}
+        let len = end.wanted();
+        assert!(
+            [0, (68 + sent_since).min(200)].contains(&len),
+            "{len} with {sent_since}"
+        );
+        while leaves.pass(&end, until, &mut before).is_full() {}
+        assert!(end.left() == (end.receivers == 0) && end.wanted() == 0);
+    }
+}

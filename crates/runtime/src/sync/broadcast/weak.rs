@@ -7,8 +7,8 @@ use super::{Sender, Shared};
 
 /// A sending handle that doesn't count: the channel is closed when the last [`Sender`] is dropped, however many of these there are.
 ///
-/// For who only sends while somebody else does, as a task that receives what it sends itself. The messages that are kept, and the memory of the
-/// channel, stay until the last receiver and the last of these are gone.
+/// For who only sends while somebody else does, as a task that receives what it sends itself. The memory of the channel stays until
+/// the last of these is gone, too; the messages inside go with the last receiver.
 ///
 /// ```
 /// use quadrille::sync::broadcast::{self, TryRecvError};
