@@ -332,7 +332,9 @@ impl Worker {
         }
         match ran {
             Ran::Again(again) => {
-                context.me().counters.yields.add(u64::from(coop::has_given_way()));
+                if self.counts_units {
+                    context.me().counters.yields.add(u64::from(coop::has_given_way()));
+                }
                 context.requeue(again);
             }
             Ran::Finished => context.me().counters.finished.add(1),
