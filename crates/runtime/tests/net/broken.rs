@@ -17,7 +17,7 @@ use crate::watched::{on_runtimes, watched};
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Closes a connection so that the other end sees a reset.
-fn reset(socket: net::TcpStream) {
+pub(crate) fn reset(socket: net::TcpStream) {
     socket2::SockRef::from(&socket)
         .set_linger(Some(Duration::ZERO))
         .unwrap();

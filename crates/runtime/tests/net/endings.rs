@@ -13,20 +13,13 @@ use quadrille::io::Interest;
 use quadrille::net::{PipeReader, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use quadrille::time::timeout;
 
+use crate::broken::reset;
 use crate::tcp::connection;
 use crate::temporary::Folder;
 use crate::watched::on_runtimes;
 
 /// Long enough to say that it would be for ever.
 const LIMIT: Duration = Duration::from_secs(10);
-
-/// Closes a connection so that the other end sees a reset.
-fn reset(socket: net::TcpStream) {
-    socket2::SockRef::from(&socket)
-        .set_linger(Some(Duration::ZERO))
-        .unwrap();
-    drop(socket);
-}
 
 /// Whatever room a read has.
 #[test]
