@@ -285,7 +285,7 @@ fn is_alone(from: &SoloTally, to: &SoloTally) -> bool {
 fn is_steady(from: &SoloTally, to: &SoloTally, rates: &Rates) -> bool {
     let now = Rates::of(from, to);
     let most = rates.done().saturating_add(rates.done() / 2);
-    now.done() > rates.done() - rates.done() / 4 && now.done() < most && now.keeps(rates, 4) && is_alone(from, to)
+    now.done() < most && now.keeps(rates, 4) && is_alone(from, to)
 }
 
 #[cfg(test)]

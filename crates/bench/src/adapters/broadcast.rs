@@ -32,61 +32,41 @@ pub trait Broadcast: Runtime {
     fn recv(receiver: &mut Self::FromOne) -> impl Future<Output = Result<Option<u64>, Stop>> + Send;
 }
 
-impl Broadcast for Quadrille {
-    type ToAll = quadrille::sync::broadcast::Sender<u64>;
-    type FromOne = quadrille::sync::broadcast::Receiver<u64>;
+/// A runtime's own channel, by the names that tokio gave it.
+macro_rules! own_broadcast {
+    ($runtime:ty, $($module:ident)::+) => {
+        impl Broadcast for $runtime {
+            type ToAll = $($module)::+::Sender<u64>;
+            type FromOne = $($module)::+::Receiver<u64>;
 
-    fn broadcast(capacity: usize, receivers: usize) -> (Self::ToAll, Vec<Self::FromOne>) {
-        let sender = Self::ToAll::new(capacity);
-        let receivers = (0..receivers).map(|_| sender.subscribe()).collect();
-        (sender, receivers)
-    }
+            fn broadcast(capacity: usize, receivers: usize) -> (Self::ToAll, Vec<Self::FromOne>) {
+                let sender = Self::ToAll::new(capacity);
+                let receivers = (0..receivers).map(|_| sender.subscribe()).collect();
+                (sender, receivers)
+            }
 
-    fn send_all(sender: &Self::ToAll, message: u64) -> Result<(), Stop> {
-        sender.send(message).map(drop).map_err(|error| refused(&error))
-    }
+            fn send_all(sender: &Self::ToAll, message: u64) -> Result<(), Stop> {
+                sender.send(message).map(drop).map_err(|error| refused(&error))
+            }
 
-    fn behind(sender: &Self::ToAll) -> usize {
-        sender.len()
-    }
+            fn behind(sender: &Self::ToAll) -> usize {
+                sender.len()
+            }
 
-    async fn recv(receiver: &mut Self::FromOne) -> Result<Option<u64>, Stop> {
-        use quadrille::sync::broadcast::RecvError;
-        match receiver.recv().await {
-            Ok(message) => Ok(Some(message)),
-            Err(RecvError::Closed) => Ok(None),
-            Err(RecvError::Lagged(missed)) => Err(lost(missed)),
+            async fn recv(receiver: &mut Self::FromOne) -> Result<Option<u64>, Stop> {
+                use $($module)::+::error::RecvError;
+                match receiver.recv().await {
+                    Ok(message) => Ok(Some(message)),
+                    Err(RecvError::Closed) => Ok(None),
+                    Err(RecvError::Lagged(missed)) => Err(lost(missed)),
+                }
+            }
         }
-    }
+    };
 }
 
-impl Broadcast for Tokio {
-    type ToAll = tokio::sync::broadcast::Sender<u64>;
-    type FromOne = tokio::sync::broadcast::Receiver<u64>;
-
-    fn broadcast(capacity: usize, receivers: usize) -> (Self::ToAll, Vec<Self::FromOne>) {
-        let sender = Self::ToAll::new(capacity);
-        let receivers = (0..receivers).map(|_| sender.subscribe()).collect();
-        (sender, receivers)
-    }
-
-    fn send_all(sender: &Self::ToAll, message: u64) -> Result<(), Stop> {
-        sender.send(message).map(drop).map_err(|error| refused(&error))
-    }
-
-    fn behind(sender: &Self::ToAll) -> usize {
-        sender.len()
-    }
-
-    async fn recv(receiver: &mut Self::FromOne) -> Result<Option<u64>, Stop> {
-        use tokio::sync::broadcast::error::RecvError;
-        match receiver.recv().await {
-            Ok(message) => Ok(Some(message)),
-            Err(RecvError::Closed) => Ok(None),
-            Err(RecvError::Lagged(missed)) => Err(lost(missed)),
-        }
-    }
-}
+own_broadcast!(Quadrille, quadrille::sync::broadcast);
+own_broadcast!(Tokio, tokio::sync::broadcast);
 
 /// The `async-broadcast` crate, for runtimes that have no such channel.
 macro_rules! async_broadcast {

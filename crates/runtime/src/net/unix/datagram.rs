@@ -8,6 +8,7 @@ use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::until_end;
 use crate::coop;
 use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell_of_the_end};
 use crate::net::stream::ready_methods;
@@ -434,19 +435,8 @@ impl UnixDatagram {
     }
 
     /// What `receive` answers, or `end` if there is nothing and won't be.
-    fn receive<R>(
-        &self,
-        mut receive: impl FnMut() -> io::Result<R>,
-        end: impl FnOnce() -> io::Result<R>,
-    ) -> io::Result<R> {
-        match receive() {
-            // What came between that answer and the end is there to be received.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.has_ended() => match receive() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => end(),
-                outcome => outcome,
-            },
-            outcome => outcome,
-        }
+    fn receive<R>(&self, receive: impl FnMut() -> io::Result<R>, end: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        until_end(receive, || self.has_ended(), end)
     }
 
     /// Receiving was shut down, by this object or, as an event has told, by another that has the same socket.

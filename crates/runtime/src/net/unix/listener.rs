@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::UnixStream;
+use super::{UnixStream, until_end};
 use crate::io::{AsyncFd, Progress, impl_as_fd, tell, told};
 use crate::reactor::Side;
 use crate::runtime::Handle;
@@ -130,18 +130,8 @@ impl UnixListener {
 
     /// Takes one connection. That listening was shut down, by whoever has the socket, the system doesn't say to one that doesn't block.
     fn take(&self, listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream, SocketAddr)>> {
-        let would_block = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
-        match accept(listener) {
-            // What came before the end is there by now, and nothing comes after it.
-            Err(error) if would_block(&error) && self.fd.has_read_ended() => accept(listener).map_err(|error| {
-                if would_block(&error) {
-                    io::ErrorKind::InvalidInput.into()
-                } else {
-                    error
-                }
-            }),
-            outcome => outcome,
-        }
+        let refused = || Err(io::ErrorKind::InvalidInput.into());
+        until_end(|| accept(listener), || self.fd.has_read_ended(), refused)
     }
 
     /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let
