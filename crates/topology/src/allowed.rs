@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{PuSet, Warning, cgroup, sys, sysfs, warning::Warnings};
+use crate::cgroup::{self, KnownPlaces};
+use crate::{PuSet, Warning, sys, sysfs, warning::Warnings};
+
+/// Where the cgroups of this process are.
+static THIS_PROCESS: KnownPlaces = KnownPlaces::none();
 
 /// Where to look; the defaults are this machine, anything else a copy of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub struct Allowed {
 impl Allowed {
     /// Asks for the limits as they are now; they may change while the process runs, so long-lived programs ask again.
     ///
+    /// Where the cgroups are mounted is asked once, and again when the process is in others or finds nothing there any more.
+    ///
     /// `affinity` is the mask to start from. `None` asks for the mask of the *calling thread*, which is what was given to
     /// the process (`taskset`) only until the thread is pinned; a program that pins its threads remembers its first
     /// mask, or asks from a thread that is not pinned. Where the system has no masks, `None` starts from as many
@@ -98,7 +104,13 @@ impl Allowed {
     pub fn read(roots: &Roots, affinity: Option<&PuSet>) -> Self {
         let mut warnings = Warnings::default();
         let mut pus = affinity.map_or_else(|| own_affinity(&mut warnings), Clone::clone);
-        let limits = cgroup::read(roots, &mut warnings);
+        let of_a_copy = KnownPlaces::none();
+        let known = if *roots == Roots::default() {
+            &THIS_PROCESS
+        } else {
+            &of_a_copy
+        };
+        let limits = cgroup::read(roots, known, &mut warnings);
         for (file, cpus) in &limits.cpusets {
             let both = &pus & cpus;
             if both.is_empty() {

@@ -7,10 +7,14 @@
 //!    the root group has none, and not every controller is enabled everywhere.
 //!
 //! Both versions may be mounted at once (hybrid); all limits that are found hold.
+//!
+//! The kernel takes longer to list the mounts than to answer all else together. So where they are is remembered for as long as this process is in the same
+//! groups and finds anything there; what the groups allow is read each time.
 
 use std::{
     fs, io,
     path::{Component, Path, PathBuf},
+    sync::{Mutex, TryLockError},
 };
 
 use crate::{CpuQuota, PuSet, Roots, sysfs::quoted, warning::Warnings};
@@ -21,6 +25,8 @@ pub(crate) struct Limits {
     /// Every cpuset that was found, with its file.
     pub(crate) cpusets: Vec<(PathBuf, PuSet)>,
     pub(crate) quota: Option<CpuQuota>,
+    /// How many files said something.
+    files: usize,
 }
 
 /// A hierarchy, as both files in `/proc` name it.
@@ -47,34 +53,103 @@ struct Mount {
     point: String,
 }
 
-/// Reads all limits.
-pub(crate) fn read(roots: &Roots, warnings: &mut Warnings) -> Limits {
-    const UNKNOWN: &str = "cgroup limits are unknown and not applied";
-    let mut limits = Limits::default();
-    let mut text = |name: &str| {
-        let file = roots.proc_self.join(name);
-        fs::read(&file)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|e| warnings.push(&file, &e.to_string(), UNKNOWN))
-    };
-    let (Ok(groups), Ok(mounts)) = (text("cgroup"), text("mountinfo")) else {
-        return limits;
-    };
-    let mounts: Vec<Mount> = mounts.lines().filter_map(mount).collect();
-    for (hierarchy, group) in groups.lines().filter_map(membership) {
-        let folders = folders(&mounts, &hierarchy, &group, &roots.mounts);
-        if hierarchy.controls("cpu") {
-            for folder in &folders {
-                limits.tighten(quota(&hierarchy, folder, warnings));
-            }
-        }
-        if hierarchy.controls("cpuset") {
-            limits
-                .cpusets
-                .extend(folders.iter().filter_map(|folder| cpuset(&hierarchy, folder, warnings)));
+/// Where the groups of one text of `/proc/self/cgroup` are.
+#[derive(Clone, Debug)]
+struct Places {
+    groups: String,
+    /// By hierarchy: the folders of the group and of its ancestors, innermost first.
+    folders: Vec<(Hierarchy, Vec<PathBuf>)>,
+}
+
+/// The places that were looked up last.
+#[derive(Debug)]
+pub(crate) struct KnownPlaces(Mutex<Option<Places>>);
+
+impl KnownPlaces {
+    pub(crate) const fn none() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Those of these groups.
+    fn of(&self, groups: &str) -> Option<Places> {
+        // Whoever else reads now, in a process that this one was forked from perhaps, is not waited for.
+        let known = match self.0.try_lock() {
+            Ok(known) => known,
+            // It is replaced as a whole.
+            Err(TryLockError::Poisoned(known)) => known.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        known.as_ref().filter(|places| places.groups == groups).cloned()
+    }
+
+    fn remember(&self, places: Places) {
+        if let Ok(mut known) = self.0.try_lock() {
+            *known = Some(places);
         }
     }
+}
+
+/// Reads all limits, of places that are known if the groups are the same.
+pub(crate) fn read(roots: &Roots, known: &KnownPlaces, warnings: &mut Warnings) -> Limits {
+    let Some(groups) = text(roots, "cgroup", warnings) else {
+        return Limits::default();
+    };
+    if let Some(places) = known.of(&groups) {
+        let mut odd = Warnings::default();
+        let limits = places.limits(&mut odd);
+        // Where nothing is any more, something else may be mounted.
+        if limits.files > 0 {
+            warnings.extend(odd);
+            return limits;
+        }
+    }
+    let Some(mounts) = text(roots, "mountinfo", warnings) else {
+        return Limits::default();
+    };
+    let mounts: Vec<Mount> = mounts.lines().filter_map(mount).collect();
+    let folders = groups.lines().filter_map(membership).map(|(hierarchy, group)| {
+        let folders = folders(&mounts, &hierarchy, &group, &roots.mounts);
+        (hierarchy, folders)
+    });
+    let folders = folders.collect();
+    let places = Places { groups, folders };
+    let limits = places.limits(warnings);
+    known.remember(places);
     limits
+}
+
+fn text(roots: &Roots, name: &str, warnings: &mut Warnings) -> Option<String> {
+    let file = roots.proc_self.join(name);
+    match fs::read(&file) {
+        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(e) => {
+            warnings.push(&file, &e.to_string(), "cgroup limits are unknown and not applied");
+            None
+        }
+    }
+}
+
+impl Places {
+    /// What the groups there allow.
+    fn limits(&self, warnings: &mut Warnings) -> Limits {
+        let mut limits = Limits::default();
+        for (hierarchy, folders) in &self.folders {
+            let mut files = Files { read: 0, warnings };
+            if hierarchy.controls("cpu") {
+                for folder in folders {
+                    limits.tighten(quota(hierarchy, folder, &mut files));
+                }
+            }
+            if hierarchy.controls("cpuset") {
+                let cpusets = folders
+                    .iter()
+                    .filter_map(|folder| cpuset(hierarchy, folder, &mut files));
+                limits.cpusets.extend(cpusets);
+            }
+            limits.files += files.read;
+        }
+        limits
+    }
 }
 
 impl Limits {
@@ -172,13 +247,13 @@ fn below(group: &str, root: &str) -> Option<PathBuf> {
 }
 
 /// The quota of one group, if it has one.
-fn quota(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Option<CpuQuota> {
+fn quota(hierarchy: &Hierarchy, folder: &Path, files: &mut Files<'_>) -> Option<CpuQuota> {
     const MAX: &str = "expected `max` or a quota, and a period, in microseconds; no quota is applied";
     const CFS: &str = "expected a quota in microseconds or -1; no quota is applied";
     const PERIOD: &str = "expected a period in microseconds; 100000 is taken";
     let (file, quota_us, period_us) = if *hierarchy == Hierarchy::V2 {
         let file = folder.join("cpu.max");
-        let text = contents(&file, MAX, warnings)?;
+        let text = files.contents(&file, MAX)?;
         let mut words = text.split_ascii_whitespace();
         let quota_us = words.next().unwrap_or_default();
         if quota_us == "max" {
@@ -189,31 +264,33 @@ fn quota(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Optio
             .ok()
             .zip(words.next().map_or(Some(PERIOD_US), |w| w.parse().ok()));
         let Some((quota_us, period_us)) = numbers else {
-            warnings.push(&file, &quoted(&text), MAX);
+            files.warnings.push(&file, &quoted(&text), MAX);
             return None;
         };
         (file, quota_us, period_us)
     } else {
         let file = folder.join("cpu.cfs_quota_us");
-        let text = contents(&file, CFS, warnings)?;
+        let text = files.contents(&file, CFS)?;
         if text == "-1" {
             return None;
         }
         let Ok(quota_us) = text.parse() else {
-            warnings.push(&file, &quoted(&text), CFS);
+            files.warnings.push(&file, &quoted(&text), CFS);
             return None;
         };
         let period_file = folder.join("cpu.cfs_period_us");
-        let period = contents(&period_file, PERIOD, warnings);
+        let period = files.contents(&period_file, PERIOD);
         let period_us = period.as_ref().map_or(Some(PERIOD_US), |text| text.parse().ok());
         if period_us.is_none() {
-            warnings.push(&period_file, &quoted(&period.unwrap_or_default()), PERIOD);
+            files
+                .warnings
+                .push(&period_file, &quoted(&period.unwrap_or_default()), PERIOD);
         }
         (file, quota_us, period_us.unwrap_or(PERIOD_US))
     };
     let quota = CpuQuota::new(quota_us, period_us, file.clone());
     if quota.is_none() {
-        warnings.push(
+        files.warnings.push(
             &file,
             &format!("`{quota_us}` in `{period_us}`"),
             "expected numbers above 0; no quota is applied",
@@ -226,7 +303,7 @@ fn quota(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Optio
 const PERIOD_US: u64 = 100_000;
 
 /// The CPUs of one group, if it says so.
-fn cpuset(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Option<(PathBuf, PuSet)> {
+fn cpuset(hierarchy: &Hierarchy, folder: &Path, files: &mut Files<'_>) -> Option<(PathBuf, PuSet)> {
     const EXPECTED: &str = "expected a CPU list; this cpuset is not applied";
     let names: &[&str] = match hierarchy {
         Hierarchy::V2 => &["cpuset.cpus.effective"],
@@ -235,13 +312,13 @@ fn cpuset(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Opti
     };
     for name in names {
         let file = folder.join(name);
-        let Some(text) = contents(&file, EXPECTED, warnings) else {
+        let Some(text) = files.contents(&file, EXPECTED) else {
             continue;
         };
         return match text.parse::<PuSet>() {
             Ok(cpus) if !cpus.is_empty() => Some((file, cpus)),
             _ => {
-                warnings.push(&file, &quoted(&text), EXPECTED);
+                files.warnings.push(&file, &quoted(&text), EXPECTED);
                 None
             }
         };
@@ -249,21 +326,95 @@ fn cpuset(hierarchy: &Hierarchy, folder: &Path, warnings: &mut Warnings) -> Opti
     None
 }
 
-/// What a file says, without the newline; nothing if it is missing.
-fn contents(file: &Path, expected: &'static str, warnings: &mut Warnings) -> Option<String> {
-    match fs::read(file) {
-        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).trim().to_owned()),
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
-        Err(e) => {
-            warnings.push(file, &e.to_string(), expected);
-            None
+/// Reads the files of groups.
+struct Files<'a> {
+    /// How many said something.
+    read: usize,
+    warnings: &'a mut Warnings,
+}
+
+impl Files<'_> {
+    /// What a file says, without the newline; nothing if it is missing.
+    fn contents(&mut self, file: &Path, expected: &'static str) -> Option<String> {
+        match fs::read(file) {
+            Ok(bytes) => {
+                self.read += 1;
+                Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+            Err(e) => {
+                self.warnings.push(file, &e.to_string(), expected);
+                None
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{env, process};
+
     use super::*;
+
+    /// A root directory that goes with its test.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new() -> Self {
+            let root = env::temp_dir().join(format!("quadrille-cgroups-{}", process::id()));
+            // Of a run that was killed.
+            let _ = fs::remove_dir_all(&root);
+            Self(root)
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let path = self.0.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn mounts_at(&self, point: &str) {
+            self.write(
+                "proc/self/mountinfo",
+                &format!("9 8 0:7 / {point} rw - cgroup2 cgroup2 rw\n"),
+            );
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// What the groups allow is asked each time; where they are once for the same groups, and again where nothing is any more.
+    #[test]
+    fn mounts_are_looked_up_once_for_the_same_groups() {
+        let (root, known) = (Root::new(), KnownPlaces::none());
+        let roots = Roots::under(&root.0);
+        let millicpus = || {
+            let mut warnings = Warnings::default();
+            let limits = read(&roots, &known, &mut warnings);
+            assert_eq!(warnings.into_vec(), []);
+            limits.quota.map(|quota| quota.millicpus)
+        };
+        root.write("proc/self/cgroup", "0::/a\n");
+        root.mounts_at("/groups");
+        root.write("groups/a/cpu.max", "150000 100000");
+        root.write("groups/b/cpu.max", "250000 100000");
+        assert_eq!(millicpus(), Some(1500));
+        root.mounts_at("/nowhere");
+        root.write("groups/a/cpu.max", "50000 100000");
+        assert_eq!(millicpus(), Some(500), "as they are now");
+        root.write("proc/self/cgroup", "0::/b\n");
+        assert_eq!(millicpus(), None, "other groups");
+        root.mounts_at("/groups");
+        assert_eq!(millicpus(), Some(2500), "nothing was found");
+        root.mounts_at("/moved");
+        root.write("moved/b/cpu.max", "350000 100000");
+        fs::remove_dir_all(root.0.join("groups")).unwrap();
+        assert_eq!(millicpus(), Some(3500), "nothing is there any more");
+    }
 
     #[test]
     fn mount_points_are_unescaped() {

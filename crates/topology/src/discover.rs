@@ -78,7 +78,8 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
     let allowed = Allowed::read(&options.roots, options.affinity.as_ref());
     let mut warnings = Vec::new();
     let read = if *root == Roots::default().sysfs {
-        THIS_MACHINE.read(root)
+        // A mask that a caller made up may have any.
+        THIS_MACHINE.read(root, options.affinity.is_none().then_some(&allowed.pus))
     } else {
         sysfs::read(root)
     };

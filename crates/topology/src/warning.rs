@@ -39,6 +39,16 @@ impl Warnings {
         self.found.push((expected, Warning { file, problem }, 0));
     }
 
+    /// Takes over what others have found.
+    pub(crate) fn extend(&mut self, others: Self) {
+        for (expected, warning, more) in others.found {
+            match self.found.iter_mut().find(|(key, ..)| *key == expected) {
+                Some((_, _, count)) => *count += 1 + more,
+                None => self.found.push((expected, warning, more)),
+            }
+        }
+    }
+
     pub(crate) fn into_vec(self) -> Vec<Warning> {
         let finish = |(_, mut warning, more): (_, Warning, usize)| {
             if more > 0 {

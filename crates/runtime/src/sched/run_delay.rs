@@ -28,7 +28,8 @@ impl RunDelay {
         Self {
             period: config.look,
             delay_div: config.delay_div,
-            delay: fallback.as_ref().and_then(|_| run_delay()).unwrap_or(0),
+            // Since the thread began.
+            delay: 0,
             looked: now,
             fallback,
         }
