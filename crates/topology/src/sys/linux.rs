@@ -56,9 +56,13 @@ pub(crate) fn set_affinity(cpus: &PuSet) -> io::Result<()> {
 }
 
 fn members(mask: &[c_ulong]) -> PuSet {
-    let bit_is_set = |n: &u32| mask[*n as usize / WORD_BITS] & (1 << (*n as usize % WORD_BITS)) != 0;
-    (0..PuSet::LIMIT)
-        .take(mask.len() * WORD_BITS)
-        .filter(bit_is_set)
-        .collect()
+    let mut cpus = PuSet::new();
+    for (first, word) in (0..PuSet::LIMIT).step_by(WORD_BITS).zip(mask) {
+        let mut rest = *word;
+        while rest != 0 {
+            cpus.insert(first + rest.trailing_zeros());
+            rest &= rest - 1;
+        }
+    }
+    cpus
 }
