@@ -211,26 +211,43 @@ impl Context {
         if !sleepers.idle.caches.any() || self.in_batch.get() {
             return false;
         }
+        let view = UnparkView {
+            idle: 1,
+            searching: 0,
+            sentinel: true,
+            running: 1,
+            queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
+            average_run: self.average_run.get(),
+            burst,
+            wake_cost: self.shared.wake_cost(),
+        };
+        // Mostly it ends here: what does not pay while nobody searches never does, and with a sentinel nobody is owed anything (O).
+        if (WATCHED || sleepers.has_sentinel()) && !self.shared.pays(&view, Some(self)) {
+            return false;
+        }
+        self.offer_closely(view, WATCHED)
+    }
+
+    /// The same where it pays unless somebody searches, or nobody is known to come.
+    fn offer_closely(&self, view: UnparkView, watched: bool) -> bool {
         if self.me().is_spared(self.now.get()) {
-            if !WATCHED {
+            if !watched {
                 self.keep_watch();
             }
             return false;
         }
         let plan = &self.shared.policy.plan;
         let llc = plan.workers[self.id.index()].llc;
-        let searching = sleepers.searching_for(llc.index(), &plan.llcs[llc.index()].others);
+        let searching = self
+            .shared
+            .sleepers
+            .searching_for(llc.index(), &plan.llcs[llc.index()].others);
         // A searcher is asked for below, if need be.
-        let is_watched = WATCHED || (searching == 0 && self.is_watched());
+        let is_watched = watched || (searching == 0 && self.is_watched());
         let view = UnparkView {
-            idle: 1,
             searching,
             sentinel: is_watched,
-            running: 1,
-            queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
-            average_run: self.average_run.get(),
-            burst,
-            wake_cost: self.shared.wake_cost(),
+            ..view
         };
         if self.shared.pays(&view, Some(self)) {
             return self.shared.wake_any(llc, Some(self));
