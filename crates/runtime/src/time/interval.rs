@@ -119,12 +119,29 @@ impl Interval {
 
     /// The next tick comes a period from now.
     pub fn reset(&mut self) {
-        self.sleep.reset(self.sleep.now().later(self.period));
+        self.reset_after(self.period);
     }
 
     /// The next tick comes at once.
     pub fn reset_immediately(&mut self) {
         self.sleep.reset(self.sleep.now());
+    }
+
+    /// The next tick comes `after` that time from now, and those that follow a period apart.
+    ///
+    /// ```
+    /// use quadrille::time::{Duration, Instant, interval};
+    ///
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let mut heartbeat = interval(Duration::from_secs(60));
+    /// heartbeat.tick().await;
+    /// let before = Instant::now();
+    /// heartbeat.reset_after(Duration::from_millis(1));
+    /// assert!(heartbeat.tick().await >= before + Duration::from_millis(1));
+    /// # });
+    /// ```
+    pub fn reset_after(&mut self, after: Duration) {
+        self.sleep.reset(self.sleep.now().later(after));
     }
 
     /// The next tick comes at `deadline`.
@@ -276,6 +293,14 @@ mod tests {
             let before = Instant::now();
             interval.reset();
             assert!(interval.sleep.deadline() >= before + interval.period());
+            let before = Instant::now();
+            interval.reset_after(Duration::from_millis(1));
+            let due = block_on(interval.tick());
+            assert!(due >= before + Duration::from_millis(1) && due < before + interval.period());
+            assert_eq!(interval.sleep.deadline(), due + interval.period());
+            // Farther than the clock goes.
+            interval.reset_after(Duration::MAX);
+            assert!(interval.sleep.deadline() > due + interval.period());
         });
     }
 
