@@ -9,7 +9,7 @@
 //! Both versions may be mounted at once (hybrid); all limits that are found hold.
 //!
 //! The kernel takes longer to list the mounts than to answer all else together. So where they are is remembered for as long as this process is in the same
-//! groups and finds anything there; what the groups allow is read each time.
+//! groups and as many files say something there; what they say is read each time.
 
 use std::{
     fs, io,
@@ -59,6 +59,8 @@ struct Places {
     groups: String,
     /// By hierarchy: the folders of the group and of its ancestors, innermost first.
     folders: Vec<(Hierarchy, Vec<PathBuf>)>,
+    /// [`Limits::files`] when they were looked up.
+    files: usize,
 }
 
 /// The places that were looked up last.
@@ -97,8 +99,8 @@ pub(crate) fn read(roots: &Roots, known: &KnownPlaces, warnings: &mut Warnings) 
     if let Some(places) = known.of(&groups) {
         let mut odd = Warnings::default();
         let limits = places.limits(&mut odd);
-        // Where nothing is any more, something else may be mounted.
-        if limits.files > 0 {
+        // Where there are others, something else may be mounted.
+        if limits.files == places.files && places.files > 0 {
             warnings.extend(odd);
             return limits;
         }
@@ -111,9 +113,13 @@ pub(crate) fn read(roots: &Roots, known: &KnownPlaces, warnings: &mut Warnings) 
         let folders = folders(&mounts, &hierarchy, &group, &roots.mounts);
         (hierarchy, folders)
     });
-    let folders = folders.collect();
-    let places = Places { groups, folders };
+    let mut places = Places {
+        folders: folders.collect(),
+        groups,
+        files: 0,
+    };
     let limits = places.limits(warnings);
+    places.files = limits.files;
     known.remember(places);
     limits
 }
@@ -414,6 +420,10 @@ mod tests {
         root.write("moved/b/cpu.max", "350000 100000");
         fs::remove_dir_all(root.0.join("groups")).unwrap();
         assert_eq!(millicpus(), Some(3500), "nothing is there any more");
+        root.mounts_at("/again");
+        root.write("again/b/cpu.max", "450000 100000");
+        root.write("moved/cpu.max", "max 100000");
+        assert_eq!(millicpus(), Some(4500), "more is there than was");
     }
 
     #[test]
