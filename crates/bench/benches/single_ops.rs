@@ -229,6 +229,34 @@ fn tasks(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     group.finish();
 }
 
+/// A runtime is built, has one task, and is dropped.
+fn lives(criterion: &mut Criterion) {
+    for workers in [1, WORKERS] {
+        let mut group = criterion.benchmark_group(format!("a runtime's life, {workers} workers"));
+        bench(&mut group, "quadrille", |count| {
+            let start = Instant::now();
+            for _ in 0..count {
+                let builder = quadrille::Runtime::builder().worker_threads(workers);
+                let runtime = builder.build().map_err(|error| Stop::failed(error.to_string()))?;
+                // It ends as it should, or the join panics.
+                runtime.block_on(async { quadrille::spawn(async {}).await.expect("it ends") });
+            }
+            Ok(start.elapsed())
+        });
+        bench(&mut group, "tokio", |count| {
+            let start = Instant::now();
+            for _ in 0..count {
+                let mut builder = tokio::runtime::Builder::new_multi_thread();
+                let runtime = builder.worker_threads(workers).enable_all().build();
+                let runtime = runtime.map_err(|error| Stop::failed(error.to_string()))?;
+                runtime.block_on(async { tokio::spawn(async {}).await.expect("it ends") });
+            }
+            Ok(start.elapsed())
+        });
+        group.finish();
+    }
+}
+
 fn detached_and_timers(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
     let mut group = criterion.benchmark_group("spawn_detached");
     bench(&mut group, "quadrille", |count| detach(quadrille, count));
@@ -276,6 +304,7 @@ fn single_ops(criterion: &mut Criterion) {
     channels(criterion, quadrille, tokio);
     locks(criterion, quadrille, tokio);
     pools(criterion, quadrille, tokio);
+    lives(criterion);
 }
 
 criterion_group!(benches, single_ops);

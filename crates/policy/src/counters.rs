@@ -131,7 +131,7 @@ macro_rules! counters {
                 unparks_futex,
                 /// Other workers that this worker claimed, and woke out of a poll for readiness.
                 unparks_polling,
-                /// Times that an idle worker was left asleep because waking it would not pay.
+                /// Times that an idle worker was left asleep because waking it would not pay, also while another one searched.
                 unparks_suppressed,
                 /// Times this worker was woken and found nothing.
                 useless_unparks,

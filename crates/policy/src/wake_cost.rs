@@ -101,6 +101,9 @@ mod tests {
     fn check(view: UnparkView, cost_aware: bool, always_one: bool) {
         assert_eq!(pays(&view), cost_aware, "{view:?}");
         assert_eq!(is_missing(&view), always_one, "{view:?}");
+        // Who asks first for what pays while nobody searches relies on it.
+        let searched = UnparkView { searching: 1, ..view };
+        assert!(!pays(&searched) && !is_missing(&searched), "{view:?}");
     }
 
     #[test]

@@ -102,8 +102,14 @@ impl Allowed {
     /// ```
     #[must_use]
     pub fn read(roots: &Roots, affinity: Option<&PuSet>) -> Self {
+        Self::read_active(roots, affinity).0
+    }
+
+    /// The same, and whether the kernel gave the mask: then all of its CPUs are online.
+    pub(crate) fn read_active(roots: &Roots, affinity: Option<&PuSet>) -> (Self, bool) {
         let mut warnings = Warnings::default();
-        let mut pus = affinity.map_or_else(|| own_affinity(&mut warnings), Clone::clone);
+        let (mut pus, active) =
+            affinity.map_or_else(|| own_affinity(&mut warnings), |affinity| (affinity.clone(), false));
         let of_a_copy = KnownPlaces::none();
         let known = if *roots == Roots::default() {
             &THIS_PROCESS
@@ -124,20 +130,22 @@ impl Allowed {
                 pus = both;
             }
         }
-        Self {
+        let allowed = Self {
             pus,
             quota: limits.quota,
             warnings: warnings.into_vec(),
-        }
+        };
+        (allowed, active)
     }
 }
 
-fn own_affinity(warnings: &mut Warnings) -> PuSet {
-    sys::affinity().unwrap_or_else(|e| {
+/// The calling thread's mask, and whether the kernel gave it.
+fn own_affinity(warnings: &mut Warnings) -> (PuSet, bool) {
+    sys::affinity().map(|mask| (mask, true)).unwrap_or_else(|e| {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let expected = "expected an affinity mask; the CPUs from 0 on are taken";
         warnings.push(Path::new("sched_getaffinity"), &e.to_string(), expected);
-        (0..PuSet::LIMIT).take(count).collect()
+        ((0..PuSet::LIMIT).take(count).collect(), false)
     })
 }
 

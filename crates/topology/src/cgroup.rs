@@ -9,14 +9,15 @@
 //! Both versions may be mounted at once (hybrid); all limits that are found hold.
 //!
 //! The kernel takes longer to list the mounts than to answer all else together. So where they are is remembered for as long as this process is in the same
-//! groups and as many files say something there; what they say is read each time.
+//! groups and as many files say something there; what they say is read each time. A mount that moves while the old one stays is not noticed.
 
 use std::{
     fs, io,
     path::{Component, Path, PathBuf},
-    sync::{Mutex, TryLockError},
+    sync::Mutex,
 };
 
+use crate::remembered::at_once;
 use crate::{CpuQuota, PuSet, Roots, sysfs::quoted, warning::Warnings};
 
 /// What the cgroups allow.
@@ -74,18 +75,12 @@ impl KnownPlaces {
 
     /// Those of these groups.
     fn of(&self, groups: &str) -> Option<Places> {
-        // Whoever else reads now, in a process that this one was forked from perhaps, is not waited for.
-        let known = match self.0.try_lock() {
-            Ok(known) => known,
-            // It is replaced as a whole.
-            Err(TryLockError::Poisoned(known)) => known.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let known = at_once(&self.0)?;
         known.as_ref().filter(|places| places.groups == groups).cloned()
     }
 
     fn remember(&self, places: Places) {
-        if let Ok(mut known) = self.0.try_lock() {
+        if let Some(mut known) = at_once(&self.0) {
             *known = Some(places);
         }
     }
@@ -358,46 +353,21 @@ impl Files<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{env, process};
-
     use super::*;
+    use crate::scratch::Scratch;
 
-    /// A root directory that goes with its test.
-    struct Root(PathBuf);
-
-    impl Root {
-        fn new() -> Self {
-            let root = env::temp_dir().join(format!("quadrille-cgroups-{}", process::id()));
-            // Of a run that was killed.
-            let _ = fs::remove_dir_all(&root);
-            Self(root)
-        }
-
-        fn write(&self, file: &str, text: &str) {
-            let path = self.0.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        fn mounts_at(&self, point: &str) {
-            self.write(
-                "proc/self/mountinfo",
-                &format!("9 8 0:7 / {point} rw - cgroup2 cgroup2 rw\n"),
-            );
-        }
-    }
-
-    impl Drop for Root {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn mount_at(root: &Scratch, point: &str) {
+        root.write(
+            "proc/self/mountinfo",
+            &format!("9 8 0:7 / {point} rw - cgroup2 cgroup2 rw\n"),
+        );
     }
 
     /// What the groups allow is asked each time; where they are once for the same groups, and again where nothing is any more.
     #[test]
     fn mounts_are_looked_up_once_for_the_same_groups() {
-        let (root, known) = (Root::new(), KnownPlaces::none());
-        let roots = Roots::under(&root.0);
+        let (root, known) = (Scratch::new(), KnownPlaces::none());
+        let roots = Roots::under(root.path());
         let millicpus = || {
             let mut warnings = Warnings::default();
             let limits = read(&roots, &known, &mut warnings);
@@ -405,25 +375,34 @@ mod tests {
             limits.quota.map(|quota| quota.millicpus)
         };
         root.write("proc/self/cgroup", "0::/a\n");
-        root.mounts_at("/groups");
+        mount_at(&root, "/groups");
         root.write("groups/a/cpu.max", "150000 100000");
         root.write("groups/b/cpu.max", "250000 100000");
         assert_eq!(millicpus(), Some(1500));
-        root.mounts_at("/nowhere");
+        mount_at(&root, "/nowhere");
         root.write("groups/a/cpu.max", "50000 100000");
         assert_eq!(millicpus(), Some(500), "as they are now");
         root.write("proc/self/cgroup", "0::/b\n");
         assert_eq!(millicpus(), None, "other groups");
-        root.mounts_at("/groups");
+        mount_at(&root, "/groups");
         assert_eq!(millicpus(), Some(2500), "nothing was found");
-        root.mounts_at("/moved");
+        mount_at(&root, "/moved");
         root.write("moved/b/cpu.max", "350000 100000");
-        fs::remove_dir_all(root.0.join("groups")).unwrap();
+        root.remove("groups");
         assert_eq!(millicpus(), Some(3500), "nothing is there any more");
-        root.mounts_at("/again");
+        mount_at(&root, "/again");
         root.write("again/b/cpu.max", "450000 100000");
         root.write("moved/cpu.max", "max 100000");
         assert_eq!(millicpus(), Some(4500), "more is there than was");
+        // What is odd is said again where nothing is looked up.
+        root.write("again/b/cpu.max", "x");
+        for _ in 0..2 {
+            let mut warnings = Warnings::default();
+            assert_eq!(read(&roots, &known, &mut warnings).quota, None);
+            let warnings = warnings.into_vec();
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert!(warnings[0].file.ends_with("again/b/cpu.max"), "{warnings:?}");
+        }
     }
 
     #[test]

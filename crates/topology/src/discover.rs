@@ -54,7 +54,8 @@ static THIS_MACHINE: Known = Known::nothing();
 
 /// Reads this machine and restricts it to the affinity mask and the cpusets of this process.
 ///
-/// The machine itself is read once by a program, and again when other CPUs are online; what restricts it each time.
+/// The machine itself is read once by a program, and again when the thread's mask has CPUs that it did not have or, for a mask of the caller's, when others are
+/// online; what restricts it each time.
 ///
 /// It never fails: whatever cannot be read is a warning, and at worst the machine is flat.
 ///
@@ -75,11 +76,10 @@ pub fn discover() -> Discovery {
 #[must_use]
 pub fn discover_with(options: &DiscoverOptions) -> Discovery {
     let root = &options.roots.sysfs;
-    let allowed = Allowed::read(&options.roots, options.affinity.as_ref());
+    let (allowed, active) = Allowed::read_active(&options.roots, options.affinity.as_ref());
     let mut warnings = Vec::new();
     let read = if *root == Roots::default().sysfs {
-        // A mask that a caller made up may have any.
-        THIS_MACHINE.read(root, options.affinity.is_none().then_some(&allowed.pus))
+        THIS_MACHINE.read(root, active.then_some(&allowed.pus))
     } else {
         sysfs::read(root)
     };

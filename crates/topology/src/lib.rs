@@ -66,7 +66,11 @@ mod groups;
 pub mod hwloc;
 mod id;
 mod pu_set;
+#[cfg(feature = "std")]
+mod remembered;
 pub mod render;
+#[cfg(all(test, feature = "std"))]
+mod scratch;
 mod synthetic;
 #[cfg(feature = "std")]
 mod sys;

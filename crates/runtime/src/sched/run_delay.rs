@@ -18,8 +18,8 @@ pub(super) struct RunDelay {
     period: Nanos,
     /// [`Pin::delay_div`].
     delay_div: u32,
-    /// The kernel's count at the last look.
-    delay: u64,
+    /// The kernel's count at the last look. `None` before the first one, which says nothing yet: a file is read when a worker has lasted, not when it begins.
+    delay: Option<u64>,
 }
 
 impl RunDelay {
@@ -28,8 +28,7 @@ impl RunDelay {
         Self {
             period: config.look,
             delay_div: config.delay_div,
-            // Since the thread began.
-            delay: 0,
+            delay: None,
             looked: now,
             fallback,
         }
@@ -45,9 +44,9 @@ impl RunDelay {
             self.fallback = None;
             return false;
         };
-        let waited = delay.saturating_sub(self.delay);
-        let crowded = is_crowded(waited, now.since(self.looked), self.delay_div);
-        (self.delay, self.looked) = (delay, now);
+        let passed = now.since(std::mem::replace(&mut self.looked, now));
+        let before = self.delay.replace(delay).unwrap_or(delay);
+        let crowded = is_crowded(delay.saturating_sub(before), passed, self.delay_div);
         // A mask that the kernel refuses, because the machine has changed, leaves the worker where it is.
         crowded
             && self

@@ -221,14 +221,15 @@ impl Context {
             burst,
             wake_cost: self.shared.wake_cost(),
         };
-        // Mostly it ends here: what does not pay while nobody searches never does, and with a sentinel nobody is owed anything (O).
+        // Where wake-ups have a price it mostly ends here: what does not pay while nobody searches never does, and with a sentinel, or `WATCHED`, nobody is
+        // owed anything (O).
         if (WATCHED || sleepers.has_sentinel()) && !self.shared.pays(&view, Some(self)) {
             return false;
         }
         self.offer_closely(view, WATCHED)
     }
 
-    /// The same where it pays unless somebody searches, or nobody is known to come.
+    /// The same for what pays unless somebody searches, or where nobody is known to come. A log of decisions has both.
     fn offer_closely(&self, view: UnparkView, watched: bool) -> bool {
         if self.me().is_spared(self.now.get()) {
             if !watched {

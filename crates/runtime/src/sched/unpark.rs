@@ -70,7 +70,7 @@ impl Shared {
         self.pays(&view, by)
     }
 
-    /// Whether waking an idle worker pays; counts it if not, unless somebody is known to search anyway.
+    /// Whether waking an idle worker pays; counts it if not, unless the view has a searcher.
     #[inline]
     pub(super) fn pays(&self, view: &UnparkView, by: Option<&Context>) -> bool {
         let pays = decisions::unpark(&self.policy, view);

@@ -127,7 +127,7 @@ impl Interval {
         self.sleep.reset(self.sleep.now());
     }
 
-    /// The next tick comes `after` that time from now, and those that follow a period apart.
+    /// The next tick comes `after` from now, those that follow a period apart.
     ///
     /// ```
     /// use quadrille::time::{Duration, Instant, interval};
