@@ -30,6 +30,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// thread is blocked; that one must have entered a runtime. If the runtime shuts down, the tasks of the scope are dropped first; but a
 /// scope inside of [`block_in_place`](super::block_in_place) keeps its worker from leaving, and waits for tasks that run no more.
 ///
+/// If the calling thread is [aborted](crate::thread::JoinHandle::abort), its tasks go on, and are waited for before it is unwound, as there.
+///
 /// In a task it panics. There is no scope that is awaited: a future can be forgotten, with all that it lends, while its
 /// tasks run on. A task that wants one spawns a thread, or moves what it would lend into an `Arc`.
 ///

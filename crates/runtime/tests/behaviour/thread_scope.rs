@@ -5,6 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quadrille::Wait as _;
+use quadrille::sync::CancellationToken;
+use quadrille::task::JoinError;
 use quadrille::thread::{self, scope};
 
 use crate::count::{Count, OnDrop};
@@ -203,4 +205,63 @@ fn a_scope_over_another_runtime_that_has_ended_panics() {
         .downcast_ref::<&str>()
         .expect("a panic, not an end by the runtime");
     assert!(message.contains("shutdown"), "{message}");
+}
+
+/// In a scope inside of another it leaves both, each when its threads have ended, of whose panics it says nothing more.
+#[test]
+fn who_is_aborted_waits_for_each_scope() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, ended) = (Gate::default(), Count::default());
+            let (waits, ends) = (gate.clone(), ended.clone());
+            let parent = runtime.spawn_thread(move || {
+                let child = || {
+                    let _token = ends.token();
+                    waits.pass().wait();
+                    std::panic::resume_unwind(Box::new(()));
+                };
+                scope(|outer| {
+                    let _left = OnDrop::new(|| assert_eq!(ends.get(), 1, "that of the inner one"));
+                    scope(|inner| drop(inner.spawn(child)));
+                    drop(outer.spawn(child));
+                });
+            });
+            eventually("the child waits", || gate.waiting() == 1);
+            parent.abort();
+            assert!(!parent.is_finished());
+            gate.open();
+            let payload = parent.join().unwrap_err();
+            assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+            assert_eq!(ended.get(), 1, "nobody is spawned any more");
+        },
+    );
+}
+
+/// A guard in the closure of the scope is dropped where that is unwound.
+#[test]
+fn who_is_aborted_may_tell_its_threads() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape.runtime();
+            let begun = Count::default();
+            let begins = begun.clone();
+            let parent = runtime.spawn_thread(move || {
+                let token = CancellationToken::new();
+                scope(|s| {
+                    let _tells = token.drop_guard_ref();
+                    let child = s.spawn(|| {
+                        begins.add();
+                        token.cancelled().wait();
+                    });
+                    child.join().unwrap();
+                });
+            });
+            eventually("the child has begun", || begun.get() == 1);
+            parent.abort();
+            assert!(parent.join().is_err());
+        },
+    );
 }
