@@ -40,6 +40,7 @@ mod readiness;
 mod runtimes;
 mod rwlock;
 mod scale;
+mod scope_trees;
 mod scopes;
 mod seeds;
 mod send_sync;
