@@ -79,6 +79,7 @@ mod timers;
 mod told;
 mod unwinding;
 mod wait;
+mod waker_calls;
 mod waker_ends;
 mod wakers;
 mod watch;
