@@ -149,8 +149,12 @@ impl<T: AsFd> AsyncFd<T> {
             .expect("it is taken by into_inner alone, which consumes self")
     }
 
-    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor: that one is not watched, to wait for room
-    /// there may fail, and if it is that of another `AsyncFd` its events may no longer reach that one.
+    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor; that has an `AsyncFd` of its own.
+    ///
+    /// Exchanged all the same, the new one is not watched, and what was known of the old one passes for what is known of it: a side that was ready stays so
+    /// until an operation answers [`WouldBlock`](io::ErrorKind::WouldBlock), and from then on who waits, as in [`read_with`](Self::read_with), waits for an event
+    /// of the old one, as long as that is open somewhere, or for ever. To wait for room may fail. If the new one is watched by another `AsyncFd`, its events may no
+    /// longer reach that one, at the latest once this one is dropped; and the old one may be refused to the next, as in [`new`](Self::new), until it is closed.
     #[expect(
         clippy::missing_panics_doc,
         reason = "there is something inside as long as somebody can ask"
@@ -457,6 +461,26 @@ mod tests {
             reader.get_mut().read_exact(&mut byte).unwrap();
             assert_eq!((byte, reader.try_read_with(read_byte).unwrap()), (*b"a", b'b'));
             assert!(reader.try_read_with(read_byte).is_err());
+        });
+    }
+
+    /// What is known is of the one that is watched, whatever is inside.
+    #[test]
+    fn what_is_exchanged_is_not_watched() {
+        with_runtime(|| {
+            let ((mut reader, mut old), (other, mut new)) = (pipe(), pipe());
+            old.write_all(b"a").unwrap();
+            block_on(reader.readable()).unwrap();
+            let _open = std::mem::replace(reader.get_mut(), other.into_inner());
+            assert!(block_on(poll_once(reader.readable())).is_some(), "as it was");
+            assert!(reader.try_read_with(read_byte).is_err());
+            new.write_all(b"b").unwrap();
+            assert!(
+                block_on(poll_once(reader.read_with(read_byte))).is_none(),
+                "it doesn't try"
+            );
+            old.write_all(b"a").unwrap();
+            assert_eq!(block_on(reader.read_with(read_byte)).unwrap(), b'b');
         });
     }
 
