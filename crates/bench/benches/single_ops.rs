@@ -297,6 +297,8 @@ fn channels(criterion: &mut Criterion, quadrille: Quadrille, tokio: Tokio) {
 }
 
 fn single_ops(criterion: &mut Criterion) {
+    // Before there are others, which last.
+    lives(criterion);
     let quadrille = Quadrille::start(WORKERS, &Contender::new(RuntimeName::Quadrille)).expect("quadrille starts");
     let tokio = Tokio::start(WORKERS).expect("tokio starts");
     tasks(criterion, quadrille, tokio);
@@ -304,7 +306,6 @@ fn single_ops(criterion: &mut Criterion) {
     channels(criterion, quadrille, tokio);
     locks(criterion, quadrille, tokio);
     pools(criterion, quadrille, tokio);
-    lives(criterion);
 }
 
 criterion_group!(benches, single_ops);
