@@ -13,6 +13,7 @@ use quadrille::task::yield_now;
 use quadrille::{Runtime, Wait as _};
 
 use crate::count::{Count, Token};
+use crate::rng::Rng;
 use crate::shape::{Shape, for_each_shape_if};
 
 /// Each sender sends so many.
@@ -21,17 +22,6 @@ const SENDERS: u32 = 3;
 
 /// Who has sent it, its number, and what counts its drop.
 type Message = (u32, u32, Arc<Token>);
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) % limit
-    }
-}
 
 /// Polls `future` so many times, and then gives it up.
 async fn at_most<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
@@ -139,12 +129,7 @@ fn come_and_go(sender: &Sender<Message>, capacity: usize, stop: &AtomicBool, mut
 fn logs(runtime: &Runtime, capacity: usize, seed: u64, dropped: &Count) -> Vec<Log> {
     let (sender, idle) = broadcast::channel(capacity);
     let mut seeds = seed..;
-    let mut next = || {
-        (
-            sender.subscribe(),
-            Rng(seeds.next().unwrap().wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-        )
-    };
+    let mut next = || (sender.subscribe(), Rng::new(seeds.next().unwrap()));
     let receiving: Vec<_> = (0..3)
         .map(|_| {
             let ((to_task, rng), (to_thread, other), (to_job, third)) = (next(), next(), next());
@@ -156,7 +141,7 @@ fn logs(runtime: &Runtime, capacity: usize, seed: u64, dropped: &Count) -> Vec<L
         .collect();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| come_and_go(&sender, capacity, &stop, Rng(seed)));
+        scope.spawn(|| come_and_go(&sender, capacity, &stop, Rng::new(seed)));
         let [task, thread, outside] = [0, 1, 2].map(|name| sends(sender.clone(), name, dropped.clone()));
         let thread = runtime.spawn_thread(|| thread.wait());
         let task = runtime.spawn(task);

@@ -37,6 +37,7 @@ mod pinned_tasks;
 mod policies;
 mod probe;
 mod readiness;
+mod rng;
 mod runtimes;
 mod rwlock;
 mod scale;

@@ -13,28 +13,8 @@ use quadrille::{JoinSet, Wait as _, coop, thread};
 
 use crate::count::Count;
 use crate::gate::Gate;
+use crate::rng::Rng;
 use crate::shape::{Shape, for_each_shape_if};
-
-/// A xorshift generator.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    /// One for somebody else.
-    fn fork(&mut self) -> Self {
-        Self(self.below(1 << 50).wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15))
-    }
-}
 
 /// What all have.
 #[derive(Clone, Default)]
@@ -204,7 +184,7 @@ fn node(mut rng: Rng, world: &World, depth: u64) {
 
 /// Some trees, of whose roots some are aborted.
 fn trees(shape: &Shape, seed: u64) {
-    let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut rng = Rng::new(seed);
     let world = World {
         waits: seed.is_multiple_of(2),
         ..World::default()

@@ -20,6 +20,7 @@ use quadrille::task::TaskTracker;
 use quadrille::thread::sync as blocking;
 
 use crate::count::Count;
+use crate::rng::Rng;
 
 /// What a future has ended with: a guard or a permit, and whoever drops it gives it back.
 type Held = Box<dyn Any>;
@@ -97,17 +98,6 @@ impl Asked {
     }
 }
 
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % limit
-    }
-}
-
 /// One script, on a fresh world.
 #[derive(Default)]
 struct Script {
@@ -126,30 +116,30 @@ impl Script {
     }
 
     fn step(&mut self, world: &World, rng: &mut Rng) {
-        match rng.below(10) {
+        match rng.index(10) {
             0..=2 if self.asked.len() < 8 => {
-                let kind = rng.below(world.kinds);
+                let kind = rng.index(world.kinds);
                 self.steps.push(format!("kind {kind} is made"));
                 self.asked.push(Asked::new(kind, (world.make)(kind)));
             }
             3..=5 if !self.asked.is_empty() => {
-                let (at, by) = (rng.below(self.asked.len()), rng.below(2));
+                let (at, by) = (rng.index(self.asked.len()), rng.index(2));
                 self.steps.push(format!("{at} is polled by task {by}"));
                 let poll = self.asked[at].poll(by);
                 self.ended(at, poll);
             }
             6 if !self.asked.is_empty() => {
-                let at = rng.below(self.asked.len());
+                let at = rng.index(self.asked.len());
                 self.steps.push(format!("{at} is dropped"));
                 self.asked.swap_remove(at);
             }
             7..=8 if !self.held.is_empty() => {
-                let at = rng.below(self.held.len());
+                let at = rng.index(self.held.len());
                 self.steps.push(format!("what was got as number {at} is given back"));
                 self.held.swap_remove(at);
             }
             _ if world.changes > 0 => {
-                let change = rng.below(world.changes);
+                let change = rng.index(world.changes);
                 self.steps.push(format!("change {change}"));
                 (world.change)(change);
             }
@@ -163,7 +153,7 @@ impl Script {
         while let Some(at) = self.asked.iter().position(Asked::is_due) {
             let poll = self.asked[at].poll_again();
             self.ended(at, poll);
-            if rng.below(2) == 0 {
+            if rng.index(2) == 0 {
                 self.held.pop();
             }
         }
@@ -179,12 +169,8 @@ impl Script {
 
 fn check(name: &str, world: impl Fn() -> World) {
     for seed in 1..=2_000_u64 {
-        let (mut rng, mut script, world) = (
-            Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            Script::default(),
-            world(),
-        );
-        for _ in 0..5 + rng.below(30) {
+        let (mut rng, mut script, world) = (Rng::new(seed), Script::default(), world());
+        for _ in 0..5 + rng.index(30) {
             script.step(&world, &mut rng);
         }
         script.end(&mut rng, &format!("{name}, seed {seed}"));
