@@ -76,6 +76,7 @@ mod idle_filter;
 mod lazy_counters;
 mod migration_cap;
 mod numa;
+mod overtaking;
 mod pace;
 mod place;
 mod plan;
@@ -103,7 +104,7 @@ pub use cause::Cause;
 pub use coalescing::Coalescing;
 pub use config::{
     Adversary, Aggregation, Bind, CapMode, Config, ConfigError, IdleFilter, LazyCounters, MigrationCap, Mode, Numa,
-    OnContention, Pin, Skip, Solo, Steal, Timers, WakeCost, WakeGroups,
+    OnContention, Overtake, Pin, Skip, Solo, Steal, Timers, WakeCost, WakeGroups,
 };
 pub use contention::Contention;
 pub use early_polls::EarlyPolls;
@@ -112,6 +113,7 @@ pub use haul::{Haul, Profit};
 pub use idle_filter::{ProbeRate, Search, Utilisation};
 pub use lazy_counters::{LazyCounter, LazyRule};
 pub use migration_cap::TaskPolicy;
+pub use overtaking::Overtaking;
 pub use pace::{Found, Pace};
 pub use place::{Claim, Placement, Reason};
 pub use plan::{GroupMap, GroupPlan, LlcPlan, NodePlan, Plan, PlanError, PlanOptions, WorkerPlan};

@@ -31,8 +31,10 @@ pub struct Pace {
     average_run: Nanos,
     /// Tasks between two looks up.
     interval: u32,
-    /// Tasks until the next one.
+    /// Tasks until the next one, or until the worker is to say that it is not yet due.
     left: u32,
+    /// Tasks after those until the next look up: the worker is asked before each of them.
+    rest: u32,
     /// Time that has gone into those since the last one, up to the last pause.
     busy: Nanos,
     /// For how long shared queues still go before the deque, while tasks are long.
@@ -67,6 +69,7 @@ impl Default for Pace {
             average_run: Nanos(0),
             interval: 1,
             left: 2,
+            rest: 0,
             busy: Nanos(0),
             allowance: Nanos(0),
             theirs: Nanos(0),
@@ -82,6 +85,27 @@ impl Pace {
     pub fn is_due(&mut self) -> bool {
         self.left -= 1;
         self.left == 0
+    }
+
+    /// It [is due](Self::is_due) before each task from now on, until the next look up.
+    pub fn steps(&mut self) {
+        self.rest += self.left - 1;
+        self.left = 1;
+    }
+
+    /// It is due: whether that is the look up, or one of the [steps](Self::steps) to it.
+    pub fn has_come(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            self.left = 1;
+            return false;
+        }
+        true
+    }
+
+    /// It [has not come](Self::has_come), and the worker looks up all the same: fewer tasks have run.
+    pub fn comes_early(&mut self) {
+        self.interval = self.interval.saturating_sub(self.rest + 1).max(1);
     }
 
     /// The worker looks up, `elapsed` after it did so last or came back from a pause; the next time after
@@ -106,6 +130,7 @@ impl Pace {
         let tasks = (config.look_up.0 / 2 / self.run.0.max(1)).clamp(1, u64::from(config.global_interval.max(1)));
         self.interval = u32::try_from(tasks).unwrap_or(1);
         self.left = self.interval;
+        self.rest = 0;
         self.follows_theirs = core::mem::take(&mut self.is_theirs);
     }
 
@@ -205,6 +230,33 @@ mod tests {
             let mut pace = Pace::default();
             pace.looks_up(Nanos(1_000), &text.parse().unwrap());
             assert_eq!(tasks_until_due(pace), tasks, "{text}");
+        }
+    }
+
+    #[test]
+    fn steps_come_before_each_task_and_the_look_up_when_it_would_have() {
+        let mut stepping = pace(1_000, 1);
+        stepping.steps();
+        let looks = (1..).find(|_| {
+            assert!(stepping.is_due());
+            stepping.has_come()
+        });
+        assert_eq!(looks, Some(50));
+        stepping.looks_up(Nanos(50_000), &Config::default());
+        assert_eq!(tasks_until_due(stepping), 50, "no steps any more");
+    }
+
+    #[test]
+    fn a_look_up_that_comes_early_is_of_the_tasks_that_have_run() {
+        for tasks in 1..50 {
+            let mut stepping = pace(1_000, 1);
+            stepping.steps();
+            for _ in 0..tasks {
+                assert!(stepping.is_due() && !stepping.has_come());
+            }
+            stepping.comes_early();
+            stepping.looks_up(Nanos(1_000 * tasks), &Config::default());
+            assert_eq!(stepping.average_run(), Nanos(1_000), "{tasks}");
         }
     }
 

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, Plan, ProbeRate, RemoteStealView, Search,
-    SetId, SoloStep, SoloTally, SoloTrial, TaskPolicy, Tick, UnparkView, Wakees, WorkerId, WorkerPlan, adversary,
-    migration_cap::Cap, numa, wake_cost,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, Overtaking, Plan, ProbeRate,
+    RemoteStealView, Search, SetId, SoloStep, SoloTally, SoloTrial, TaskPolicy, Tick, UnparkView, Wakees, WorkerId,
+    WorkerPlan, adversary, migration_cap::Cap, numa, wake_cost,
 };
 
 /// Configuration and plan together: what answers every question.
@@ -61,6 +61,8 @@ pub struct Active {
     pub wake_cost: bool,
     /// One worker alone.
     pub solo: bool,
+    /// Short tasks overtake long ones.
+    pub overtake: bool,
 }
 
 impl Active {
@@ -85,6 +87,7 @@ impl Active {
             solo: plan.workers.len() > 1
                 && (config.solo.mode.resolve(!many && !several_llcs && !groups_on)
                     || config.adversary != Adversary::None),
+            overtake: config.overtake.mode.resolve(true) || config.adversary != Adversary::None,
         }
     }
 }
@@ -378,6 +381,12 @@ impl Policy {
         } else {
             LazyRule::EAGER
         }
+    }
+
+    /// What a worker knows of the long tasks of its deque: none as yet.
+    #[must_use]
+    pub fn new_overtaking(&self) -> Overtaking {
+        Overtaking::new(&self.config.overtake, self.active.overtake, self.config.adversary)
     }
 
     /// Who works from now on, and until when: what a runtime's trial says of the tally.

@@ -27,6 +27,7 @@
 //! | [`Steal::gates`] | with more than 4 workers |
 //! | [`WakeCost`] | always |
 
+mod overtake;
 mod sections;
 mod solo;
 mod text;
@@ -39,6 +40,7 @@ use core::fmt;
 
 use crate::{Nanos, PlanOptions};
 
+pub use overtake::Overtake;
 pub use sections::{
     Adversary, Aggregation, CapMode, IdleFilter, LazyCounters, MigrationCap, Mode, Numa, OnContention, Skip, Steal,
     WakeCost, WakeGroups,
@@ -144,6 +146,8 @@ pub struct Config {
     pub wake_cost: WakeCost,
     /// Whether one worker goes on alone where that gets more done.
     pub solo: Solo,
+    /// Whether short tasks go before long ones that have waited for longer.
+    pub overtake: Overtake,
     /// Which worker of a cache has its timers.
     pub timers: Timers,
     /// Which worker starts a user-level thread.
@@ -183,6 +187,7 @@ impl Default for Config {
             skip: Skip::default(),
             wake_cost: WakeCost::default(),
             solo: Solo::default(),
+            overtake: Overtake::default(),
             timers: Timers::default(),
             bind: Bind::default(),
             pin: Pin::default(),
@@ -207,6 +212,7 @@ impl Config {
         config.steal.gates = Mode::Off;
         config.wake_cost.mode = Mode::Off;
         config.solo.mode = Mode::Off;
+        config.overtake.mode = Mode::Off;
         config
     }
 

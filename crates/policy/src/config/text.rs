@@ -148,6 +148,9 @@ names! {
     "solo-pause" => solo.pause;
     "solo-moves" => solo.moves;
     "solo-run" => solo.run;
+    "overtake" => overtake.mode;
+    "overtake-poll" => overtake.poll;
+    "overtake-time" => overtake.time;
     "bind-slack" => bind.slack;
     "bind-div" => bind.share_div;
     "bind-patience" => bind.patience;
@@ -397,7 +400,7 @@ mod tests {
         let text = "poll-early=6,look-up=1ms,observe=4,timer-looks=5,timer-slack-div=3,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
                     wake-cost-most=99us,wake-cost-kept=12us,wake-cost-look=7ms,wake-cost-burst=3,\
-                    solo-window=3ms,solo-gain=4,solo-hold=5ms,solo-pause=6ms,solo-moves=7,solo-run=8us,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
+                    solo-window=3ms,solo-gain=4,solo-hold=5ms,solo-pause=6ms,solo-moves=7,solo-run=8us,overtake-poll=9us,overtake-time=4ms,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
                     bind-waiting=7,bind-waiting-rescue=9,pin-few=5,pin-look=2s,pin-delay-div=11";
         check(
             text,
@@ -416,6 +419,7 @@ mod tests {
                 (c.solo.window, c.solo.gain) = (Nanos::from_millis(3), 4);
                 (c.solo.hold, c.solo.pause) = (Nanos::from_millis(5), Nanos::from_millis(6));
                 (c.solo.moves, c.solo.run) = (7, Nanos::from_micros(8));
+                (c.overtake.poll, c.overtake.time) = (Nanos::from_micros(9), Nanos::from_millis(4));
                 (c.bind.slack, c.bind.share_div) = (1, 3);
                 (c.bind.patience, c.bind.pause) = (Nanos::from_millis(4), Nanos::from_millis(5));
                 (c.bind.rescue, c.bind.waiting, c.bind.waiting_rescue) = (6, 7, 9);
@@ -427,7 +431,7 @@ mod tests {
 
     #[test]
     fn baseline_is_a_text_like_others() {
-        let baseline = "timer-looks=0,groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off,solo=off";
+        let baseline = "timer-looks=0,groups=off,filter=off,aggregation=off,cap=off,lazy=off,numa=off,gates=off,wake-cost=off,solo=off,overtake=off";
         check("baseline", |c| *c = Config::baseline(), baseline);
         check(baseline, |c| *c = Config::baseline(), baseline);
     }
@@ -443,6 +447,7 @@ mod tests {
             "gates",
             "wake-cost",
             "solo",
+            "overtake",
         ] {
             for word in ["off", "on"] {
                 let text = format!("{name}={word}");

@@ -48,7 +48,9 @@ impl Config {
         within("solo.hold", solo.hold, span(0, SECOND))?;
         within("solo.pause", solo.pause, span(0, 10 * SECOND))?;
         within("solo.moves", solo.moves, 1..=u32::MAX)?;
-        within("solo.run", solo.run, span(0, SECOND))
+        within("solo.run", solo.run, span(0, SECOND))?;
+        within("overtake.poll", self.overtake.poll, span(1_000, SECOND))?;
+        within("overtake.time", self.overtake.time, span(0, SECOND))
     }
 
     fn validate_threads(&self) -> Result<(), ConfigError> {

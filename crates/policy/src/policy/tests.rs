@@ -17,6 +17,7 @@ fn check_active(machine: &str, text: &str, expected: &str) {
         active.gates,
         active.wake_cost,
         active.solo,
+        active.overtake,
     ];
     let expected: Vec<bool> = expected.chars().map(|c| c == '+').collect();
     assert_eq!(on[..], expected, "{machine} {text}");
@@ -24,23 +25,23 @@ fn check_active(machine: &str, text: &str, expected: &str) {
 
 #[test]
 fn auto_is_on_where_it_pays() {
-    check_active("pu:1", "default", "-------+-");
-    check_active("l2:2", "default", "-------++");
-    check_active("l2:4", "default", "-------++");
-    check_active("core:5", "group=8", "----+-++-");
-    check_active("core:5", "default", "++-++-++-");
-    check_active("node:2 llc:1 core:1", "default", "-----+-+-");
-    check_active("node:2 llc:2 core:8", "default", "++++++++-");
+    check_active("pu:1", "default", "-------+-+");
+    check_active("l2:2", "default", "-------+++");
+    check_active("l2:4", "default", "-------+++");
+    check_active("core:5", "group=8", "----+-++-+");
+    check_active("core:5", "default", "++-++-++-+");
+    check_active("node:2 llc:1 core:1", "default", "-----+-+-+");
+    check_active("node:2 llc:2 core:8", "default", "++++++++-+");
 }
 
 #[test]
 fn modes_override_auto() {
-    check_active("node:2 llc:2 core:8", "baseline", "---------");
+    check_active("node:2 llc:2 core:8", "baseline", "----------");
     let all = "groups=on,filter=on,aggregation=on,cap=fixed,lazy=on,numa=on,gates=on,wake-cost=on";
-    check_active("node:2 llc:2 core:8", all, "++++++++-");
+    check_active("node:2 llc:2 core:8", all, "++++++++-+");
     // Never a policy about caches, or nodes, where there is one.
-    check_active("pu:1", all, "++-++-++-");
-    check_active("node:2 llc:2 core:8", "groups=off", "----++++-");
+    check_active("pu:1", all, "++-++-++-+");
+    check_active("node:2 llc:2 core:8", "groups=off", "----++++-+");
     assert!(policy("pu:1", "adversary=zero").groups_on());
     assert!(!policy("pu:1", "default").groups_on());
 }

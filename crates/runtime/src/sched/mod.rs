@@ -19,6 +19,7 @@ mod lookout;
 #[cfg(all(test, quadrille_loom))]
 mod loom;
 mod outside;
+mod overtake;
 pub(crate) mod park;
 mod poll;
 pub(crate) mod publish;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Bursts, Cause, Coalescing, EarlyPolls, Found, Gates, Level, Nanos, Pace, Profit, Reserve, Rng, Spins, Streaks,
-    WorkerId,
+    Bursts, Cause, Coalescing, EarlyPolls, Found, Gates, Level, Nanos, Overtaking, Pace, Profit, Reserve, Rng, Spins,
+    Streaks, WorkerId,
 };
 use quadrille_topology::PuSet;
 
@@ -33,6 +33,7 @@ pub(crate) struct Worker {
     pub(super) arrivals: Arrivals,
     /// When it looks up from its deque, and how much it takes then: the bound of W5 on the shared queues it may drain.
     pub(super) pace: Pace,
+    pub(super) overtaking: Overtaking,
     /// Tasks out of the slot in a row.
     streak: u32,
     /// The same of bound threads, out of the place before their FIFO.
@@ -85,6 +86,7 @@ impl Worker {
             rounds: Rounds::new(id.index(), &shared),
             arrivals: Arrivals::default(),
             pace: Pace::default(),
+            overtaking: shared.policy.new_overtaking(),
             streak: 0,
             bound_streak: 0,
             streak_max: config.slot_polls_max,
@@ -144,13 +146,14 @@ impl Worker {
     fn next(&mut self) -> Option<Runnable> {
         let _exclusive = Exclusive::begin();
         if self.pace.is_due()
-            && let Some(runnable) = self.look_up()?
+            && let Some(runnable) = self.comes_between()?
         {
             return Some(runnable);
         }
         match self.next_local() {
             Some(runnable) => Some(runnable),
             None => {
+                self.overtaking.pauses();
                 let found = self.dry();
                 self.context.begin_streaks();
                 found
@@ -218,6 +221,7 @@ impl Worker {
         let now = Nanos(clock::nanos());
         let elapsed = self.took(now.since(context.now.get()));
         context.now.set(now);
+        self.overtaking.looks_up(elapsed, context.shared.policy.config.look_up);
         self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
         context.average_run.set(average);

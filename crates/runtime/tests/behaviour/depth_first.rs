@@ -17,7 +17,7 @@ const CHILDREN: usize = 10;
 fn one_worker(config: &str) -> Runtime {
     Runtime::builder()
         .worker_threads(1)
-        .config(format!("slot-time=1s,{config}").parse().unwrap())
+        .config(format!("slot-time=1s,overtake=off,{config}").parse().unwrap())
         .build()
         .unwrap()
 }

@@ -30,6 +30,7 @@ mod metrics;
 mod mutex;
 mod notify;
 mod origins;
+mod overtaking;
 mod paused_clock;
 mod paused_turns;
 mod permits;

@@ -1,0 +1,504 @@
+//! Which tasks of a deque are long, and when short ones go before them.
+//!
+//! A deque is first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by time in place of number: once a long
+//! task has been polled, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the back, so the deque is gone through in a
+//! circle; of long tasks that one has the next turn which was passed over first. So each one waits for those that were passed over before it, and for as much time of others as
+//! each of these took, and no task is ever passed over by one that is long and came later.
+//!
+//! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time nothing
+//! is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that is known as long. Where 8 polls
+//! took as long as one long one, it times each of the next 32 alone, and so gets to know which it was. 64 looks up without a long poll end all that.
+
+use alloc::vec::Vec;
+
+use crate::{Adversary, Nanos, config::Overtake};
+
+/// Long tasks that a worker knows at a time, a place each by their number; one that has lost its place to another counts as short until its next poll.
+const PLACES: usize = 64;
+/// Polls between two looks at the clock.
+const POLLS_A_LOOK: u8 = 8;
+/// Polls that are timed alone after a look that was late.
+const TIMED_ALONE: u8 = 32;
+/// Looks up without a long poll.
+const QUIET: u8 = 64;
+
+/// A long task.
+#[derive(Clone, Copy, Debug, Default)]
+struct Long {
+    /// Its number; 0: nobody.
+    task: u64,
+    /// When it was first passed over since it last ran, in the order in which that happened; 0: it was not.
+    ticket: u64,
+}
+
+/// What a worker knows of the long tasks of its deque. It keeps one for itself.
+///
+/// ```
+/// use quadrille_policy::{Adversary, Nanos, Overtake, Overtaking};
+///
+/// let mut overtaking = Overtaking::new(&Overtake::default(), true, Adversary::None);
+/// // 8 tasks took 300 us, where the worker meant to look up after 50.
+/// overtaking.looks_up(Nanos::from_micros(300), Nanos::from_micros(100));
+/// assert!(overtaking.is_on());
+/// // Task 7 takes 200 us of them the next time.
+/// overtaking.ended(Nanos::from_micros(400));
+/// overtaking.begins(7);
+/// overtaking.ended(Nanos::from_micros(600));
+/// assert!(overtaking.is_long(7) && !overtaking.is_long(8));
+/// // Others go first until 800 us.
+/// assert!(overtaking.passes(7, Nanos::from_micros(700), 3));
+/// assert!(!overtaking.passes(7, Nanos::from_micros(800), 3));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Overtaking {
+    config: Overtake,
+    /// Whether the policy is used at all.
+    may: bool,
+    /// For tests of the mechanism: any task may be passed over, at any time.
+    is_silly: bool,
+    is_on: bool,
+    /// Looks up since the last long poll.
+    quiet: u8,
+    /// When the clock was read last, if the worker has gone on since.
+    since: Option<Nanos>,
+    /// Polls that have begun since.
+    polls: u8,
+    /// Whose the last of them is.
+    last: u64,
+    /// Whether that one is known as long.
+    last_is_long: bool,
+    /// So many more polls are timed alone.
+    timed_alone: u8,
+    /// Empty until it is on for the first time.
+    known: Vec<Long>,
+    /// Until then others go before long tasks.
+    others_until: Nanos,
+    /// Those that were given.
+    tickets: u64,
+    /// The long task that was passed over first.
+    next: Option<u64>,
+    /// Long tasks that were passed over since then, though others had had their time: they are not the next one.
+    missed: usize,
+    /// So many long tasks are run as they come.
+    in_order: usize,
+}
+
+impl Overtaking {
+    /// A worker's, if the policy is used at all.
+    #[must_use]
+    pub fn new(config: &Overtake, may: bool, adversary: Adversary) -> Self {
+        Self {
+            config: config.clone(),
+            may,
+            is_silly: adversary != Adversary::None,
+            is_on: false,
+            quiet: 0,
+            since: None,
+            polls: 0,
+            last: 0,
+            last_is_long: false,
+            timed_alone: 0,
+            known: Vec::new(),
+            others_until: Nanos(0),
+            tickets: 0,
+            next: None,
+            missed: 0,
+            in_order: 0,
+        }
+    }
+
+    /// Whether there have been long polls lately: only then is anybody asked for anything below.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// The worker has looked up, `elapsed` after it did so last, or paused; no time if the clock stands. It means to do so within `look_up`.
+    pub fn looks_up(&mut self, elapsed: Nanos, look_up: Nanos) {
+        let was_late = elapsed >= look_up.max(Nanos(self.config.poll.0.saturating_mul(2))) || self.is_silly;
+        if !self.is_on {
+            if self.may && was_late {
+                self.goes_on();
+            }
+        } else if elapsed == Nanos(0) && !self.is_silly {
+            // A test goes on as it does each time.
+            self.is_on = false;
+        } else {
+            self.quiet = self.quiet.saturating_add(1);
+            self.is_on = self.quiet < QUIET || self.is_silly;
+        }
+    }
+
+    fn goes_on(&mut self) {
+        self.is_on = true;
+        self.quiet = 0;
+        self.known.clear();
+        self.known.resize(PLACES, Long::default());
+        self.next = None;
+        self.in_order = 0;
+        self.timed_alone = TIMED_ALONE;
+        self.pauses();
+    }
+
+    /// Whether the clock is to be read before the next poll.
+    #[inline]
+    #[must_use]
+    pub fn needs_time(&self) -> bool {
+        self.last_is_long || self.timed_alone > 0 || self.polls >= POLLS_A_LOOK
+    }
+
+    /// The clock was read after the polls that have begun.
+    pub fn ended(&mut self, now: Nanos) {
+        self.last_is_long = false;
+        let polls = core::mem::take(&mut self.polls);
+        let Some(since) = self.since.replace(now) else {
+            return;
+        };
+        let took = now.since(since);
+        let was_long = took >= self.config.poll;
+        match polls {
+            0 => {}
+            1 => {
+                self.timed_alone = self.timed_alone.saturating_sub(1);
+                if was_long {
+                    self.was_long(took, now);
+                } else if self.is_long(self.last) {
+                    self.known[place(self.last)] = Long::default();
+                    self.next = self.oldest();
+                }
+            }
+            _ if was_long => self.timed_alone = TIMED_ALONE,
+            _ => {}
+        }
+    }
+
+    fn was_long(&mut self, took: Nanos, now: Nanos) {
+        self.known[place(self.last)] = Long {
+            task: self.last,
+            ticket: 0,
+        };
+        self.quiet = 0;
+        self.others_until = Nanos(now.0.saturating_add(took.min(self.config.time).0));
+        self.missed = 0;
+        self.next = self.oldest();
+    }
+
+    /// Of those that were passed over, who was first.
+    fn oldest(&self) -> Option<u64> {
+        let passed = self.known.iter().filter(|long| long.ticket > 0);
+        passed.min_by_key(|long| long.ticket).map(|long| long.task)
+    }
+
+    /// The task's poll begins.
+    #[inline]
+    pub fn begins(&mut self, task: u64) {
+        self.polls = self.polls.saturating_add(1);
+        self.last = task;
+        self.last_is_long = self.is_long(task);
+    }
+
+    /// The worker is out of work: what time passes until it has some again nobody took.
+    #[inline]
+    pub fn pauses(&mut self) {
+        self.since = None;
+        self.polls = 0;
+        self.last_is_long = false;
+    }
+
+    /// Whether its last poll is known to have been long.
+    #[inline]
+    #[must_use]
+    pub fn is_long(&self, task: u64) -> bool {
+        self.known.get(place(task)).is_some_and(|long| long.task == task)
+    }
+
+    /// Whether a long task, which comes next, goes behind the `queued` other ones of the deque.
+    pub fn passes(&mut self, task: u64, now: Nanos, queued: usize) -> bool {
+        if self.is_silly {
+            return !(now.0 ^ task).is_multiple_of(3);
+        }
+        if self.in_order > 0 {
+            self.in_order -= 1;
+            return self.takes_turn(task);
+        }
+        let others_had_time = now >= self.others_until;
+        match self.next {
+            None if others_had_time => self.takes_turn(task),
+            Some(next) if others_had_time && next == task => self.takes_turn(task),
+            // It is not there any more: stolen, or waiting for something.
+            Some(next) if others_had_time && self.missed > queued => {
+                self.takes_turn(next);
+                self.missed = 0;
+                self.passes_once(task)
+            }
+            _ => {
+                self.missed += usize::from(others_had_time);
+                self.passes_once(task)
+            }
+        }
+    }
+
+    /// Not passed over: it runs next.
+    fn takes_turn(&mut self, task: u64) -> bool {
+        if let Some(long) = self.known.get_mut(place(task)).filter(|long| long.task == task) {
+            long.ticket = 0;
+        }
+        self.next = self.oldest();
+        false
+    }
+
+    fn passes_once(&mut self, task: u64) -> bool {
+        let Some(long) = self.known.get_mut(place(task)).filter(|long| long.task == task) else {
+            return false;
+        };
+        if long.ticket == 0 {
+            self.tickets += 1;
+            long.ticket = self.tickets;
+            self.next = self.next.or(Some(task));
+        }
+        true
+    }
+
+    /// There is nothing but long tasks, so no others have a claim to time.
+    pub fn nobody_else(&mut self) {
+        self.others_until = Nanos(0);
+    }
+
+    /// Nothing but long tasks was seen, and there are so many more: they run as they come.
+    pub fn goes_in_order(&mut self, queued: usize) {
+        self.in_order = queued;
+    }
+}
+
+fn place(task: u64) -> usize {
+    // Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are spread alike.
+    usize::try_from(task.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLACES.ilog2())).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::VecDeque;
+    use alloc::vec;
+
+    use super::*;
+    use crate::Rng;
+
+    const LOOK_UP: Nanos = Nanos(100_000);
+
+    fn us(micros: u64) -> Nanos {
+        Nanos::from_micros(micros)
+    }
+
+    fn off() -> Overtaking {
+        Overtaking::new(&Overtake::default(), true, Adversary::None)
+    }
+
+    fn on() -> Overtaking {
+        let mut overtaking = off();
+        overtaking.looks_up(us(200), LOOK_UP);
+        assert!(overtaking.is_on());
+        overtaking.timed_alone = 0;
+        overtaking.ended(us(0));
+        overtaking
+    }
+
+    /// One poll that is timed, from the time before to this.
+    fn polled(overtaking: &mut Overtaking, task: u64, until: Nanos) {
+        overtaking.begins(task);
+        overtaking.ended(until);
+    }
+
+    #[test]
+    fn it_is_on_from_a_late_look_up_to_many_without_a_long_poll() {
+        let mut overtaking = off();
+        overtaking.looks_up(us(99), LOOK_UP);
+        assert!(!overtaking.is_on() && overtaking.known.is_empty());
+        overtaking.looks_up(us(100), LOOK_UP);
+        assert!(overtaking.is_on());
+        for _ in 1..QUIET {
+            overtaking.looks_up(us(300), LOOK_UP);
+        }
+        assert!(overtaking.is_on(), "late, and perhaps for another reason");
+        overtaking.looks_up(us(300), LOOK_UP);
+        assert!(!overtaking.is_on());
+        overtaking.looks_up(us(300), LOOK_UP);
+        for at in 1..1_000 {
+            polled(&mut overtaking, 7, us(60 * at));
+            overtaking.looks_up(us(60), LOOK_UP);
+        }
+        assert!(overtaking.is_on(), "as long as there are some");
+        overtaking.looks_up(us(0), LOOK_UP);
+        assert!(!overtaking.is_on(), "the clock stands");
+        let mut never = Overtaking::new(&Overtake::default(), false, Adversary::None);
+        never.looks_up(us(1_000_000), LOOK_UP);
+        assert!(!never.is_on());
+    }
+
+    #[test]
+    fn the_clock_is_read_for_each_eighth_poll_and_for_long_tasks() {
+        let mut overtaking = on();
+        for task in 1..u64::from(POLLS_A_LOOK) {
+            overtaking.begins(task);
+            assert!(!overtaking.needs_time());
+        }
+        overtaking.begins(8);
+        assert!(overtaking.needs_time());
+        overtaking.ended(us(10));
+        assert!(!overtaking.needs_time());
+        polled(&mut overtaking, 9, us(60));
+        overtaking.begins(9);
+        assert!(overtaking.needs_time(), "the end of its poll");
+        overtaking.ended(us(70));
+        assert!(!overtaking.is_long(9), "it was short for once");
+        overtaking.begins(9);
+        assert!(!overtaking.needs_time());
+    }
+
+    #[test]
+    fn who_was_long_of_several_is_found_the_next_time() {
+        let mut overtaking = on();
+        let mut now = 0;
+        let mut read = 0;
+        let mut rounds = 0;
+        while !overtaking.is_long(3) {
+            for task in 1..=8 {
+                if overtaking.needs_time() {
+                    overtaking.ended(us(now));
+                    read += 1;
+                }
+                overtaking.begins(task);
+                now += if task == 3 { 50 } else { 0 };
+            }
+            rounds += 1;
+        }
+        assert!((2..=3).contains(&rounds) && read <= 2 + 16, "{rounds} {read}");
+        assert!((1..=8).all(|task| task == 3 || !overtaking.is_long(task)));
+    }
+
+    #[test]
+    fn what_passes_without_work_is_nobodys() {
+        let mut overtaking = on();
+        overtaking.begins(1);
+        overtaking.pauses();
+        overtaking.ended(us(1_000));
+        overtaking.begins(2);
+        overtaking.ended(us(1_001));
+        assert!(!overtaking.is_long(1) && !overtaking.is_long(2));
+    }
+
+    #[test]
+    fn others_go_first_for_as_long_as_it_took_and_no_longer_than_configured() {
+        for (took, first_for) in [(50, 50), (200, 200), (1_000, 1_000), (20_000, 1_000)] {
+            let mut overtaking = on();
+            polled(&mut overtaking, 1, us(took));
+            assert!(overtaking.passes(1, us(took + first_for - 1), 5), "{took}");
+            assert!(!overtaking.passes(1, us(took + first_for), 5), "{took}");
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_lost_makes_no_task_wait() {
+        let mut overtaking = on();
+        let other = (2..).find(|&task| place(task) == place(1)).unwrap();
+        polled(&mut overtaking, 1, us(100));
+        assert!(overtaking.passes(1, us(100), 2));
+        polled(&mut overtaking, other, us(200));
+        assert!(!overtaking.is_long(1) && overtaking.is_long(other));
+        assert_eq!(overtaking.next, None);
+        assert!(!overtaking.passes(1, us(200), 2), "it is not known");
+    }
+
+    #[test]
+    fn who_has_the_next_turn_and_is_gone_keeps_others_for_one_round() {
+        let mut overtaking = on();
+        for (task, until) in [(1, 100), (2, 200), (3, 300)] {
+            polled(&mut overtaking, task, us(until));
+        }
+        let passed = [1, 2, 3].map(|task| overtaking.passes(task, us(300), 2));
+        assert_eq!((passed, overtaking.next), ([true; 3], Some(1)));
+        // 1 was stolen.
+        let due = us(400);
+        let tries = (0..).find(|i| !overtaking.passes([2, 3][i % 2], due, 1)).unwrap();
+        assert!((2..=4).contains(&tries), "{tries}");
+    }
+
+    /// A worker with as many long tasks, and short ones, all of which give way: which ran, and for how long each long one waited.
+    fn simulate(long: u64, short: u64, seed: u64) -> (Vec<u64>, Nanos) {
+        let mut rng = Rng::new(seed);
+        let mut overtaking = on();
+        let took = |task: u64| if task <= long { 50 + 37 * task % 150 } else { 1 };
+        let mut deque: VecDeque<u64> = (1..=long + short).collect();
+        let mut now = 0;
+        let (mut ran, mut waits) = (vec![0; deque.len() + 1], Nanos(0));
+        let mut since = vec![0; deque.len() + 1];
+        while now < 200_000 {
+            if overtaking.needs_time() {
+                overtaking.ended(us(now));
+            }
+            // One waits for something in between.
+            if rng.below(8) == 0 {
+                let any = usize::try_from(rng.below(1 << 20)).unwrap() % deque.len();
+                let moved = deque.remove(any).unwrap();
+                since[usize::try_from(moved).unwrap()] = now;
+                deque.push_back(moved);
+            }
+            let mut left = deque.len();
+            let task = loop {
+                let task = deque.pop_front().unwrap();
+                if !overtaking.is_long(task) {
+                    break task;
+                }
+                overtaking.ended(us(now));
+                if !overtaking.passes(task, us(now), deque.len()) {
+                    break task;
+                }
+                deque.push_back(task);
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    overtaking.nobody_else();
+                }
+            };
+            overtaking.begins(task);
+            now += took(task);
+            let index = usize::try_from(task).unwrap();
+            ran[index] += 1;
+            waits = waits.max(us(now - since[index]));
+            since[index] = now;
+            deque.push_back(task);
+        }
+        (ran, waits)
+    }
+
+    #[test]
+    fn each_has_its_turn_and_short_ones_sooner() {
+        for (long, short) in [(1, 1), (2, 1), (4, 4), (8, 2), (8, 0), (30, 3)] {
+            for seed in 0..5 {
+                let (ran, longest) = simulate(long, short, seed);
+                let round: u64 = (1..=long).map(|task| 50 + 37 * task % 150).sum();
+                let bound = us(2 * round + 100 * (long + short));
+                assert!(longest <= bound, "{long} {short} {seed}: {longest:?} of {bound:?}");
+                let long_ran = &ran[1..=usize::try_from(long).unwrap()];
+                let (least, most) = (long_ran.iter().min().unwrap(), long_ran.iter().max().unwrap());
+                assert!(most - least <= 2 + most / 20, "{long} {short} {seed}: {long_ran:?}");
+                if short > 0 {
+                    let all_short: u64 = ran[1 + usize::try_from(long).unwrap()..].iter().sum();
+                    assert!(
+                        all_short > 200_000 / 3,
+                        "{long} {short} {seed}: {all_short} us of 200 ms"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn silly_answers_are_of_both_kinds() {
+        let mut silly = Overtaking::new(&Overtake::default(), false, Adversary::Random);
+        silly.may = true;
+        silly.looks_up(us(0), LOOK_UP);
+        assert!(silly.is_on());
+        let passed = (0..30).filter(|&at| silly.passes(7, Nanos(at), 3)).count();
+        assert!((1..30).contains(&passed));
+    }
+}

@@ -1,0 +1,188 @@
+//! Short tasks go before long ones that have waited for longer, and none of either is left out.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quadrille::sync::mpmc;
+use quadrille::task::yield_now;
+use quadrille::{Runtime, spawn};
+
+use crate::streaks::compute;
+
+/// What a long task computes between two turns.
+const PIECE: Duration = Duration::from_millis(1);
+
+fn runtime(config: &str) -> Runtime {
+    Runtime::builder()
+        .worker_threads(1)
+        .config(config.parse().unwrap())
+        .build()
+        .unwrap()
+}
+
+/// Eight long tasks, and what they have done.
+#[derive(Clone, Default)]
+struct Long {
+    pieces: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Long {
+    fn computes(&self) -> bool {
+        compute(PIECE);
+        // Ordering: Relaxed; one worker runs all of it.
+        self.pieces.fetch_add(1, Ordering::Relaxed);
+        !self.is_over.load(Ordering::Relaxed)
+    }
+
+    async fn gives_way(self) {
+        while self.computes() {
+            yield_now().await;
+        }
+    }
+
+    /// One of two that wake one another.
+    async fn exchanges(self, other: mpmc::Sender<()>, own: mpmc::Receiver<()>) {
+        while self.computes() && other.send(()).await.is_ok() && own.recv().await.is_ok() {}
+    }
+}
+
+/// How many pieces long tasks compute while a short one gives way 100 times.
+fn pieces_meanwhile(config: &str, start: impl Fn(&Long) + Send + 'static) -> usize {
+    let long = Long::default();
+    runtime(config).block_on(async move {
+        spawn(async move {
+            start(&long);
+            let done = || long.pieces.load(Ordering::Relaxed);
+            // Each has had its turn with the clock read before and after it.
+            while done() < 64 {
+                yield_now().await;
+            }
+            let before = done();
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            let pieces = done() - before;
+            long.is_over.store(true, Ordering::Relaxed);
+            pieces
+        })
+        .await
+        .unwrap()
+    })
+}
+
+fn start_that_give_way(long: &Long) {
+    for _ in 0..8 {
+        drop(spawn(long.clone().gives_way()));
+    }
+}
+
+fn start_that_wake_one_another(long: &Long) {
+    for _ in 0..4 {
+        let (there, there_end) = mpmc::bounded(1);
+        let (back, back_end) = mpmc::bounded(1);
+        drop(spawn(long.clone().exchanges(there, back_end)));
+        drop(spawn(long.clone().exchanges(back, there_end)));
+    }
+}
+
+#[test]
+fn a_short_task_waits_for_one_that_is_long_not_for_all() {
+    let pieces = pieces_meanwhile("default", start_that_give_way);
+    assert!(pieces < 100, "{pieces} pieces of 1 ms");
+    let pieces = pieces_meanwhile("overtake=off", start_that_give_way);
+    assert!(pieces > 700, "each has its turn in between: {pieces}");
+}
+
+#[test]
+fn so_it_does_beside_long_tasks_that_wake_one_another() {
+    let pieces = pieces_meanwhile("default", start_that_wake_one_another);
+    assert!(pieces < 100, "{pieces} pieces of 1 ms");
+    let pieces = pieces_meanwhile("overtake=off", start_that_wake_one_another);
+    assert!(pieces > 300, "each has its turn in between: {pieces}");
+}
+
+/// Whatever is always ready beside them, and whatever a policy answers.
+#[test]
+fn long_tasks_have_their_turns_one_after_the_other() {
+    const LONG: usize = 4;
+    const PIECES: usize = 30;
+    for (config, apart) in [("default", 2), ("adversary=random", PIECES)] {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let logged = log.clone();
+        runtime(config).block_on(async move {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let short = [(); 2].map(|()| {
+                let is_over = is_over.clone();
+                spawn(async move {
+                    // Ordering: Relaxed; it is to end some time.
+                    while !is_over.load(Ordering::Relaxed) {
+                        yield_now().await;
+                    }
+                })
+            });
+            let long: Vec<_> = (0..LONG)
+                .map(|number| {
+                    let log = logged.clone();
+                    spawn(async move {
+                        for _ in 0..PIECES {
+                            compute(PIECE);
+                            log.lock().unwrap().push(number);
+                            yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for task in long {
+                task.await.unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            for task in short {
+                task.await.unwrap();
+            }
+        });
+        let mut done = [0; LONG];
+        for &number in log.lock().unwrap().iter() {
+            done[number] += 1;
+            let behind = done[number] - done.iter().min().unwrap();
+            assert!(behind <= apart, "{config}: {done:?}");
+        }
+        assert_eq!(done, [PIECES; LONG], "{config}");
+    }
+}
+
+/// The order in which three tasks that compute and one that does not have their turns while the clock stands.
+fn order_without_time(config: &str) -> String {
+    let runtime = Runtime::builder()
+        .worker_threads(1)
+        .config(config.parse().unwrap())
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let log = Arc::new(Mutex::new(String::new()));
+    let logged = log.clone();
+    runtime.block_on(async move {
+        let tasks = ["a", "b", "c", "."].map(|name| {
+            let log = logged.clone();
+            spawn(async move {
+                for _ in 0..30 {
+                    if name != "." {
+                        compute(PIECE);
+                    }
+                    log.lock().unwrap().push_str(name);
+                    yield_now().await;
+                }
+            })
+        });
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    log.lock().unwrap().clone()
+}
+
+#[test]
+fn a_clock_that_stands_makes_no_task_long() {
+    assert_eq!(order_without_time("default"), order_without_time("overtake=off"));
+}
