@@ -64,38 +64,45 @@ impl Worker {
         Some(runnable)
     }
 
-    /// That long task, or what goes before it.
-    fn pass_over(&mut self, mut runnable: Runnable, now: Nanos) -> Option<Runnable> {
+    /// That long task, or what goes before it: the next one of the deque that may, or the slot's once the deque has been gone through.
+    fn pass_over(&mut self, runnable: Runnable, now: Nanos) -> Option<Runnable> {
         let mut left = self.context.local.len().min(IN_A_ROW);
         // Whatever a policy answers.
-        let mut last = 2 * left + 2;
-        let mut passed = false;
-        loop {
-            let task = runnable.meta().id.number();
+        let most = 2 * left + 2;
+        let mut passed = 0;
+        let mut next = Some(runnable);
+        while let Some(runnable) = next.take() {
             let queued = self.context.local.len();
-            if last == 0 || !self.overtaking.is_long(task) || !self.overtaking.passes(task, now, queued) {
-                self.overtaking.begins(task);
+            if passed == most || !self.is_passed_over(&runnable, now, queued) {
+                next = Some(runnable);
                 break;
             }
             self.context.me().counters.passed_over.add(1);
             self.context.local.push(runnable);
-            passed = true;
-            last -= 1;
-            let in_slot = if left == 0 { self.context.me().slot.take() } else { None };
-            if left == 0 && in_slot.is_none() {
-                self.sees_long_ones_only(queued);
+            passed += 1;
+            if left == 0 {
+                next = self.context.me().slot.take();
+                if next.is_none() {
+                    self.sees_long_ones_only(queued);
+                }
             }
             left = left.saturating_sub(1);
-            let Some(next) = in_slot.or_else(|| self.context.local.pop()) else {
-                // Thieves have taken all of it.
-                return self.next_local();
-            };
-            runnable = next;
+            next = next.or_else(|| self.context.local.pop());
         }
-        if passed {
-            self.has_passed_over();
+        if passed > 0 {
+            // As for what gives way: somebody watches, and what the next poll spawns is known by where the deque ends (W5).
+            self.context.streak_end.set(self.context.local.end());
+            self.context.keep_watch();
         }
-        Some(runnable)
+        // Thieves may have taken all of it.
+        let next = next.or_else(|| self.next_local())?;
+        self.overtaking.begins(next.meta().id.number());
+        Some(next)
+    }
+
+    fn is_passed_over(&mut self, runnable: &Runnable, now: Nanos, queued: usize) -> bool {
+        let task = runnable.meta().id.number();
+        self.overtaking.is_long(task) && self.overtaking.passes(task, now, queued)
     }
 
     /// In slot and deque, as far as it looks.
@@ -105,11 +112,5 @@ impl Worker {
         } else {
             self.overtaking.nobody_else();
         }
-    }
-
-    /// As for what gives way: somebody watches, and what the next poll spawns is known by where the deque ends (W5).
-    fn has_passed_over(&self) {
-        self.context.streak_end.set(self.context.local.end());
-        self.context.keep_watch();
     }
 }
