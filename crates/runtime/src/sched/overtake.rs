@@ -11,9 +11,6 @@ use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::BOUND;
 
-/// Tasks that are passed over in a row, at most, before others are known to be there: some 10 ns each.
-const IN_A_ROW: usize = 64;
-
 impl Worker {
     /// Before a task, once it is due or long ones are about: looks up, or takes the next task by time. As [`look_up`](Self::look_up): `None`: stop.
     #[cold]
@@ -54,45 +51,58 @@ impl Worker {
 
     /// Out of slot, deque and bound FIFO, by time; `now` if the clock has been read.
     fn next_by_time(&mut self, now: Option<Nanos>) -> Option<Runnable> {
-        let runnable = self.next_local()?;
+        let Some(runnable) = self.next_local() else {
+            // Whatever comes now, nobody knows since when.
+            self.overtaking.pauses();
+            return None;
+        };
         let task = runnable.meta().id.number();
-        if self.overtaking.is_long(task) && !runnable.meta().has(BOUND) {
+        if self.overtaking.may_pass(task) {
             let now = now.unwrap_or_else(|| self.times_polls());
-            return self.pass_over(runnable, now);
+            // What is bound is in no deque, and has its turns by number.
+            if !runnable.meta().has(BOUND) {
+                return self.pass_over(runnable, now);
+            }
         }
         self.overtaking.begins(task);
         Some(runnable)
     }
 
-    /// That long task, or what goes before it: the next one of the deque that may, or the slot's once the deque has been gone through.
+    /// That task, or what goes before it: the next one of the deque that may, or the slot's once the deque has been gone through.
     fn pass_over(&mut self, runnable: Runnable, now: Nanos) -> Option<Runnable> {
-        let mut left = self.context.local.len().min(IN_A_ROW);
-        // Whatever a policy answers.
-        let most = 2 * left + 2;
+        // All of them may be passed over twice, and once more for one that is not there.
+        let mut left = self.context.local.len();
+        let most = 3 * left + 4;
         let mut passed = 0;
+        let mut in_slot = self.streak > 0;
+        let from_slot = in_slot;
         let mut next = Some(runnable);
         while let Some(runnable) = next.take() {
-            let queued = self.context.local.len();
-            if passed == most || !self.is_passed_over(&runnable, now, queued) {
+            let task = runnable.meta().id.number();
+            if passed == most || !self.overtaking.passes(task, now) {
                 next = Some(runnable);
                 break;
             }
-            self.context.me().counters.passed_over.add(1);
+            let counters = &self.context.me().counters;
+            counters.passed_over.add(1);
+            self.slot_passes += u64::from(in_slot);
             self.context.local.push(runnable);
             passed += 1;
+            next = if left == 0 { self.context.me().slot.take() } else { None };
+            in_slot = next.is_some();
+            if in_slot {
+                self.context.me().counters.slot_pops.add(1);
+                continue;
+            }
             if left == 0 {
-                next = self.context.me().slot.take();
-                if next.is_none() {
-                    self.sees_long_ones_only(queued);
-                }
+                self.overtaking.nobody_else();
             }
             left = left.saturating_sub(1);
-            next = next.or_else(|| self.context.local.pop());
+            next = self.context.local.pop();
+            self.context.me().counters.local_pops.add(u64::from(next.is_some()));
         }
         if passed > 0 {
-            // As for what gives way: somebody watches, and what the next poll spawns is known by where the deque ends (W5).
-            self.context.streak_end.set(self.context.local.end());
-            self.context.keep_watch();
+            self.has_passed_over(from_slot, in_slot);
         }
         // Thieves may have taken all of it.
         let next = next.or_else(|| self.next_local())?;
@@ -100,17 +110,19 @@ impl Worker {
         Some(next)
     }
 
-    fn is_passed_over(&mut self, runnable: &Runnable, now: Nanos, queued: usize) -> bool {
-        let task = runnable.meta().id.number();
-        self.overtaking.is_long(task) && self.overtaking.passes(task, now, queued)
-    }
-
-    /// In slot and deque, as far as it looks.
-    fn sees_long_ones_only(&mut self, queued: usize) {
-        if queued > IN_A_ROW {
-            self.overtaking.goes_in_order(queued);
+    /// As for what gives way: somebody watches. What has been in the slot is offered. The deque's front has its turn, unless the slot had it: a streak begins (W5).
+    fn has_passed_over(&mut self, from_slot: bool, slot_is_next: bool) {
+        if !slot_is_next {
+            self.streak = 0;
+            self.newest = 0;
+            self.context.is_joining.set(false);
+            self.context.begin_streak(&self.context.slot_streak);
+        }
+        self.context.streak_end.set(self.context.local.end());
+        if from_slot {
+            self.context.offer();
         } else {
-            self.overtaking.nobody_else();
+            self.context.keep_watch();
         }
     }
 }

@@ -144,7 +144,7 @@ impl Worker {
         let context = &self.context;
         let counters = &context.me().counters;
         // What was taken and left to another was not polled.
-        let taken = counters.polls.get() + counters.bound_elsewhere.get();
+        let taken = counters.polls.get() + counters.bound_elsewhere.get() + self.slot_passes;
         let began = taken.saturating_sub(counters.slot_pops.get() + counters.newest_pops.get());
         let new = began.saturating_sub(self.streaks_before);
         self.streaks_before = began;

@@ -35,7 +35,9 @@ pub(crate) struct Worker {
     pub(super) pace: Pace,
     pub(super) overtaking: Overtaking,
     /// Tasks out of the slot in a row.
-    streak: u32,
+    pub(super) streak: u32,
+    /// Tasks out of the slot that were not run, but passed over.
+    pub(super) slot_passes: u64,
     /// The same of bound threads, out of the place before their FIFO.
     pub(super) bound_streak: u32,
     /// How many there may be: any number while streaks are measured.
@@ -88,6 +90,7 @@ impl Worker {
             pace: Pace::default(),
             overtaking: shared.policy.new_overtaking(),
             streak: 0,
+            slot_passes: 0,
             bound_streak: 0,
             streak_max: config.slot_polls_max,
             newest: 0,

@@ -111,7 +111,9 @@ fn long_tasks_have_their_turns_one_after_the_other() {
     for (config, apart) in [("default", 2), ("adversary=random", PIECES)] {
         let log = Arc::new(Mutex::new(Vec::new()));
         let logged = log.clone();
-        runtime(config).block_on(async move {
+        // From one task, so that all are in one deque from the beginning.
+        let runtime = runtime(config);
+        let all = runtime.spawn(async move {
             let is_over = Arc::new(AtomicBool::new(false));
             let short = [(); 2].map(|()| {
                 let is_over = is_over.clone();
@@ -142,6 +144,7 @@ fn long_tasks_have_their_turns_one_after_the_other() {
                 task.await.unwrap();
             }
         });
+        runtime.block_on(all).unwrap();
         let mut done = [0; LONG];
         for &number in log.lock().unwrap().iter() {
             done[number] += 1;
