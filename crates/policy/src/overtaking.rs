@@ -1,13 +1,15 @@
 //! Which tasks of a deque are long, and when short ones go before them.
 //!
-//! A deque is first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by time in place of number: once a long
-//! task has been polled, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the back, so the deque is gone through in a
-//! circle; of long tasks that one has the next turn which was passed over first. So each one waits for those that were passed over before it, and for as much time of others as
-//! each of these took, and no task is ever passed over by one that is long and came later.
+//! A deque is first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by time in place of
+//! number: once a long task has had its turn, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the back, so the
+//! deque is gone through in a circle; of long tasks that one has the next turn which was passed over first. So each one waits for those that were passed over
+//! before it, and for as much time of others as each of these took. No task is passed over by one that is known as long and came later. What is long and is
+//! not known, as it is new, bound, or from elsewhere, has no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that.
 //!
-//! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time nothing
-//! is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that is known as long. Where 8 polls
-//! took as long as one long one, it times each of the next 32 alone, and so gets to know which it was. 64 looks up without a long poll end all that.
+//! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
+//! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
+//! is known as long. Where 8 polls took as long as one long one, it times each of the next 32 alone, and so gets to know which it was. 64 looks up without a
+//! long poll end all that.
 
 use alloc::vec::Vec;
 

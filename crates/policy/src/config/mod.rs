@@ -26,6 +26,7 @@
 //! | [`Numa`] | with more than one last-level cache |
 //! | [`Steal::gates`] | with more than 4 workers |
 //! | [`WakeCost`] | always |
+//! | [`Overtake`] | always |
 
 mod overtake;
 mod sections;

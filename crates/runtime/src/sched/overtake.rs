@@ -1,8 +1,8 @@
 //! Short tasks go before long ones that have waited for longer: what the policy says is done ([`Overtaking`](quadrille_policy::Overtaking)).
 //!
-//! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task does that
-//! gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true of it.
-//! As long as no task is long nothing here runs, and no task costs more than without.
+//! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task
+//! does that gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true
+//! of it. As long as a worker looks up in time, and for all but 64 looks up after a long poll, nothing here runs, and no task costs more than without.
 
 use quadrille_policy::Nanos;
 

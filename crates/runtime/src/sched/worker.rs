@@ -33,6 +33,7 @@ pub(crate) struct Worker {
     pub(super) arrivals: Arrivals,
     /// When it looks up from its deque, and how much it takes then: the bound of W5 on the shared queues it may drain.
     pub(super) pace: Pace,
+    /// Which tasks of its deque are long, and whether others go before them.
     pub(super) overtaking: Overtaking,
     /// Tasks out of the slot in a row.
     pub(super) streak: u32,
