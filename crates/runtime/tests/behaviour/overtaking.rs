@@ -8,18 +8,10 @@ use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
 use quadrille::{Runtime, spawn};
 
-use crate::streaks::compute;
+use crate::streaks::{compute, runtime};
 
 /// What a long task computes between two turns.
 const PIECE: Duration = Duration::from_millis(1);
-
-fn runtime(config: &str) -> Runtime {
-    Runtime::builder()
-        .worker_threads(1)
-        .config(config.parse().unwrap())
-        .build()
-        .unwrap()
-}
 
 /// Eight long tasks, and what they have done.
 #[derive(Clone, Default)]

@@ -10,7 +10,8 @@ use quadrille::{Runtime, spawn};
 
 use crate::gate::Gate;
 
-fn runtime(config: &str) -> Runtime {
+/// One of one worker.
+pub(crate) fn runtime(config: &str) -> Runtime {
     Runtime::builder()
         .worker_threads(1)
         .config(config.parse().unwrap())
