@@ -1,6 +1,7 @@
 //! Runs a description whose body is threads: what [`run_one`](crate::run_one) is for tasks.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::adapters::blocking::{ThreadChannel, ThreadStreams};
 use crate::adapters::program;
@@ -10,7 +11,7 @@ use crate::outcome::{Measured, Stop};
 use crate::run_peers;
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Family, Hackbench, Spec, Transport, Workload};
-use crate::workloads::threads::{hackbench, ping_pong, schbench, serve, skynet, sleepers, spawn_join, yields};
+use crate::workloads::threads::{hackbench, mixed, ping_pong, schbench, serve, skynet, sleepers, spawn_join, yields};
 use crate::workloads::wire::{ChannelWire, StreamWire};
 
 /// Runs `spec`, whose body is threads, in this process.
@@ -72,6 +73,15 @@ fn workload<R: ThreadStreams + ThreadServers, C: ThreadChannel>(
         Workload::Sleepers { threads } => runtime.run(move || sleepers::run(runtime, threads)),
         Workload::Schbench(params) => runtime.run(move || schbench::run::<R, C>(runtime, params)),
         Workload::SchbenchRequests(params) => runtime.run(move || schbench::requests::<R, C>(runtime, workers, params)),
+        Workload::Mixed {
+            pairs,
+            round_trips,
+            heavy,
+            piece_us,
+        } => {
+            let heavy = (heavy, Duration::from_micros(piece_us));
+            runtime.run(move || mixed::run::<R, C>(runtime, (pairs, round_trips), heavy))
+        }
         Workload::Serve(params) => serve::run(runtime, params),
         _ => Err(Stop::failed("this workload is about tasks; it has no threads")),
     }

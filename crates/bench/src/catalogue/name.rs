@@ -86,6 +86,8 @@ pub enum WorkloadName {
     ThreadTbench,
     /// schbench with threads.
     ThreadSchbench,
+    /// Pairs of threads that exchange messages beside threads that compute.
+    ThreadMixed,
     /// The longest wait beside a task that spins, and in a closed loop.
     Fairness,
 }
@@ -141,7 +143,8 @@ impl WorkloadName {
             | Self::ThreadSleepers
             | Self::ThreadRrTcp
             | Self::ThreadTbench
-            | Self::ThreadSchbench => Body::Threads,
+            | Self::ThreadSchbench
+            | Self::ThreadMixed => Body::Threads,
         }
     }
 
@@ -214,6 +217,7 @@ impl WorkloadName {
             | Self::Schbench
             | Self::ThreadSchbench
             | Self::Mixed
+            | Self::ThreadMixed
             | Self::Load
             | Self::Fairness => self.waits(),
         }
@@ -255,7 +259,7 @@ impl WorkloadName {
                     requests: 200,
                 }),
             ],
-            Self::Mixed => vec![Workload::Mixed {
+            Self::Mixed | Self::ThreadMixed => vec![Workload::Mixed {
                 pairs: 16,
                 round_trips: 100_000,
                 heavy: 4,

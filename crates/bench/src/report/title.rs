@@ -57,12 +57,13 @@ pub fn title(workload: &Workload, body: Body, metric: Metric) -> String {
             thousands(&elements.to_string())
         ),
         Workload::Numa { .. } => "numa: two readers and two writers of one cache line; ns a turn".to_owned(),
-        ref other => title_of_waits(other, name, metric),
+        ref other => title_of_waits(other, body, metric),
     }
 }
 
 /// The heading of a workload whose figures are waits.
-fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
+fn title_of_waits(workload: &Workload, body: Body, metric: Metric) -> String {
+    let name = workload.name(body);
     let figure = match metric {
         Metric::P50 | Metric::DueP50 | Metric::RequestP50 => "the median, in ns",
         Metric::P99 | Metric::DueP99 | Metric::RequestP99 => "what 1 in 100 exceeds, in ns",
@@ -103,7 +104,8 @@ fn title_of_waits(workload: &Workload, name: &str, metric: Metric) -> String {
         Workload::Mixed {
             pairs, heavy, piece_us, ..
         } => format!(
-            "mixed: {pairs} pairs beside {heavy} tasks that compute {piece_us} us at a time; a round trip: {figure}"
+            "{name}: {pairs} pairs beside {heavy} {} that compute {piece_us} us at a time; a round trip: {figure}",
+            body.name()
         ),
         Workload::Serve(serve) => title_of_server(&serve, name, metric),
         Workload::Idle { connections, millis } => title_of_idle(connections, millis, metric),

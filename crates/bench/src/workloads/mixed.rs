@@ -56,7 +56,7 @@ pub async fn run<R: Runtime, C: Channel>(
     }
     // Ordering: Relaxed; the heavy tasks stop soon, nothing is published.
     stop.store(true, Ordering::Relaxed);
-    let mut measured = meter.stop(&runtime, (pairs * round_trips) as u64);
+    let measured = meter.stop(&runtime, (pairs * round_trips) as u64);
     for pong in pongs {
         result = result.and(pong.await);
     }
@@ -64,10 +64,19 @@ pub async fn run<R: Runtime, C: Channel>(
     for task in computing {
         pieces.push(task.await);
     }
-    let result = result.and(none_passed_over(&pieces, piece, Duration::from_nanos(measured.wall_ns)));
-    let all = pieces.iter().sum();
-    measured.counters.insert("heavy_pieces".to_owned(), all);
-    result.map(|()| latencies.into(measured))
+    result.and(finish(measured, latencies, &pieces, piece))
+}
+
+/// The figures, if no heavy task was passed over: how many pieces of that length each has done.
+pub(super) fn finish(
+    mut measured: Measured,
+    latencies: Samples,
+    pieces: &[u64],
+    piece: Duration,
+) -> Result<Measured, Stop> {
+    none_passed_over(pieces, piece, Duration::from_nanos(measured.wall_ns))?;
+    measured.counters.insert("heavy_pieces".to_owned(), pieces.iter().sum());
+    Ok(latencies.into(measured))
 }
 
 /// That each heavy task did something in `time`, if that was long enough for all of them.

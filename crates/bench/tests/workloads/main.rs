@@ -291,6 +291,9 @@ fn wake_ups_and_round_trips_have_latencies() {
         piece_us: 20,
     };
     check_latencies(workload, 20);
+    for measured in check_threads(workload, &WITH_THREADS, 20) {
+        assert!(measured.counters["p50_ns"] > 0, "{measured:?}");
+    }
 }
 
 #[test]

@@ -63,11 +63,16 @@ impl<R: ThreadRuntime> Opener<R> {
     /// [`Stop::Failed`] if one could not be made.
     pub fn all_ready<J>(&self, made: Vec<io::Result<J>>) -> Result<Vec<J>, Stop> {
         let joins = all_made(made)?;
+        self.wait();
+        Ok(joins)
+    }
+
+    /// Waits until every thread has reported.
+    pub(super) fn wait(&self) {
         // Ordering: Acquire; pairs with the Release in `pass`.
         while self.0.missing.load(Ordering::Acquire) != 0 {
             R::park();
         }
-        Ok(joins)
     }
 
     /// Lets everybody go: `threads` are those that wait.
@@ -75,10 +80,13 @@ impl<R: ThreadRuntime> Opener<R> {
     where
         R::Join<T>: 'a,
     {
+        self.open_each(threads.into_iter().map(R::thread));
+    }
+
+    /// The same, for threads whose handles are of several types.
+    pub(super) fn open_each<'a>(self, threads: impl IntoIterator<Item = &'a R::Thread>) {
         // Ordering: Release; pairs with the Acquire in `pass`: what was done before counts as done for the threads.
         self.0.is_open.store(true, Ordering::Release);
-        for thread in threads {
-            R::unpark(R::thread(thread));
-        }
+        threads.into_iter().for_each(R::unpark);
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod gate;
 pub mod hackbench;
+pub mod mixed;
 pub mod ping_pong;
 pub mod schbench;
 pub mod serve;

@@ -49,7 +49,7 @@ fn ping<R: ThreadRuntime, C: ThreadChannel>(
     Ok(())
 }
 
-fn pong<R: ThreadRuntime, C: ThreadChannel>(
+pub(super) fn pong<R: ThreadRuntime, C: ThreadChannel>(
     mut there: C::Receiver<u64>,
     back: &C::Sender<u64>,
     round_trips: u64,
