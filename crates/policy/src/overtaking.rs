@@ -1,10 +1,12 @@
-//! Which tasks of a deque are long, and when short ones go before them.
+//! Which tasks of a worker are long, and when short ones go before them.
 //!
-//! A deque is first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by time in place of
-//! number: once a long task has had its turn, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the back, so the
-//! deque is gone through in a circle; of long tasks that one has the next turn which was passed over first. So each one waits for those that were passed over
-//! before it, and for as much time of others as each of these took. No task is passed over by one that is known as long and came later. What is long and is
-//! not known, as it is new, bound, or from elsewhere, has no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that.
+//! Its deque and its bound FIFO are first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by
+//! time in place of number: once a long task has had its turn, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the
+//! back of its queue, so each queue is gone through in a circle; of the long tasks of both that one has the next turn which was passed over first. So each
+//! one waits for those that were passed over before it, and for as much time of others as each of these took. No task is passed over by one that is known as
+//! long and came later. Who has been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put
+//! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new or from elsewhere, has
+//! no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that.
 //!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
 //! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
@@ -31,8 +33,8 @@ struct Long {
     task: u64,
     /// When it was first passed over since it last ran, in the order in which that happened; 0: it was not.
     ticket: u64,
-    /// In which round it was last passed over after others had had their time.
-    round: u64,
+    /// With a ticket: where it was put when it was last passed over; see [`Overtaking::passes`].
+    at: Option<u64>,
 }
 
 /// What a worker knows of the long tasks of its deque. It keeps one for itself.
@@ -50,8 +52,9 @@ struct Long {
 /// overtaking.ended(Nanos::from_micros(600));
 /// assert!(overtaking.is_long(7) && !overtaking.is_long(8));
 /// // Others go first until 800 us.
-/// assert!(overtaking.passes(7, Nanos::from_micros(700)));
-/// assert!(!overtaking.passes(7, Nanos::from_micros(800)));
+/// let (front, at) = (0, Some(1));
+/// assert!(overtaking.passes(7, Nanos::from_micros(700), front, at));
+/// assert!(!overtaking.passes(7, Nanos::from_micros(800), front, at));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Overtaking {
@@ -83,8 +86,6 @@ pub struct Overtaking {
     next: Option<u64>,
     /// Whose turn it is, if its poll has yet to end.
     turn: Option<u64>,
-    /// From one turn to the next, or to who is next instead. The first is 1.
-    round: u64,
 }
 
 impl Overtaking {
@@ -107,7 +108,6 @@ impl Overtaking {
             tickets: 0,
             next: None,
             turn: None,
-            round: 1,
         }
     }
 
@@ -179,11 +179,10 @@ impl Overtaking {
     }
 
     /// The last one's poll was long. Others go first for it if that was its turn, or if nobody waits for such a turn: those who wait don't wait for what others do out of
-    /// turn, be it unknown, bound, or from elsewhere.
+    /// turn, be it unknown or from elsewhere.
     fn notes_long(&mut self, took: Nanos, now: Nanos, had_turn: bool) {
         if had_turn || self.next.is_none() {
             self.others_until = Nanos(now.0.saturating_add(took.min(self.config.time).0));
-            self.round += 1;
         }
         self.known[place(self.last)] = Long {
             task: self.last,
@@ -233,49 +232,41 @@ impl Overtaking {
         self.is_silly || self.is_long(task)
     }
 
-    /// Whether a task, which comes next, goes behind the other ones of the deque.
-    pub fn passes(&mut self, task: u64, now: Nanos) -> bool {
+    /// Whether a task, which comes next, goes behind the other ones of its queue. The deque begins at index `front`, and indices grow. `at`: with which one the
+    /// task would be in it; `None`: it is bound, and would be in the FIFO of such, which it leaves to be polled by this worker alone.
+    pub fn passes(&mut self, task: u64, now: Nanos, front: u64, at: Option<u64>) -> bool {
         if self.is_silly {
             return !(now.0 ^ task).is_multiple_of(3);
         }
         if !self.is_long(task) {
             return false;
         }
-        if now < self.others_until {
-            self.takes_ticket(task);
-            return true;
+        if now >= self.others_until {
+            self.forgets_gone(task, front);
+            if self.next.is_none_or(|next| next == task) {
+                self.turn = Some(task);
+                return false;
+            }
         }
-        if self.next.is_some_and(|next| next != task) && self.has_come_round(task) {
-            // Gone through the deque, and who is next is not there any more: stolen, or waiting for something.
-            self.forgets_next();
-        }
-        if self.next.is_some_and(|next| next != task) {
-            self.takes_ticket(task);
-            self.known[place(task)].round = self.round;
-            return true;
-        }
-        self.turn = Some(task);
-        false
+        self.takes_ticket(task, at);
+        true
     }
 
-    /// Whether it was passed over already since others have had their time.
-    fn has_come_round(&self, task: u64) -> bool {
-        self.known[place(task)].round == self.round
-    }
-
-    /// Who is next has no claim any more.
-    fn forgets_next(&mut self) {
-        if let Some(next) = self.next
-            && self.is_long(next)
-        {
-            self.known[place(next)].ticket = 0;
+    /// Who would be next and is not in the deque any more, stolen or waiting for something, has no claim. Not the task that comes: it is out of it to be asked.
+    fn forgets_gone(&mut self, comes: u64, front: u64) {
+        while let Some(next) = self.next.filter(|&next| next != comes) {
+            let long = &mut self.known[place(next)];
+            if long.at.is_none_or(|at| at >= front) {
+                return;
+            }
+            long.ticket = 0;
+            self.next = self.oldest();
         }
-        self.next = self.oldest();
-        self.round += 1;
     }
 
-    fn takes_ticket(&mut self, task: u64) {
+    fn takes_ticket(&mut self, task: u64, at: Option<u64>) {
         let long = &mut self.known[place(task)];
+        long.at = at;
         if long.ticket == 0 {
             self.tickets += 1;
             long.ticket = self.tickets;
@@ -297,7 +288,7 @@ fn place(task: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use alloc::collections::{BTreeMap, VecDeque};
-    use alloc::vec;
+    use alloc::{format, vec};
 
     use super::*;
     use crate::Rng;
@@ -410,8 +401,8 @@ mod tests {
         for (took, first_for) in [(50, 50), (200, 200), (1_000, 1_000), (20_000, 1_000)] {
             let mut overtaking = on();
             polled(&mut overtaking, 1, us(took));
-            assert!(overtaking.passes(1, us(took + first_for - 1)), "{took}");
-            assert!(!overtaking.passes(1, us(took + first_for)), "{took}");
+            assert!(overtaking.passes(1, us(took + first_for - 1), 0, None), "{took}");
+            assert!(!overtaking.passes(1, us(took + first_for), 0, None), "{took}");
         }
     }
 
@@ -420,70 +411,121 @@ mod tests {
         let mut overtaking = on();
         let other = (2..).find(|&task| place(task) == place(1)).unwrap();
         polled(&mut overtaking, 1, us(100));
-        assert!(overtaking.passes(1, us(100)));
+        assert!(overtaking.passes(1, us(100), 0, None));
         polled(&mut overtaking, other, us(200));
         assert!(!overtaking.is_long(1) && overtaking.is_long(other));
         assert_eq!(overtaking.next, None);
-        assert!(!overtaking.passes(1, us(200)), "it is not known");
+        assert!(!overtaking.passes(1, us(200), 0, None), "it is not known");
     }
 
-    #[test]
-    fn who_has_the_next_turn_and_is_gone_keeps_others_for_one_round() {
+    /// 1, 2 and 3 were passed over, in this order, and are at these places. Whether each would be once others have had their time, while the deque begins at `front`.
+    fn passed_again(places: [Option<u64>; 3], front: u64) -> [bool; 3] {
         let mut overtaking = on();
         for (task, until) in [(1, 100), (2, 200), (3, 300)] {
             polled(&mut overtaking, task, us(until));
         }
-        let passed = [1, 2, 3].map(|task| overtaking.passes(task, us(300)));
-        assert_eq!((passed, overtaking.next), ([true; 3], Some(1)));
-        // 1 was stolen.
-        let due = us(400);
-        let tries = (0..).find(|i| !overtaking.passes([2, 3][i % 2], due)).unwrap();
-        assert_eq!(tries, 2, "each once");
+        for (task, at) in (1..).zip(places) {
+            assert!(overtaking.passes(task, us(300), 0, at));
+        }
+        assert_eq!(overtaking.next, Some(1));
+        [1, 2, 3].map(|task| overtaking.clone().passes(task, us(400), front, Some(10)))
     }
 
-    /// A worker's deque, and what has run of it.
+    #[test]
+    fn who_has_the_next_turn_and_is_gone_keeps_nobody_waiting() {
+        let [first, second, third] = [5, 6, 7].map(Some);
+        assert_eq!(passed_again([first, second, third], 5), [false, true, true]);
+        assert_eq!(
+            passed_again([first, second, third], 6),
+            [false, false, true],
+            "1 was stolen, or comes"
+        );
+        assert_eq!(
+            passed_again([first, second, third], 7),
+            [false, false, false],
+            "so was 2"
+        );
+        assert_eq!(
+            passed_again([None, second, third], 7),
+            [false, true, true],
+            "1 is bound"
+        );
+        assert_eq!(passed_again([first, None, third], 7), [false, false, true], "2 is");
+    }
+
+    /// A worker's queues, and what has run of them.
     struct Model {
         overtaking: Overtaking,
         deque: VecDeque<u64>,
+        /// The index of its front.
+        front: u64,
+        bound: VecDeque<u64>,
+        bound_first: bool,
         now: u64,
         ran: BTreeMap<u64, u64>,
     }
 
     impl Model {
-        fn new(tasks: impl IntoIterator<Item = u64>) -> Self {
+        fn new(tasks: impl IntoIterator<Item = u64>, bound: impl IntoIterator<Item = u64>) -> Self {
             Self {
                 overtaking: on(),
                 deque: tasks.into_iter().collect(),
+                front: 0,
+                bound: bound.into_iter().collect(),
+                bound_first: false,
                 now: 0,
                 ran: BTreeMap::new(),
             }
         }
 
-        /// The next task, which takes that many microseconds, as a worker goes on.
-        fn next(&mut self, took: impl Fn(u64) -> u64) -> u64 {
+        fn pop(&mut self, is_bound: bool) -> Option<u64> {
+            if is_bound {
+                return self.bound.pop_front();
+            }
+            let popped = self.deque.pop_front();
+            self.front += u64::from(popped.is_some());
+            popped
+        }
+
+        fn push(&mut self, task: u64, is_bound: bool) {
+            if is_bound {
+                self.bound.push_back(task);
+            } else {
+                self.deque.push_back(task);
+            }
+        }
+
+        /// The next task, which takes that many microseconds, and whether it is bound, as a worker goes on.
+        fn next(&mut self, took: impl Fn(u64) -> u64) -> (u64, bool) {
             if self.overtaking.needs_time() {
                 self.overtaking.ended(us(self.now));
             }
-            let mut left = self.deque.len();
-            let task = loop {
-                let task = self.deque.pop_front().unwrap();
-                if !self.overtaking.may_pass(task) {
-                    break task;
-                }
+            let mut is_bound = !self.bound.is_empty() && (self.bound_first || self.deque.is_empty());
+            let mut task = self.pop(is_bound).unwrap();
+            let mut left = [self.deque.len(), self.bound.len()];
+            while self.overtaking.may_pass(task) {
                 self.overtaking.ended(us(self.now));
-                if !self.overtaking.passes(task, us(self.now)) {
-                    break task;
+                let at = (!is_bound).then_some(self.front + self.deque.len() as u64);
+                if !self.overtaking.passes(task, us(self.now), self.front, at) {
+                    break;
                 }
-                self.deque.push_back(task);
-                left = left.saturating_sub(1);
-                if left == 0 {
+                self.push(task, is_bound);
+                if left[usize::from(is_bound)] == 0 {
+                    is_bound = !is_bound;
+                }
+                if left == [0, 0] {
                     self.overtaking.nobody_else();
+                    left = [self.deque.len(), self.bound.len()];
+                    is_bound = left[0] == 0;
                 }
-            };
+                left[usize::from(is_bound)] -= 1;
+                task = self.pop(is_bound).unwrap();
+            }
+            self.bound_first = !is_bound && !self.bound.is_empty();
             self.overtaking.begins(task);
             self.now += took(task);
             *self.ran.entry(task).or_default() += 1;
-            task
+            (task, is_bound)
         }
     }
 
@@ -491,43 +533,52 @@ mod tests {
         50 + 37 * task % 150
     }
 
-    /// All of them give way: how often each ran, and how long one waited at most.
-    fn simulate(long: u64, short: u64, seed: u64) -> (BTreeMap<u64, u64>, Nanos) {
+    /// Microseconds.
+    const SIMULATED: u64 = 100_000;
+
+    /// All of them give way, and of the long ones and of the short ones each so manieth is bound: how often each ran, and how long one waited at most.
+    fn simulate((long, short): (u64, u64), bound: [u64; 2], seed: u64) -> (BTreeMap<u64, u64>, Nanos) {
         let mut rng = Rng::new(seed);
-        let mut model = Model::new(1..=long + short);
-        let mut since = vec![0; model.deque.len() + 1];
+        let is_bound = |task: &u64| task.is_multiple_of(bound[usize::from(*task > long)]);
+        let all = 1..=long + short;
+        let mut model = Model::new(all.clone().filter(|task| !is_bound(task)), all.clone().filter(is_bound));
+        let mut since = vec![0; usize::try_from(long + short + 1).unwrap()];
         let mut longest = 0;
-        while model.now < 200_000 {
-            // One waits for something in between.
-            if rng.below(8) == 0 {
-                let any = usize::try_from(rng.below(1 << 20)).unwrap() % model.deque.len();
-                let moved = model.deque.remove(any).unwrap();
-                since[usize::try_from(moved).unwrap()] = model.now;
-                model.deque.push_back(moved);
+        while model.now < SIMULATED {
+            // One is stolen, loses its place, and comes back.
+            if rng.below(64) == 0 && !model.deque.is_empty() {
+                let stolen = model.pop(false).unwrap();
+                since[usize::try_from(stolen).unwrap()] = model.now;
+                model.push(stolen, false);
             }
-            let task = model.next(|task| if task <= long { piece(task) } else { 1 });
+            let (task, is_bound) = model.next(|task| if task <= long { piece(task) } else { 1 });
             let since = &mut since[usize::try_from(task).unwrap()];
             longest = longest.max(model.now - *since);
             *since = model.now;
-            model.deque.push_back(task);
+            model.push(task, is_bound);
         }
         (model.ran, us(longest))
     }
 
     #[test]
     fn each_has_its_turn_and_short_ones_sooner() {
+        const NONE: u64 = 1_000;
         for (long, short) in [(1, 1), (2, 1), (4, 4), (8, 2), (8, 0), (30, 3)] {
-            for seed in 0..5 {
-                let (ran, longest) = simulate(long, short, seed);
+            for (bound, seed) in [[NONE, NONE], [2, 2], [1, NONE], [3, 1]]
+                .into_iter()
+                .flat_map(|bound| (0..2).map(move |seed| (bound, seed)))
+            {
+                let case = format!("{long} {short} {bound:?} {seed}");
+                let (ran, longest) = simulate((long, short), bound, seed);
                 let round: u64 = (1..=long).map(piece).sum();
-                let bound = us(2 * round + 100 * (long + short));
-                assert!(longest <= bound, "{long} {short} {seed}: {longest:?} of {bound:?}");
+                let limit = us(2 * round + 100 * (long + short));
+                assert!(longest <= limit, "{case}: {longest:?} of {limit:?}");
                 let long_ran = ran.range(..=long).map(|(_, ran)| ran);
                 let (least, most) = (long_ran.clone().min().unwrap(), long_ran.max().unwrap());
-                assert!(most - least <= 2 + most / 10, "{long} {short} {seed}: {ran:?}");
+                assert!(most - least <= 2 + most / 10, "{case}: {ran:?}");
                 if short > 0 {
                     let all_short: u64 = ran.range(long + 1..).map(|(_, ran)| ran).sum();
-                    assert!(all_short > 200_000 / 3, "{long} {short} {seed}: {ran:?}");
+                    assert!(all_short > SIMULATED / 3, "{case}: {ran:?}");
                 }
             }
         }
@@ -538,10 +589,10 @@ mod tests {
     fn a_long_task_has_its_turn_beside_new_ones_that_compute() {
         const SPAWNS: u64 = 1;
         const LONG: u64 = 2;
-        let mut model = Model::new([SPAWNS, LONG]);
+        let mut model = Model::new([SPAWNS, LONG], []);
         let mut new = 3;
         for _ in 0..3_000 {
-            match model.next(|task| if task == SPAWNS { 1 } else { 200 }) {
+            match model.next(|task| if task == SPAWNS { 1 } else { 200 }).0 {
                 SPAWNS => {
                     // None in the same place: that would end the wait.
                     new = (new + 1..).find(|&task| place(task) != place(LONG)).unwrap();
@@ -561,10 +612,10 @@ mod tests {
             let is_free = |&task: &u64| place(task) != place(1);
             (from..).find(is_free).unwrap()
         });
-        let mut model = Model::new([1, third, shares, fourth]);
+        let mut model = Model::new([1, third, shares, fourth], []);
         for _ in 0..3_000 {
-            let task = model.next(|_| 200);
-            model.deque.push_back(task);
+            let (task, is_bound) = model.next(|_| 200);
+            model.push(task, is_bound);
         }
         assert!(model.ran.values().all(|&ran| ran > 400), "{:?}", model.ran);
     }
@@ -575,7 +626,7 @@ mod tests {
         silly.may = true;
         silly.looks_up(us(0), LOOK_UP);
         assert!(silly.is_on());
-        let passed = (0..30).filter(|&at| silly.passes(7, Nanos(at))).count();
+        let passed = (0..30).filter(|&at| silly.passes(7, Nanos(at), 0, None)).count();
         assert!((1..30).contains(&passed));
     }
 }

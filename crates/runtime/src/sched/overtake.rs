@@ -2,14 +2,84 @@
 //!
 //! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task
 //! does that gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true
-//! of it. As long as a worker looks up in time nothing here runs, but for 64 looks up after the last long poll, and no task costs more than without.
+//! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for 64 looks up after the last long poll, and no task costs more than without.
 
 use quadrille_policy::Nanos;
 
+use super::context::Context;
 use super::worker::Worker;
 use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::BOUND;
+
+/// How far the two queues have been gone through, since the first one was passed over, or since there was nothing but long ones.
+struct Round {
+    /// Whether it is in the bound FIFO, and not in the deque.
+    in_bound: bool,
+    /// Whether what it has found waited before that queue: in the slot, or where the FIFO has such a place.
+    is_ahead: bool,
+    /// Whether the other queue has been gone through.
+    is_second: bool,
+    /// What is left of the deque, at most.
+    deque: usize,
+    /// What is left of the bound FIFO.
+    bound: usize,
+}
+
+impl Round {
+    /// That runnable has been taken, and may be passed over.
+    fn begins(worker: &Worker, runnable: &Runnable) -> Self {
+        let context = &worker.context;
+        let in_bound = runnable.meta().has(BOUND);
+        // Those in the mailbox go before a long one, too.
+        context.bound.collect(&context.me().bound);
+        let mut round = Self {
+            in_bound,
+            is_ahead: if in_bound { worker.bound_streak } else { worker.streak } > 0,
+            is_second: false,
+            deque: 0,
+            bound: 0,
+        };
+        round.begins_again(context);
+        round
+    }
+
+    fn begins_again(&mut self, context: &Context) {
+        self.deque = context.local.len();
+        self.bound = context.bound.listed();
+    }
+
+    /// Takes the next one of the queue it is in: behind all of that comes what waits before it.
+    fn next(&mut self, context: &Context) -> Option<Runnable> {
+        let me = context.me();
+        let left = if self.in_bound {
+            &mut self.bound
+        } else {
+            &mut self.deque
+        };
+        if *left > 0 {
+            self.is_ahead = false;
+            *left -= 1;
+            let popped = if self.in_bound {
+                context.bound.pop(&me.bound).inspect(|_| me.counters.bound_pops.add(1))
+            } else {
+                context.local.pop().inspect(|_| me.counters.local_pops.add(1))
+            };
+            if popped.is_some() {
+                return popped;
+            }
+            // Thieves have taken the rest.
+            *left = 0;
+        }
+        self.is_ahead = true;
+        let ahead = if self.in_bound {
+            context.bound.pop_next()
+        } else {
+            me.slot.take()
+        };
+        ahead.inspect(|_| me.counters.slot_pops.add(1))
+    }
+}
 
 impl Worker {
     /// Before a task, once it is due or long ones are about: looks up, or takes the next task by time. As [`look_up`](Self::look_up): `None`: stop.
@@ -59,50 +129,45 @@ impl Worker {
         let task = runnable.meta().id.number();
         if self.overtaking.may_pass(task) {
             let now = now.unwrap_or_else(|| self.times_polls());
-            // What is bound is in no deque, and has its turns by number.
-            if !runnable.meta().has(BOUND) {
-                return self.pass_over(runnable, now);
-            }
+            return self.pass_over(runnable, now);
         }
         self.overtaking.begins(task);
         Some(runnable)
     }
 
-    /// That task, or what goes before it: the next one of the deque that may, or the slot's once the deque has been gone through.
+    /// That task, or what goes before it: the next one that may, of its own queue first.
     fn pass_over(&mut self, runnable: Runnable, now: Nanos) -> Option<Runnable> {
+        let mut round = Round::begins(self, &runnable);
         // All of them may be passed over twice, and once more for one that is not there.
-        let mut left = self.context.local.len();
-        let most = 3 * left + 4;
-        let mut passed = 0;
-        let mut in_slot = self.streak > 0;
-        let from_slot = in_slot;
+        let most = 3 * (round.deque + round.bound) + 4;
+        let (mut passed, mut passed_bound) = (0, 0);
+        let from_slot = !round.in_bound && round.is_ahead;
         let mut next = Some(runnable);
         while let Some(runnable) = next.take() {
-            let task = runnable.meta().id.number();
-            if passed == most || !self.overtaking.passes(task, now) {
+            let context = &self.context;
+            let end = context.local.end();
+            let front = end - context.local.len() as u64;
+            let at = (!round.in_bound).then_some(end);
+            if passed == most || !self.overtaking.passes(runnable.meta().id.number(), now, front, at) {
                 next = Some(runnable);
                 break;
             }
-            let counters = &self.context.me().counters;
-            counters.passed_over.add(1);
-            self.slot_passes += u64::from(in_slot);
-            self.context.local.push(runnable);
             passed += 1;
-            next = if left == 0 { self.context.me().slot.take() } else { None };
-            in_slot = next.is_some();
-            if in_slot {
-                self.context.me().counters.slot_pops.add(1);
-                continue;
+            context.me().counters.passed_over.add(1);
+            self.slot_passes += u64::from(round.is_ahead);
+            if round.in_bound {
+                passed_bound += 1;
+                context.bound.push(runnable);
+            } else {
+                context.local.push(runnable);
             }
-            if left == 0 {
-                self.overtaking.nobody_else();
-            }
-            left = left.saturating_sub(1);
-            next = self.context.local.pop();
-            self.context.me().counters.local_pops.add(u64::from(next.is_some()));
+            next = self.after(&mut round);
         }
         if passed > 0 {
-            self.has_passed_over(from_slot, in_slot);
+            self.begins_after(&round);
+        }
+        if passed > passed_bound {
+            self.watches_passed(from_slot);
         }
         // Thieves may have taken all of it.
         let next = next.or_else(|| self.next_local())?;
@@ -110,14 +175,45 @@ impl Worker {
         Some(next)
     }
 
-    /// As for what gives way: somebody watches. What has been in the slot is offered. The deque's front has its turn, unless the slot had it: a streak begins (W5).
-    fn has_passed_over(&mut self, from_slot: bool, slot_is_next: bool) {
-        if !slot_is_next {
-            self.streak = 0;
-            self.newest = 0;
-            self.context.is_joining.set(false);
-            self.context.begin_streak(&self.context.slot_streak);
+    /// What comes after one that was passed over: what is left of its queue, and then the other queue.
+    fn after(&mut self, round: &mut Round) -> Option<Runnable> {
+        // Of this queue, of the other one, and of both from the beginning.
+        for _ in 0..4 {
+            if let Some(runnable) = round.next(&self.context) {
+                return Some(runnable);
+            }
+            if round.is_second {
+                self.overtaking.nobody_else();
+                round.begins_again(&self.context);
+            }
+            round.is_second = !round.is_second;
+            round.in_bound = !round.in_bound;
         }
+        None
+    }
+
+    /// What is run now was found after others were passed over: its queue has its turn, unless the place before that had it, and a streak begins (W5).
+    fn begins_after(&mut self, round: &Round) {
+        let context = &self.context;
+        self.bound_first = !round.in_bound && context.bound.len() > 0;
+        match (round.in_bound, round.is_ahead) {
+            (false, false) => {
+                self.streak = 0;
+                self.newest = 0;
+                context.is_joining.set(false);
+                context.begin_streak(&context.slot_streak);
+            }
+            (false, true) => {}
+            (true, false) => {
+                self.bound_streak = 0;
+                context.begin_streak(&context.bound_streak);
+            }
+            (true, true) => self.bound_streak += 1,
+        }
+    }
+
+    /// What was passed over waits in the deque, as what gives way: somebody watches. What has been in the slot is offered.
+    fn watches_passed(&self, from_slot: bool) {
         self.context.streak_end.set(self.context.local.end());
         if from_slot {
             self.context.offer();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
-use quadrille::{Runtime, spawn};
+use quadrille::{Runtime, spawn, thread};
 
 use crate::streaks::{compute, runtime};
 
@@ -79,6 +79,56 @@ fn start_that_wake_one_another(long: &Long) {
     }
 }
 
+fn start_threads(long: &Long) {
+    for _ in 0..8 {
+        let long = long.clone();
+        drop(thread::spawn(move || {
+            while long.computes() {
+                thread::yield_now();
+            }
+        }));
+    }
+}
+
+/// The same while a short thread gives way 100 times, beside eight long ones.
+fn pieces_meanwhile_of_threads(config: &str) -> usize {
+    let long = Long::default();
+    runtime(config).block_on(async move {
+        let short = thread::spawn(move || {
+            start_threads(&long);
+            let done = || long.pieces.load(Ordering::Relaxed);
+            while done() < 64 {
+                thread::yield_now();
+            }
+            let before = done();
+            for _ in 0..100 {
+                thread::yield_now();
+            }
+            let pieces = done() - before;
+            long.is_over.store(true, Ordering::Relaxed);
+            pieces
+        });
+        short.await.unwrap()
+    })
+}
+
+#[test]
+fn a_short_thread_waits_for_one_that_is_long_not_for_all() {
+    let pieces = pieces_meanwhile_of_threads("default");
+    assert!(pieces < 100, "{pieces} pieces of 1 ms");
+    let pieces = pieces_meanwhile_of_threads("overtake=off");
+    assert!(pieces > 700, "each has its turn in between: {pieces}");
+}
+
+/// What is bound and what is not have turns by number, one of each.
+#[test]
+fn a_short_task_goes_before_long_threads() {
+    let pieces = pieces_meanwhile("default", start_threads);
+    assert!(pieces < 20, "{pieces} pieces of 1 ms");
+    let pieces = pieces_meanwhile("overtake=off", start_threads);
+    assert!(pieces > 90, "one for each: {pieces}");
+}
+
 #[test]
 fn a_short_task_waits_for_one_that_is_long_not_for_all() {
     let pieces = pieces_meanwhile("default", start_that_give_way);
@@ -95,12 +145,13 @@ fn so_it_does_beside_long_tasks_that_wake_one_another() {
     assert!(pieces > 300, "each has its turn in between: {pieces}");
 }
 
-/// Whatever is always ready beside them, and whatever a policy answers.
+/// Whatever is always ready beside them, whatever a policy answers, and whether all are tasks or every second one is a thread.
 #[test]
-fn long_tasks_have_their_turns_one_after_the_other() {
+fn long_ones_have_their_turns_one_after_the_other() {
     const LONG: usize = 4;
     const PIECES: usize = 30;
-    for (config, apart) in [("default", 2), ("adversary=random", PIECES)] {
+    let cases = [("default", 2), ("adversary=random", PIECES)];
+    for ((config, apart), has_threads) in cases.into_iter().flat_map(|case| [(case, false), (case, true)]) {
         let log = Arc::new(Mutex::new(Vec::new()));
         let logged = log.clone();
         // From one task, so that all are in one deque from the beginning.
@@ -116,20 +167,35 @@ fn long_tasks_have_their_turns_one_after_the_other() {
                     }
                 })
             });
-            let long: Vec<_> = (0..LONG)
-                .map(|number| {
-                    let log = logged.clone();
-                    spawn(async move {
+            let mut tasks = Vec::new();
+            let mut threads = Vec::new();
+            for number in 0..LONG {
+                let log = logged.clone();
+                let piece = move || {
+                    compute(PIECE);
+                    log.lock().unwrap().push(number);
+                };
+                if has_threads && number % 2 == 1 {
+                    threads.push(thread::spawn(move || {
                         for _ in 0..PIECES {
-                            compute(PIECE);
-                            log.lock().unwrap().push(number);
+                            piece();
+                            thread::yield_now();
+                        }
+                    }));
+                } else {
+                    tasks.push(spawn(async move {
+                        for _ in 0..PIECES {
+                            piece();
                             yield_now().await;
                         }
-                    })
-                })
-                .collect();
-            for task in long {
+                    }));
+                }
+            }
+            for task in tasks {
                 task.await.unwrap();
+            }
+            for thread in threads {
+                thread.await.unwrap();
             }
             is_over.store(true, Ordering::Relaxed);
             for task in short {
@@ -141,7 +207,7 @@ fn long_tasks_have_their_turns_one_after_the_other() {
         for &number in log.lock().unwrap().iter() {
             done[number] += 1;
             let behind = done[number] - done.iter().min().unwrap();
-            assert!(behind <= apart, "{config}: {done:?}");
+            assert!(behind <= apart, "{config}, threads {has_threads}: {done:?}");
         }
         assert_eq!(done, [PIECES; LONG], "{config}");
     }

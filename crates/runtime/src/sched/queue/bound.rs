@@ -131,6 +131,11 @@ impl<T: Linked> BoundFifo<T> {
     pub(crate) fn len(&self) -> usize {
         self.len.get()
     }
+
+    /// Number of items in the list: without what [`pop_next`](Self::pop_next) finds.
+    pub(crate) fn listed(&self) -> usize {
+        self.len.get() - usize::from(!self.next.get().is_null())
+    }
 }
 
 impl<T: Linked> Drop for BoundFifo<T> {
@@ -170,6 +175,7 @@ mod tests {
         fifo.push(item(0));
         fifo.push_next(item(1));
         fifo.push_next(item(2));
+        assert_eq!((fifo.len(), fifo.listed()), (3, 2));
         let pop_next = || fifo.pop_next().map(|item: Item<Arc<usize>>| **item.value());
         assert_eq!((pop_next(), pop_next(), fifo.len()), (Some(2), None, 2));
         fifo.push_next(item(3));
