@@ -77,7 +77,7 @@ fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
         // A yield puts the goroutine into the queue of all, behind its lock.
         (Family::Go, Workload::Yield { .. }) => 3,
         (Family::May, Workload::SpawnJoin { .. }) => 4,
-        (Family::May, Workload::Skynet { .. }) => 10,
+        (Family::May, Workload::Skynet { .. } | Workload::Mixed { .. }) => 10,
         (Family::May, Workload::Sleepers { .. }) => 5,
         _ => 1,
     }

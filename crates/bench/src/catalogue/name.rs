@@ -259,12 +259,8 @@ impl WorkloadName {
                     requests: 200,
                 }),
             ],
-            Self::Mixed | Self::ThreadMixed => vec![Workload::Mixed {
-                pairs: 16,
-                round_trips: 100_000,
-                heavy: 4,
-                piece_us: 200,
-            }],
+            Self::Mixed => vec![mixed(100_000)],
+            Self::ThreadMixed => vec![mixed(40_000)],
             Self::Load => LOADS
                 .map(|percent| Workload::Load {
                     percent,
@@ -324,6 +320,15 @@ fn server(service: Service, connections: usize, rate: u32, spinner: bool) -> Wor
         spinner,
         millis: 1000,
     })
+}
+
+fn mixed(round_trips: usize) -> Workload {
+    Workload::Mixed {
+        pairs: 16,
+        round_trips,
+        heavy: 4,
+        piece_us: 200,
+    }
 }
 
 fn timers(tasks: usize) -> Workload {
