@@ -40,7 +40,7 @@ macro_rules! counters {
                 solo_trials,
                 /// Windows in which it did.
                 solo_windows,
-                /// Times that a long task went behind the others of this worker's deque, because others had yet to have as much time (`overtake`).
+                /// Times that a long task went behind the others of this worker's deque, or of what is bound to it, because others had yet to have as much time (`overtake`).
                 passed_over,
                 /// Tasks that this worker took from its own LIFO slot, or bound threads from the place that is theirs.
                 slot_pops,

@@ -37,7 +37,7 @@ struct Long {
     at: Option<u64>,
 }
 
-/// What a worker knows of the long tasks of its deque. It keeps one for itself.
+/// What a worker knows of the long tasks of its deque and its bound FIFO. It keeps one for itself.
 ///
 /// ```
 /// use quadrille_policy::{Adversary, Nanos, Overtake, Overtaking};

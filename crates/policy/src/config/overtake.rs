@@ -5,7 +5,7 @@ use crate::Nanos;
 
 /// When a worker runs short tasks before long ones that have waited for longer.
 ///
-/// In turn by number each short task waits for a poll of every long one in the deque. In turn by time it waits for one. After the deficit of
+/// In turn by number each short task waits for a poll of every long one of its worker. In turn by time it waits for one. After the deficit of
 /// M. Shreedhar and George Varghese, "Efficient Fair Queuing Using Deficit Round Robin" (SIGCOMM 1995), who give each flow of packets as many
 /// bytes as it had, not as many packets.
 #[derive(Clone, Debug, PartialEq, Eq)]

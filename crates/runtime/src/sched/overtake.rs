@@ -2,7 +2,8 @@
 //!
 //! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task
 //! does that gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true
-//! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for 64 looks up after the last long poll, and no task costs more than without.
+//! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for 64 looks up after the
+//! last long poll, and no task costs more than without.
 
 use quadrille_policy::Nanos;
 
@@ -20,6 +21,8 @@ struct Round {
     is_ahead: bool,
     /// Whether the other queue has been gone through.
     is_second: bool,
+    /// Whether what it has found was the first of the queue, taken as if nobody had been passed over.
+    has_entered: bool,
     /// What is left of the deque, at most.
     deque: usize,
     /// What is left of the bound FIFO.
@@ -35,13 +38,39 @@ impl Round {
         context.bound.collect(&context.me().bound);
         let mut round = Self {
             in_bound,
-            is_ahead: if in_bound { worker.bound_streak } else { worker.streak } > 0,
+            is_ahead: false,
             is_second: false,
+            has_entered: true,
             deque: 0,
             bound: 0,
         };
         round.begins_again(context);
+        round.is_ahead = round.was_ahead(worker);
         round
+    }
+
+    /// The first of the queue that it is in has been taken.
+    fn enters(&mut self, worker: &Worker) {
+        self.has_entered = true;
+        self.is_ahead = self.was_ahead(worker);
+        if !self.is_ahead {
+            let left = if self.in_bound {
+                &mut self.bound
+            } else {
+                &mut self.deque
+            };
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    /// Whether what `worker` has just taken of that queue waited before it.
+    fn was_ahead(&self, worker: &Worker) -> bool {
+        let streak = if self.in_bound {
+            worker.bound_streak
+        } else {
+            worker.streak
+        };
+        streak > 0
     }
 
     fn begins_again(&mut self, context: &Context) {
@@ -138,10 +167,9 @@ impl Worker {
     /// That task, or what goes before it: the next one that may, of its own queue first.
     fn pass_over(&mut self, runnable: Runnable, now: Nanos) -> Option<Runnable> {
         let mut round = Round::begins(self, &runnable);
-        // All of them may be passed over twice, and once more for one that is not there.
-        let most = 3 * (round.deque + round.bound) + 4;
-        let (mut passed, mut passed_bound) = (0, 0);
-        let from_slot = !round.in_bound && round.is_ahead;
+        // Of two queues, this one, and one before each: all of them may be passed over twice, and once more for one that is not there.
+        let most = 3 * (round.deque + round.bound + 3);
+        let (mut passed, mut passed_bound, mut from_slot) = (0, 0, false);
         let mut next = Some(runnable);
         while let Some(runnable) = next.take() {
             let context = &self.context;
@@ -159,6 +187,7 @@ impl Worker {
                 passed_bound += 1;
                 context.bound.push(runnable);
             } else {
+                from_slot |= round.is_ahead;
                 context.local.push(runnable);
             }
             next = self.after(&mut round);
@@ -175,7 +204,7 @@ impl Worker {
         Some(next)
     }
 
-    /// What comes after one that was passed over: what is left of its queue, and then the other queue.
+    /// What comes after one that was passed over: what is left of its queue, and then the other queue, as if there were nothing in that one.
     fn after(&mut self, round: &mut Round) -> Option<Runnable> {
         // Of this queue, of the other one, and of both from the beginning.
         for _ in 0..4 {
@@ -188,20 +217,32 @@ impl Worker {
             }
             round.is_second = !round.is_second;
             round.in_bound = !round.in_bound;
+            let first = if round.in_bound {
+                self.take_bound()
+            } else {
+                self.next_stealable()
+            };
+            if first.is_some() {
+                round.enters(self);
+                return first;
+            }
         }
         None
     }
 
-    /// What is run now was found after others were passed over: its queue has its turn, unless the place before that had it, and a streak begins (W5).
+    /// What is run now was found after others were passed over. If it is the next one of the queue of one of those, that queue has its turn, and a streak begins,
+    /// unless it waited before the queue (W5).
     fn begins_after(&mut self, round: &Round) {
         let context = &self.context;
         self.bound_first = !round.in_bound && context.bound.len() > 0;
         match (round.in_bound, round.is_ahead) {
+            _ if round.has_entered => {}
             (false, false) => {
                 self.streak = 0;
                 self.newest = 0;
                 context.is_joining.set(false);
                 context.begin_streak(&context.slot_streak);
+                context.streak_end.set(context.local.end());
             }
             (false, true) => {}
             (true, false) => {

@@ -33,13 +33,13 @@ pub(crate) struct Worker {
     pub(super) arrivals: Arrivals,
     /// When it looks up from its deque, and how much it takes then: the bound of W5 on the shared queues it may drain.
     pub(super) pace: Pace,
-    /// Which tasks of its deque are long, and whether others go before them.
+    /// Which tasks of its deque and its bound FIFO are long, and whether others go before them.
     pub(super) overtaking: Overtaking,
     /// Tasks out of the slot in a row.
     pub(super) streak: u32,
-    /// Tasks out of the slot that were not run, but passed over.
+    /// Tasks out of the slot, and bound ones out of the place before their FIFO, that were not run, but passed over.
     pub(super) slot_passes: u64,
-    /// The same of bound threads, out of the place before their FIFO.
+    /// Bound threads in a row, out of the place before their FIFO.
     pub(super) bound_streak: u32,
     /// How many there may be: any number while streaks are measured.
     pub(super) streak_max: u32,
@@ -184,7 +184,7 @@ impl Worker {
 
     /// The next task out of slot and deque.
     #[inline(always)]
-    fn next_stealable(&mut self) -> Option<Runnable> {
+    pub(super) fn next_stealable(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
         let in_slot = !me.slot.is_empty();

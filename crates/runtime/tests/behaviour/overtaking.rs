@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quadrille::sync::mpmc;
 use quadrille::task::yield_now;
+use quadrille::thread::Wait as _;
 use quadrille::{Runtime, spawn, thread};
 
 use crate::streaks::{compute, runtime};
@@ -118,6 +119,88 @@ fn a_short_thread_waits_for_one_that_is_long_not_for_all() {
     assert!(pieces < 100, "{pieces} pieces of 1 ms");
     let pieces = pieces_meanwhile_of_threads("overtake=off");
     assert!(pieces > 700, "each has its turn in between: {pieces}");
+}
+
+/// Round trips of a pair beside a long one, until that has computed 100 pieces, for a thousand turns of one that gives way.
+async fn trips_beside(long: Long, turns: Arc<AtomicUsize>, there: mpmc::Sender<()>, back: mpmc::Receiver<()>) -> usize {
+    let [pieces, from] = [&long.pieces, &turns].map(|count| count.load(Ordering::Relaxed));
+    let mut trips = 0;
+    while long.pieces.load(Ordering::Relaxed) - pieces < 100
+        && there.send(()).await.is_ok()
+        && back.recv().await.is_ok()
+    {
+        trips += 1;
+    }
+    long.is_over.store(true, Ordering::Relaxed);
+    1_000 * trips / (turns.load(Ordering::Relaxed) - from)
+}
+
+/// Two tasks that wake one another, beside one that gives way at each turn, and a long thread.
+fn trips_of_tasks() -> usize {
+    runtime("slot-time=1s").block_on(async {
+        let pair = spawn(async {
+            let (long, turns) = (Long::default(), Arc::new(AtomicUsize::new(0)));
+            let computing = long.clone();
+            drop(thread::spawn(move || {
+                while computing.computes() {
+                    thread::yield_now();
+                }
+            }));
+            let (is_over, counted) = (long.is_over.clone(), turns.clone());
+            drop(spawn(async move {
+                while !is_over.load(Ordering::Relaxed) {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    yield_now().await;
+                }
+            }));
+            let (there, there_end) = mpmc::bounded(1);
+            let (back, back_end) = mpmc::bounded(1);
+            drop(spawn(async move {
+                while there_end.recv().await.is_ok() && back.send(()).await.is_ok() {}
+            }));
+            trips_beside(long, turns, there, back_end).await
+        });
+        pair.await.unwrap()
+    })
+}
+
+/// Two threads that wake one another, beside one that gives way at each turn, and a long task.
+fn trips_of_threads() -> usize {
+    runtime("slot-time=1s").block_on(async {
+        let pair = thread::spawn(|| {
+            let (long, turns) = (Long::default(), Arc::new(AtomicUsize::new(0)));
+            drop(spawn(long.clone().gives_way()));
+            let (is_over, counted) = (long.is_over.clone(), turns.clone());
+            drop(thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
+                }
+            }));
+            let (there, there_end) = mpmc::bounded(1);
+            let (back, back_end) = mpmc::bounded(1);
+            drop(thread::spawn(move || {
+                while there_end.recv().wait().is_ok() && back.send(()).wait().is_ok() {}
+            }));
+            trips_beside(long, turns, there, back_end).wait()
+        });
+        pair.await.unwrap()
+    })
+}
+
+/// Each turn of the one that gives way is followed by three of the pair's, but where the system takes the CPU for so long that short ones are taken for long ones.
+fn has_more_than_half(trips: impl Fn() -> usize) -> bool {
+    (0..50).any(|_| trips() > 500)
+}
+
+#[test]
+fn what_is_in_the_slot_does_not_wait_for_a_long_thread() {
+    assert!(has_more_than_half(trips_of_tasks));
+}
+
+#[test]
+fn what_follows_its_waker_does_not_wait_for_a_long_task() {
+    assert!(has_more_than_half(trips_of_threads));
 }
 
 /// What is bound and what is not have turns by number, one of each.

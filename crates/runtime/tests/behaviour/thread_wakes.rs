@@ -132,7 +132,9 @@ fn wakes_and_pops_are_counted() {
         threads.iter().all(thread::JoinHandle::is_finished)
     });
     let total = runtime.metrics().total();
-    assert!(total.bound_pops > 0 && total.bound_pops <= 100, "{total:?}");
-    assert!(total.polls >= total.bound_pops + 10);
+    // A poll that took long, because the system had the CPU, makes a thread long.
+    let run = total.bound_pops.saturating_sub(total.passed_over);
+    assert!(run > 0 && run <= 100, "{total:?}");
+    assert!(total.polls >= run + 10);
     assert_eq!(runtime.metrics().living_threads, 0);
 }
