@@ -315,9 +315,9 @@ fn four_tasks_of_a_group_stay_on_one_node() {
         };
         let is_split = |nodes: &Vec<usize>| nodes.iter().any(|node| *node != nodes[0]);
         let grouped = nodes_of_four("default");
-        assert_eq!((0..20).map(|_| grouped()).find(is_split), None);
-        let loose = nodes_of_four("numa-set=0");
-        // By chance: seldom where other programs have the CPUs.
+        assert_eq!((0..200).map(|_| grouped()).find(is_split), None);
+        // By chance, 1 in 10. With numa-set=0 alone it is 1 in 300, and less where other programs have the CPUs.
+        let loose = nodes_of_four("numa=off,aggregation=off");
         assert!(
             (0..20_000).map(|_| loose()).any(|nodes| is_split(&nodes)),
             "the control"
