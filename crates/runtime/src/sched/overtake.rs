@@ -49,18 +49,60 @@ impl Round {
         round
     }
 
-    /// The first of the queue that it is in has been taken.
+    fn begins_again(&mut self, context: &Context) {
+        self.deque = context.local.len();
+        self.bound = context.bound.listed();
+    }
+
+    /// Takes the next one of the queue it is in: behind all of that comes what waits before it.
+    fn next(&mut self, context: &Context) -> Option<Runnable> {
+        let next = self.listed(context).or_else(|| self.ahead(context));
+        self.has_entered &= next.is_none();
+        next
+    }
+
+    fn listed(&mut self, context: &Context) -> Option<Runnable> {
+        self.is_ahead = false;
+        let me = context.me();
+        let left = self.left();
+        *left = left.checked_sub(1)?;
+        let popped = if self.in_bound {
+            context.bound.pop(&me.bound).inspect(|_| me.counters.bound_pops.add(1))
+        } else {
+            context.local.pop().inspect(|_| me.counters.local_pops.add(1))
+        };
+        if popped.is_none() {
+            // Thieves have taken the rest.
+            *self.left() = 0;
+        }
+        popped
+    }
+
+    fn ahead(&mut self, context: &Context) -> Option<Runnable> {
+        self.is_ahead = true;
+        let me = context.me();
+        let ahead = if self.in_bound {
+            context.bound.pop_next()
+        } else {
+            me.slot.take()
+        };
+        ahead.inspect(|_| me.counters.slot_pops.add(1))
+    }
+
+    fn left(&mut self) -> &mut usize {
+        if self.in_bound {
+            &mut self.bound
+        } else {
+            &mut self.deque
+        }
+    }
+
+    /// The first of the queue that it is in has been taken, and nothing of it passed over.
     fn enters(&mut self, worker: &Worker) {
         self.has_entered = true;
         self.is_ahead = self.was_ahead(worker);
-        if !self.is_ahead {
-            let left = if self.in_bound {
-                &mut self.bound
-            } else {
-                &mut self.deque
-            };
-            *left = left.saturating_sub(1);
-        }
+        // A mailbox that was emptied has made it longer.
+        self.begins_again(&worker.context);
     }
 
     /// Whether what `worker` has just taken of that queue waited before it.
@@ -71,42 +113,6 @@ impl Round {
             worker.streak
         };
         streak > 0
-    }
-
-    fn begins_again(&mut self, context: &Context) {
-        self.deque = context.local.len();
-        self.bound = context.bound.listed();
-    }
-
-    /// Takes the next one of the queue it is in: behind all of that comes what waits before it.
-    fn next(&mut self, context: &Context) -> Option<Runnable> {
-        let me = context.me();
-        let left = if self.in_bound {
-            &mut self.bound
-        } else {
-            &mut self.deque
-        };
-        if *left > 0 {
-            self.is_ahead = false;
-            *left -= 1;
-            let popped = if self.in_bound {
-                context.bound.pop(&me.bound).inspect(|_| me.counters.bound_pops.add(1))
-            } else {
-                context.local.pop().inspect(|_| me.counters.local_pops.add(1))
-            };
-            if popped.is_some() {
-                return popped;
-            }
-            // Thieves have taken the rest.
-            *left = 0;
-        }
-        self.is_ahead = true;
-        let ahead = if self.in_bound {
-            context.bound.pop_next()
-        } else {
-            me.slot.take()
-        };
-        ahead.inspect(|_| me.counters.slot_pops.add(1))
     }
 }
 
@@ -242,7 +248,6 @@ impl Worker {
                 self.newest = 0;
                 context.is_joining.set(false);
                 context.begin_streak(&context.slot_streak);
-                context.streak_end.set(context.local.end());
             }
             (false, true) => {}
             (true, false) => {
@@ -261,5 +266,126 @@ impl Worker {
         } else {
             self.context.keep_watch();
         }
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use quadrille_policy::SetId;
+
+    use super::*;
+    use crate::sched::still::Still;
+    use crate::task::meta::LastWorker;
+
+    const NOW: Nanos = Nanos::from_micros(150);
+
+    /// A worker that has nothing, and a task that others may pass until 200 us.
+    fn beside_a_long_one() -> (Still, Worker, Runnable) {
+        let mut still = Still::new("core:1", "default");
+        let mut worker = still.worker(0);
+        let long = still.task(0, SetId::NONE);
+        let overtaking = &mut worker.overtaking;
+        overtaking.looks_up(NOW, Nanos(0));
+        overtaking.ended(Nanos(0));
+        overtaking.begins(long.meta().id.number());
+        overtaking.ended(Nanos::from_micros(100));
+        (still, worker, long)
+    }
+
+    fn bound(still: &Still) -> Runnable {
+        binds(still.task(0, SetId::NONE), still)
+    }
+
+    fn binds(runnable: Runnable, still: &Still) -> Runnable {
+        // SAFETY: we hold the runnable (rule 1 of `task`).
+        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(quadrille_policy::WorkerId(0)));
+        assert_eq!(still.shared.worker_count(), 1);
+        runnable.meta().set(BOUND);
+        runnable
+    }
+
+    fn id(runnable: &Runnable) -> u64 {
+        runnable.meta().id.number()
+    }
+
+    fn next(worker: &mut Worker) -> u64 {
+        id(&worker.next_by_time(Some(NOW)).unwrap())
+    }
+
+    #[test]
+    fn the_deque_has_its_turn_after_a_long_one_of_the_slot() {
+        let (still, mut worker, long) = beside_a_long_one();
+        let short = still.task(0, SetId::NONE);
+        let number = id(&short);
+        worker.context.me().slot.replace(long);
+        worker.context.local.push(short);
+        worker.streak = 1;
+        worker.context.is_joining.set(true);
+        assert_eq!(next(&mut worker), number);
+        assert_eq!(
+            (worker.streak, worker.context.is_joining.get()),
+            (0, false),
+            "a streak begins"
+        );
+        assert_eq!((worker.context.local.len(), worker.slot_passes), (1, 1));
+    }
+
+    #[test]
+    fn so_has_the_bound_fifo() {
+        let (still, mut worker, long) = beside_a_long_one();
+        let short = bound(&still);
+        let number = id(&short);
+        worker.context.bound.push(short);
+        worker.context.bound.push_next(binds(long, &still));
+        worker.bound_streak = 1;
+        assert_eq!(next(&mut worker), number);
+        assert_eq!((worker.bound_streak, worker.bound_first), (0, false));
+        assert_eq!((worker.context.bound.len(), worker.slot_passes), (1, 1));
+    }
+
+    #[test]
+    fn what_waits_before_the_fifo_is_counted() {
+        let (still, mut worker, long) = beside_a_long_one();
+        let short = bound(&still);
+        let number = id(&short);
+        worker.context.bound.push(binds(long, &still));
+        worker.context.bound.push_next(short);
+        worker.bound_streak = worker.streak_max;
+        assert_eq!(next(&mut worker), number);
+        assert_eq!(worker.bound_streak, 1, "the FIFO has been gone through");
+    }
+
+    #[test]
+    fn the_other_queue_begins_with_what_waits_before_it() {
+        let (still, mut worker, long) = beside_a_long_one();
+        let [slot, front] = [(); 2].map(|()| still.task(0, SetId::NONE));
+        let number = id(&slot);
+        worker.context.me().slot.replace(slot);
+        worker.context.local.push(front);
+        worker.context.bound.push(binds(long, &still));
+        worker.bound_first = true;
+        assert_eq!(next(&mut worker), number);
+        assert_eq!((worker.streak, worker.bound_first), (1, true));
+        drop(worker);
+
+        let (still, mut worker, long) = beside_a_long_one();
+        let [before, first] = [(); 2].map(|()| bound(&still));
+        let number = id(&before);
+        worker.context.bound.push(first);
+        worker.context.bound.push_next(before);
+        worker.context.local.push(long);
+        assert_eq!(next(&mut worker), number);
+        assert_eq!((worker.bound_streak, worker.bound_first), (1, false));
+    }
+
+    #[test]
+    fn those_in_the_mailbox_go_before_a_long_one() {
+        let (still, mut worker, long) = beside_a_long_one();
+        let short = bound(&still);
+        let number = id(&short);
+        worker.context.bound.push(binds(long, &still));
+        worker.context.me().bound.push(short);
+        assert_eq!(next(&mut worker), number);
+        assert_eq!(worker.context.bound.len(), 1);
     }
 }
