@@ -1,0 +1,344 @@
+//! Turns by time: who is known as long, who is passed over, and that none of either is left out.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::{format, vec};
+
+use super::*;
+use crate::Rng;
+
+const LOOK_UP: Nanos = Nanos(100_000);
+
+fn us(micros: u64) -> Nanos {
+    Nanos::from_micros(micros)
+}
+
+fn off() -> Overtaking {
+    Overtaking::new(&Overtake::default(), true, Adversary::None)
+}
+
+fn on() -> Overtaking {
+    let mut overtaking = off();
+    overtaking.looks_up(us(200), LOOK_UP);
+    assert!(overtaking.is_on());
+    overtaking.timed_alone = 0;
+    overtaking.ended(us(0));
+    overtaking
+}
+
+/// One poll that is timed, from the time before to this.
+fn polled(overtaking: &mut Overtaking, task: u64, until: Nanos) {
+    overtaking.begins(task);
+    overtaking.ended(until);
+}
+
+#[test]
+fn it_is_on_from_a_late_look_up_to_many_without_a_long_poll() {
+    let mut overtaking = off();
+    overtaking.looks_up(us(99), LOOK_UP);
+    assert!(!overtaking.is_on() && overtaking.known.is_empty());
+    overtaking.looks_up(us(100), LOOK_UP);
+    assert!(overtaking.is_on());
+    for _ in 1..QUIET {
+        overtaking.looks_up(us(300), LOOK_UP);
+    }
+    assert!(overtaking.is_on(), "late, and perhaps for another reason");
+    overtaking.looks_up(us(300), LOOK_UP);
+    assert!(!overtaking.is_on());
+    overtaking.looks_up(us(300), LOOK_UP);
+    for at in 1..1_000 {
+        polled(&mut overtaking, 7, us(60 * at));
+        overtaking.looks_up(us(60), LOOK_UP);
+    }
+    assert!(overtaking.is_on(), "as long as there are some");
+    overtaking.looks_up(us(0), LOOK_UP);
+    assert!(!overtaking.is_on(), "the clock stands");
+    let mut never = Overtaking::new(&Overtake::default(), false, Adversary::None);
+    never.looks_up(us(1_000_000), LOOK_UP);
+    assert!(!never.is_on());
+}
+
+#[test]
+fn the_clock_is_read_for_each_eighth_poll_and_for_long_tasks() {
+    let mut overtaking = on();
+    for task in 1..u64::from(POLLS_A_LOOK) {
+        overtaking.begins(task);
+        assert!(!overtaking.needs_time());
+    }
+    overtaking.begins(8);
+    assert!(overtaking.needs_time());
+    overtaking.ended(us(10));
+    assert!(!overtaking.needs_time());
+    polled(&mut overtaking, 9, us(60));
+    overtaking.begins(9);
+    assert!(overtaking.needs_time(), "the end of its poll");
+    overtaking.ended(us(70));
+    assert!(!overtaking.is_long(9), "it was short for once");
+    overtaking.begins(9);
+    assert!(!overtaking.needs_time());
+}
+
+#[test]
+fn who_was_long_of_several_is_found_the_next_time() {
+    let mut overtaking = on();
+    let mut now = 0;
+    let mut read = 0;
+    let mut rounds = 0;
+    while !overtaking.is_long(3) {
+        for task in 1..=8 {
+            if overtaking.needs_time() {
+                overtaking.ended(us(now));
+                read += 1;
+            }
+            overtaking.begins(task);
+            now += if task == 3 { 50 } else { 0 };
+        }
+        rounds += 1;
+    }
+    assert!((2..=3).contains(&rounds) && read <= 2 + 16, "{rounds} {read}");
+    assert!((1..=8).all(|task| task == 3 || !overtaking.is_long(task)));
+}
+
+#[test]
+fn what_passes_without_work_is_nobodys() {
+    let mut overtaking = on();
+    overtaking.begins(1);
+    overtaking.pauses();
+    overtaking.ended(us(1_000));
+    overtaking.begins(2);
+    overtaking.ended(us(1_001));
+    assert!(!overtaking.is_long(1) && !overtaking.is_long(2));
+}
+
+#[test]
+fn others_go_first_for_as_long_as_it_took_and_no_longer_than_configured() {
+    for (took, first_for) in [(50, 50), (200, 200), (1_000, 1_000), (20_000, 1_000)] {
+        let mut overtaking = on();
+        polled(&mut overtaking, 1, us(took));
+        assert!(overtaking.passes(1, us(took + first_for - 1), 0, None), "{took}");
+        assert!(!overtaking.passes(1, us(took + first_for), 0, None), "{took}");
+    }
+}
+
+#[test]
+fn a_place_that_is_lost_makes_no_task_wait() {
+    let mut overtaking = on();
+    let other = (2..).find(|&task| place(task) == place(1)).unwrap();
+    polled(&mut overtaking, 1, us(100));
+    assert!(overtaking.passes(1, us(100), 0, None));
+    polled(&mut overtaking, other, us(200));
+    assert!(!overtaking.is_long(1) && overtaking.is_long(other));
+    assert_eq!(overtaking.next, None);
+    assert!(!overtaking.passes(1, us(200), 0, None), "it is not known");
+}
+
+/// 1, 2 and 3 were passed over, in this order, and are at these places. Whether each would be once others have had their time, while the deque begins at `front`.
+fn passed_again(places: [Option<u64>; 3], front: u64) -> [bool; 3] {
+    let mut overtaking = on();
+    for (task, until) in [(1, 100), (2, 200), (3, 300)] {
+        polled(&mut overtaking, task, us(until));
+    }
+    for (task, at) in (1..).zip(places) {
+        assert!(overtaking.passes(task, us(300), 0, at));
+    }
+    assert_eq!(overtaking.next, Some(1));
+    [1, 2, 3].map(|task| overtaking.clone().passes(task, us(400), front, Some(10)))
+}
+
+#[test]
+fn who_has_the_next_turn_and_is_gone_keeps_nobody_waiting() {
+    let [first, second, third] = [5, 6, 7].map(Some);
+    assert_eq!(passed_again([first, second, third], 5), [false, true, true]);
+    assert_eq!(
+        passed_again([first, second, third], 6),
+        [false, false, true],
+        "1 was stolen, or comes"
+    );
+    assert_eq!(
+        passed_again([first, second, third], 7),
+        [false, false, false],
+        "so was 2"
+    );
+    assert_eq!(
+        passed_again([None, second, third], 7),
+        [false, true, true],
+        "1 is bound"
+    );
+    assert_eq!(passed_again([first, None, third], 7), [false, false, true], "2 is");
+}
+
+/// A worker's queues, and what has run of them.
+struct Model {
+    overtaking: Overtaking,
+    deque: VecDeque<u64>,
+    /// The index of its front.
+    front: u64,
+    bound: VecDeque<u64>,
+    bound_first: bool,
+    now: u64,
+    ran: BTreeMap<u64, u64>,
+}
+
+impl Model {
+    fn new(tasks: impl IntoIterator<Item = u64>, bound: impl IntoIterator<Item = u64>) -> Self {
+        Self {
+            overtaking: on(),
+            deque: tasks.into_iter().collect(),
+            front: 0,
+            bound: bound.into_iter().collect(),
+            bound_first: false,
+            now: 0,
+            ran: BTreeMap::new(),
+        }
+    }
+
+    fn pop(&mut self, is_bound: bool) -> Option<u64> {
+        if is_bound {
+            return self.bound.pop_front();
+        }
+        let popped = self.deque.pop_front();
+        self.front += u64::from(popped.is_some());
+        popped
+    }
+
+    fn push(&mut self, task: u64, is_bound: bool) {
+        if is_bound {
+            self.bound.push_back(task);
+        } else {
+            self.deque.push_back(task);
+        }
+    }
+
+    /// The next task, which takes that many microseconds, and whether it is bound, as a worker goes on.
+    fn next(&mut self, took: impl Fn(u64) -> u64) -> (u64, bool) {
+        if self.overtaking.needs_time() {
+            self.overtaking.ended(us(self.now));
+        }
+        let mut is_bound = !self.bound.is_empty() && (self.bound_first || self.deque.is_empty());
+        let mut task = self.pop(is_bound).unwrap();
+        let mut left = [self.deque.len(), self.bound.len()];
+        while self.overtaking.may_pass(task) {
+            self.overtaking.ended(us(self.now));
+            let at = (!is_bound).then_some(self.front + self.deque.len() as u64);
+            if !self.overtaking.passes(task, us(self.now), self.front, at) {
+                break;
+            }
+            self.push(task, is_bound);
+            if left[usize::from(is_bound)] == 0 {
+                is_bound = !is_bound;
+            }
+            if left == [0, 0] {
+                self.overtaking.nobody_else();
+                left = [self.deque.len(), self.bound.len()];
+                is_bound = left[0] == 0;
+            }
+            left[usize::from(is_bound)] -= 1;
+            task = self.pop(is_bound).unwrap();
+        }
+        self.bound_first = !is_bound && !self.bound.is_empty();
+        self.overtaking.begins(task);
+        self.now += took(task);
+        *self.ran.entry(task).or_default() += 1;
+        (task, is_bound)
+    }
+}
+
+fn piece(task: u64) -> u64 {
+    50 + 37 * task % 150
+}
+
+/// Microseconds.
+const SIMULATED: u64 = 100_000;
+
+/// All of them give way, and of the long ones and of the short ones each so manieth is bound: how often each ran, and how long one waited at most.
+fn simulate((long, short): (u64, u64), bound: [u64; 2], seed: u64) -> (BTreeMap<u64, u64>, Nanos) {
+    let mut rng = Rng::new(seed);
+    let is_bound = |task: &u64| task.is_multiple_of(bound[usize::from(*task > long)]);
+    let all = 1..=long + short;
+    let mut model = Model::new(all.clone().filter(|task| !is_bound(task)), all.clone().filter(is_bound));
+    let mut since = vec![0; usize::try_from(long + short + 1).unwrap()];
+    let mut longest = 0;
+    while model.now < SIMULATED {
+        // One is stolen, loses its place, and comes back.
+        if rng.below(64) == 0 && !model.deque.is_empty() {
+            let stolen = model.pop(false).unwrap();
+            since[usize::try_from(stolen).unwrap()] = model.now;
+            model.push(stolen, false);
+        }
+        let (task, is_bound) = model.next(|task| if task <= long { piece(task) } else { 1 });
+        let since = &mut since[usize::try_from(task).unwrap()];
+        longest = longest.max(model.now - *since);
+        *since = model.now;
+        model.push(task, is_bound);
+    }
+    (model.ran, us(longest))
+}
+
+#[test]
+fn each_has_its_turn_and_short_ones_sooner() {
+    const NONE: u64 = 1_000;
+    for (long, short) in [(1, 1), (2, 1), (4, 4), (8, 2), (8, 0), (30, 3)] {
+        for (bound, seed) in [[NONE, NONE], [2, 2], [1, NONE], [3, 1]]
+            .into_iter()
+            .flat_map(|bound| (0..2).map(move |seed| (bound, seed)))
+        {
+            let case = format!("{long} {short} {bound:?} {seed}");
+            let (ran, longest) = simulate((long, short), bound, seed);
+            let round: u64 = (1..=long).map(piece).sum();
+            let limit = us(2 * round + 100 * (long + short));
+            assert!(longest <= limit, "{case}: {longest:?} of {limit:?}");
+            let long_ran = ran.range(..=long).map(|(_, ran)| ran);
+            let (least, most) = (long_ran.clone().min().unwrap(), long_ran.max().unwrap());
+            assert!(most - least <= 2 + most / 10, "{case}: {ran:?}");
+            if short > 0 {
+                let all_short: u64 = ran.range(long + 1..).map(|(_, ran)| ran).sum();
+                assert!(all_short > SIMULATED / 3, "{case}: {ran:?}");
+            }
+        }
+    }
+}
+
+/// Others that are long and unknown have no turns, and nobody waits for as long as they take.
+#[test]
+fn a_long_task_has_its_turn_beside_new_ones_that_compute() {
+    const SPAWNS: u64 = 1;
+    const LONG: u64 = 2;
+    let mut model = Model::new([SPAWNS, LONG], []);
+    let mut new = 3;
+    for _ in 0..3_000 {
+        match model.next(|task| if task == SPAWNS { 1 } else { 200 }).0 {
+            SPAWNS => {
+                // None in the same place: that would end the wait.
+                new = (new + 1..).find(|&task| place(task) != place(LONG)).unwrap();
+                model.deque.extend([new, SPAWNS]);
+            }
+            LONG => model.deque.push_back(LONG),
+            _ => {}
+        }
+    }
+    assert!(model.ran[&LONG] > 400, "{} of 3,000", model.ran[&LONG]);
+}
+
+#[test]
+fn who_shares_a_place_makes_no_other_wait() {
+    let shares = (2..).find(|&task| place(task) == place(1)).unwrap();
+    let [third, fourth] = [1_000, 2_000].map(|from| {
+        let is_free = |&task: &u64| place(task) != place(1);
+        (from..).find(is_free).unwrap()
+    });
+    let mut model = Model::new([1, third, shares, fourth], []);
+    for _ in 0..3_000 {
+        let (task, is_bound) = model.next(|_| 200);
+        model.push(task, is_bound);
+    }
+    assert!(model.ran.values().all(|&ran| ran > 400), "{:?}", model.ran);
+}
+
+#[test]
+fn silly_answers_are_of_both_kinds() {
+    let mut silly = Overtaking::new(&Overtake::default(), false, Adversary::Random);
+    silly.may = true;
+    silly.looks_up(us(0), LOOK_UP);
+    assert!(silly.is_on());
+    let passed = (0..30).filter(|&at| silly.passes(7, Nanos(at), 0, None)).count();
+    assert!((1..30).contains(&passed));
+}
