@@ -91,8 +91,8 @@ const ROWS: [(&str, Row); 14] = [
 ];
 
 /// One worker. Under callgrind everything takes some fifty times as long, and how long depends on the machine: a streak of short tasks would be
-/// measured as a long one, a worker would look up after a few tasks in place of 61, and some of them would take 50 us and be overtaken.
-const RUNTIME: &str = "quadrille-1w:slot-time=1s,look-up=1s,overtake=off";
+/// measured as a long one, and a worker would look up after a few tasks in place of 61.
+const RUNTIME: &str = "quadrille-1w:slot-time=1s,look-up=1s";
 
 /// What is simulated for events: the machine and the workload of the figures in `docs/policies.md`.
 const SIMULATED: [&str; 4] = ["--machine", "epyc-9654-2s", "--workload", "hackbench:g=32"];
