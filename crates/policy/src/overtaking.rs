@@ -5,36 +5,42 @@
 //! back of its queue, so each queue is gone through in a circle; of the long tasks of both that one has the next turn which was passed over first. So each
 //! one waits for those that were passed over before it, and for as much time of others as each of these took. No task is passed over by one that is known as
 //! long and came later. Who has been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put
-//! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new or from elsewhere, has
-//! no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that.
+//! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, has
+//! no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark, and is known to the next
+//! worker it comes to by that.
 //!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
 //! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
-//! is known as long. Where 8 polls took as long as one long one, it times each of the next 32 alone, and so gets to know which it was. 64 looks up without a
-//! long poll end all that.
+//! is known as long. Where 8 polls took as long as one long one, it times each one alone until it knows which it was, but no more than 4,096, for which the clock
+//! takes as long as two long polls: a task that gives way comes again once each of its deque has had its turn, and a pair of those may have a hundred polls in
+//! a row. 64 looks up without a long poll end all that, unless one waits for its turn: while tasks are short those take less time than is left to others.
 
-use alloc::vec::Vec;
+use alloc::collections::BTreeMap;
 
 use crate::{Adversary, Nanos, config::Overtake};
 
-/// Long tasks that a worker knows at a time, a place each by their number; one that has lost its place to another counts as short until its next poll.
-const PLACES: usize = 64;
+/// Long tasks that a worker knows at a time, at most. More of them count as short.
+const MOST: usize = 256;
 /// Polls between two looks at the clock.
 const POLLS_A_LOOK: u8 = 8;
 /// Polls that are timed alone after a look that was late.
-const TIMED_ALONE: u8 = 32;
+const TIMED_ALONE: u16 = 4096;
+/// The same once one is found that was not known as long, as there may be more of them.
+const TIMED_AFTER: u16 = 32;
 /// Looks up without a long poll.
 const QUIET: u8 = 64;
+/// For so long a long task may wait for its turn that others have not yet left it.
+const WAITS: Nanos = Nanos::from_micros(20_000);
 
 /// A long task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Long {
-    /// Its number; 0: nobody.
-    task: u64,
     /// When it was first passed over since it last ran, in the order in which that happened; 0: it was not.
     ticket: u64,
     /// With a ticket: where it was put when it was last passed over; see [`Overtaking::passes`].
     at: Option<u64>,
+    /// It is long no more, and has yet to lose its mark.
+    was: bool,
 }
 
 /// What a worker knows of the long tasks of its deque and its bound FIFO. It keeps one for itself.
@@ -51,6 +57,7 @@ struct Long {
 /// overtaking.begins(7);
 /// overtaking.ended(Nanos::from_micros(600));
 /// assert!(overtaking.is_long(7) && !overtaking.is_long(8));
+/// assert!(overtaking.meets(7, false), "it is marked, so that others know");
 /// // Others go first until 800 us.
 /// let (front, at) = (0, Some(1));
 /// assert!(overtaking.passes(7, Nanos::from_micros(700), front, at));
@@ -66,6 +73,8 @@ pub struct Overtaking {
     is_on: bool,
     /// Looks up since the last long poll.
     quiet: u8,
+    /// Their time.
+    quiet_for: Nanos,
     /// When the clock was read last, if the worker has gone on since.
     since: Option<Nanos>,
     /// Polls that have begun since.
@@ -75,9 +84,11 @@ pub struct Overtaking {
     /// Whether that one is known as long.
     last_is_long: bool,
     /// So many more polls are timed alone.
-    timed_alone: u8,
-    /// Empty until it is on for the first time.
-    known: Vec<Long>,
+    timed_alone: u16,
+    /// By their number.
+    known: BTreeMap<u64, Long>,
+    /// Whom it is worth while to look for among them, by a hash.
+    filter: Filter,
     /// Until then others go before long tasks.
     others_until: Nanos,
     /// Those that were given.
@@ -98,12 +109,14 @@ impl Overtaking {
             is_silly: adversary != Adversary::None,
             is_on: false,
             quiet: 0,
+            quiet_for: Nanos(0),
             since: None,
             polls: 0,
             last: 0,
             last_is_long: false,
             timed_alone: 0,
-            known: Vec::new(),
+            known: BTreeMap::new(),
+            filter: Filter::default(),
             others_until: Nanos(0),
             tickets: 0,
             next: None,
@@ -130,15 +143,18 @@ impl Overtaking {
             self.is_on = false;
         } else {
             self.quiet = self.quiet.saturating_add(1);
-            self.is_on = self.quiet < QUIET || self.is_silly;
+            self.quiet_for = Nanos(self.quiet_for.0.saturating_add(elapsed.0));
+            let waits = self.next.is_some() && self.quiet_for < WAITS;
+            self.is_on = self.quiet < QUIET || waits || self.is_silly;
         }
     }
 
     fn goes_on(&mut self) {
         self.is_on = true;
         self.quiet = 0;
+        self.quiet_for = Nanos(0);
         self.known.clear();
-        self.known.resize(PLACES, Long::default());
+        self.filter = Filter::default();
         self.next = None;
         self.turn = None;
         self.timed_alone = TIMED_ALONE;
@@ -167,9 +183,18 @@ impl Overtaking {
             1 => {
                 self.timed_alone = self.timed_alone.saturating_sub(1);
                 if was_long {
+                    if !self.is_long(self.last) {
+                        self.timed_alone = self.timed_alone.min(TIMED_AFTER);
+                    }
                     self.notes_long(took, now, had_turn);
                 } else if self.is_long(self.last) {
-                    self.known[place(self.last)] = Long::default();
+                    self.knows(
+                        self.last,
+                        Long {
+                            was: true,
+                            ..Long::default()
+                        },
+                    );
                     self.next = self.oldest();
                 }
             }
@@ -184,18 +209,39 @@ impl Overtaking {
         if had_turn || self.next.is_none() {
             self.others_until = Nanos(now.0.saturating_add(took.min(self.config.time).0));
         }
-        self.known[place(self.last)] = Long {
-            task: self.last,
-            ..Long::default()
-        };
+        self.knows(self.last, Long::default());
         self.quiet = 0;
+        self.quiet_for = Nanos(0);
         self.next = self.oldest();
+    }
+
+    /// Notes that of a task. If there are too many, those are forgotten that don't wait for a turn.
+    fn knows(&mut self, task: u64, long: Long) {
+        if self.known.len() >= MOST && !self.known.contains_key(&task) {
+            self.known.retain(|_, long| long.ticket > 0);
+            self.filter = Filter::default();
+            self.known.keys().for_each(|&task| self.filter.add(task));
+        }
+        if self.known.len() < MOST || self.known.contains_key(&task) {
+            self.known.insert(task, long);
+            self.filter.add(task);
+        }
+    }
+
+    /// What is known of it.
+    #[inline]
+    fn known(&self, task: u64) -> Option<&Long> {
+        if self.filter.has(task) {
+            self.known.get(&task)
+        } else {
+            None
+        }
     }
 
     /// Of those that were passed over, who was first.
     fn oldest(&self) -> Option<u64> {
-        let passed = self.known.iter().filter(|long| long.ticket > 0);
-        passed.min_by_key(|long| long.ticket).map(|long| long.task)
+        let passed = self.known.iter().filter(|(_, long)| long.ticket > 0);
+        passed.min_by_key(|(_, long)| long.ticket).map(|(&task, _)| task)
     }
 
     /// The task's poll begins.
@@ -205,7 +251,7 @@ impl Overtaking {
         self.last = task;
         self.last_is_long = self.is_long(task);
         if self.last_is_long {
-            self.known[place(task)].ticket = 0;
+            self.knows(task, Long::default());
             self.next = self.oldest();
         }
     }
@@ -218,11 +264,28 @@ impl Overtaking {
         self.last_is_long = false;
     }
 
+    /// The task comes, marked as long or not, and may be from elsewhere. Whether it is marked from now on.
+    pub fn meets(&mut self, task: u64, is_marked: bool) -> bool {
+        match self.known(task) {
+            Some(long) if long.was => {
+                self.known.remove(&task);
+                false
+            }
+            Some(_) => true,
+            None => {
+                if is_marked {
+                    self.knows(task, Long::default());
+                }
+                is_marked
+            }
+        }
+    }
+
     /// Whether its last poll is known to have been long.
     #[inline]
     #[must_use]
     pub fn is_long(&self, task: u64) -> bool {
-        self.known.get(place(task)).is_some_and(|long| long.task == task)
+        self.known(task).is_some_and(|long| !long.was)
     }
 
     /// Whether to ask if the task [is passed over](Self::passes).
@@ -255,17 +318,20 @@ impl Overtaking {
     /// Who would be next and is not in the deque any more, stolen or waiting for something, has no claim. Not the task that comes: it is out of it to be asked.
     fn forgets_gone(&mut self, comes: u64, front: u64) {
         while let Some(next) = self.next.filter(|&next| next != comes) {
-            let long = &mut self.known[place(next)];
-            if long.at.is_none_or(|at| at >= front) {
-                return;
+            if let Some(long) = self.known.get_mut(&next) {
+                if long.at.is_none_or(|at| at >= front) {
+                    return;
+                }
+                long.ticket = 0;
             }
-            long.ticket = 0;
             self.next = self.oldest();
         }
     }
 
     fn takes_ticket(&mut self, task: u64, at: Option<u64>) {
-        let long = &mut self.known[place(task)];
+        let Some(long) = self.known.get_mut(&task) else {
+            return;
+        };
         long.at = at;
         if long.ticket == 0 {
             self.tickets += 1;
@@ -280,9 +346,27 @@ impl Overtaking {
     }
 }
 
-fn place(task: u64) -> usize {
-    // Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are spread alike.
-    usize::try_from(task.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLACES.ilog2())).unwrap_or(0)
+/// A set of numbers that may seem to have more of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Filter([u64; 4]);
+
+impl Filter {
+    /// The word and the bit. Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are spread alike.
+    fn place(task: u64) -> (usize, u64) {
+        let hash = task.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((hash >> 62) as usize, 1 << (hash >> 56 & 63))
+    }
+
+    fn add(&mut self, task: u64) {
+        let (word, bit) = Self::place(task);
+        self.0[word] |= bit;
+    }
+
+    #[inline]
+    fn has(&self, task: u64) -> bool {
+        let (word, bit) = Self::place(task);
+        self.0[word] & bit != 0
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Turns by time: who is known as long, who is passed over, and that none of either is left out.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use super::*;
@@ -120,15 +121,49 @@ fn others_go_first_for_as_long_as_it_took_and_no_longer_than_configured() {
 }
 
 #[test]
-fn a_place_that_is_lost_makes_no_task_wait() {
+fn a_mark_makes_it_known_elsewhere_until_it_is_short() {
+    let [mut here, mut there] = [(); 2].map(|()| on());
+    polled(&mut here, 1, us(100));
+    assert!(here.meets(1, false) && !here.meets(2, false));
+    assert!(!there.meets(1, false) && !there.is_long(1), "not marked");
+    assert!(there.meets(1, true) && there.is_long(1));
+    polled(&mut there, 3, us(200));
+    assert!(there.passes(1, us(300), 0, None));
+    assert!(there.meets(1, true), "it remains marked");
+    polled(&mut there, 1, us(210));
+    assert!(!there.is_long(1));
+    assert!(!there.meets(1, true), "it was short");
+    assert!(there.known.is_empty() || !there.known.contains_key(&1));
+}
+
+/// As many as there is room for, whose numbers begin with 1; of them the first so many wait for a turn.
+fn with_as_many_as_it_knows(waiting: u64) -> Overtaking {
     let mut overtaking = on();
-    let other = (2..).find(|&task| place(task) == place(1)).unwrap();
-    polled(&mut overtaking, 1, us(100));
-    assert!(overtaking.passes(1, us(100), 0, None));
-    polled(&mut overtaking, other, us(200));
-    assert!(!overtaking.is_long(1) && overtaking.is_long(other));
-    assert_eq!(overtaking.next, None);
-    assert!(!overtaking.passes(1, us(200), 0, None), "it is not known");
+    for task in 1..=MOST as u64 {
+        polled(&mut overtaking, task, us(100 * task));
+        assert!(task > waiting || overtaking.passes(task, us(100 * task), 0, None));
+    }
+    assert_eq!(overtaking.known.len(), MOST);
+    overtaking
+}
+
+#[test]
+fn if_there_are_too_many_those_are_forgotten_that_wait_for_nothing() {
+    let one_more = MOST as u64 + 1;
+    let mut overtaking = with_as_many_as_it_knows(3);
+    polled(&mut overtaking, one_more, us(1_000_000));
+    let known: Vec<_> = (1..=one_more).filter(|&task| overtaking.is_long(task)).collect();
+    assert_eq!(known, [1, 2, 3, one_more]);
+    assert_eq!(overtaking.next, Some(1));
+
+    let mut overtaking = with_as_many_as_it_knows(one_more);
+    polled(&mut overtaking, one_more, us(1_000_000));
+    assert!(!overtaking.is_long(one_more) && overtaking.is_long(1));
+    assert!(overtaking.meets(one_more, true), "another may know it");
+    assert!(
+        !overtaking.passes(one_more, us(1_000_000), 0, None),
+        "it is run as it comes"
+    );
 }
 
 /// 1, 2 and 3 were passed over, in this order, and are at these places. Whether each would be once others have had their time, while the deque begins at `front`.
@@ -176,6 +211,8 @@ struct Model {
     bound_first: bool,
     now: u64,
     ran: BTreeMap<u64, u64>,
+    /// Those that are marked as long.
+    marked: BTreeSet<u64>,
 }
 
 impl Model {
@@ -188,6 +225,7 @@ impl Model {
             bound_first: false,
             now: 0,
             ran: BTreeMap::new(),
+            marked: BTreeSet::new(),
         }
     }
 
@@ -208,6 +246,14 @@ impl Model {
         }
     }
 
+    fn meets(&mut self, task: u64) {
+        if self.overtaking.meets(task, self.marked.contains(&task)) {
+            self.marked.insert(task);
+        } else {
+            self.marked.remove(&task);
+        }
+    }
+
     /// The next task, which takes that many microseconds, and whether it is bound, as a worker goes on.
     fn next(&mut self, took: impl Fn(u64) -> u64) -> (u64, bool) {
         if self.overtaking.needs_time() {
@@ -215,6 +261,7 @@ impl Model {
         }
         let mut is_bound = !self.bound.is_empty() && (self.bound_first || self.deque.is_empty());
         let mut task = self.pop(is_bound).unwrap();
+        self.meets(task);
         let mut left = [self.deque.len(), self.bound.len()];
         while self.overtaking.may_pass(task) {
             self.overtaking.ended(us(self.now));
@@ -233,6 +280,7 @@ impl Model {
             }
             left[usize::from(is_bound)] -= 1;
             task = self.pop(is_bound).unwrap();
+            self.meets(task);
         }
         self.bound_first = !is_bound && !self.bound.is_empty();
         self.overtaking.begins(task);
@@ -247,7 +295,7 @@ fn piece(task: u64) -> u64 {
 }
 
 /// Microseconds.
-const SIMULATED: u64 = 100_000;
+const SIMULATED: u64 = 60_000;
 
 /// All of them give way, and of the long ones and of the short ones each so manieth is bound: how often each ran, and how long one waited at most.
 fn simulate((long, short): (u64, u64), bound: [u64; 2], seed: u64) -> (BTreeMap<u64, u64>, Nanos) {
@@ -307,8 +355,7 @@ fn a_long_task_has_its_turn_beside_new_ones_that_compute() {
     for _ in 0..3_000 {
         match model.next(|task| if task == SPAWNS { 1 } else { 200 }).0 {
             SPAWNS => {
-                // None in the same place: that would end the wait.
-                new = (new + 1..).find(|&task| place(task) != place(LONG)).unwrap();
+                new += 1;
                 model.deque.extend([new, SPAWNS]);
             }
             LONG => model.deque.push_back(LONG),
@@ -319,18 +366,11 @@ fn a_long_task_has_its_turn_beside_new_ones_that_compute() {
 }
 
 #[test]
-fn who_shares_a_place_makes_no_other_wait() {
-    let shares = (2..).find(|&task| place(task) == place(1)).unwrap();
-    let [third, fourth] = [1_000, 2_000].map(|from| {
-        let is_free = |&task: &u64| place(task) != place(1);
-        (from..).find(is_free).unwrap()
-    });
-    let mut model = Model::new([1, third, shares, fourth], []);
-    for _ in 0..3_000 {
-        let (task, is_bound) = model.next(|_| 200);
-        model.push(task, is_bound);
-    }
-    assert!(model.ran.values().all(|&ran| ran > 400), "{:?}", model.ran);
+fn a_hundred_long_ones_all_wait_for_their_turn() {
+    let (ran, longest) = simulate((100, 4), [1_000, 1_000], 0);
+    assert!((1..=100).all(|task| ran[&task] >= 2), "{ran:?}");
+    let short: u64 = (101..=104).map(|task| ran[&task]).sum();
+    assert!(short > SIMULATED / 3, "{short} in {longest:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::worker::Worker;
 use crate::sys::clock;
 use crate::task::Runnable;
-use crate::task::meta::BOUND;
+use crate::task::meta::{BOUND, LONG};
 
 /// How far the two queues have been gone through, since the first one was passed over, or since there was nothing but long ones.
 struct Round {
@@ -141,6 +141,7 @@ impl Worker {
         // What it did meanwhile no task took.
         let now = self.times_polls();
         if let Some(runnable) = found {
+            self.meets(&runnable);
             self.overtaking.begins(runnable.meta().id.number());
             return Some(Some(runnable));
         }
@@ -154,6 +155,18 @@ impl Worker {
         now
     }
 
+    /// What is known of the task goes with it.
+    fn meets(&mut self, runnable: &Runnable) {
+        let meta = runnable.meta();
+        let was_marked = meta.has(LONG);
+        let is_marked = self.overtaking.meets(meta.id.number(), was_marked);
+        if is_marked && !was_marked {
+            meta.set(LONG);
+        } else if was_marked && !is_marked {
+            meta.clear(LONG);
+        }
+    }
+
     /// Out of slot, deque and bound FIFO, by time; `now` if the clock has been read.
     fn next_by_time(&mut self, now: Option<Nanos>) -> Option<Runnable> {
         let Some(runnable) = self.next_local() else {
@@ -161,6 +174,7 @@ impl Worker {
             self.overtaking.pauses();
             return None;
         };
+        self.meets(&runnable);
         let task = runnable.meta().id.number();
         if self.overtaking.may_pass(task) {
             let now = now.unwrap_or_else(|| self.times_polls());
@@ -197,6 +211,9 @@ impl Worker {
                 context.local.push(runnable);
             }
             next = self.after(&mut round);
+            if let Some(runnable) = &next {
+                self.meets(runnable);
+            }
         }
         if passed > 0 {
             self.begins_after(&round);
@@ -376,6 +393,35 @@ mod tests {
         worker.context.local.push(long);
         assert_eq!(next(&mut worker), number);
         assert_eq!((worker.bound_streak, worker.bound_first), (1, false));
+    }
+
+    #[test]
+    fn what_one_worker_knows_goes_along_with_the_task() {
+        let mut still = Still::new("core:2", "default");
+        let [mut one, mut other] = [0, 1].map(|number| still.worker(number));
+        let [long, short] = [(); 2].map(|()| still.task(0, SetId::NONE));
+        let [number, first] = [&long, &short].map(id);
+        for worker in [&mut one, &mut other] {
+            worker.overtaking.looks_up(NOW, Nanos(0));
+            worker.overtaking.ended(Nanos(0));
+        }
+        one.overtaking.begins(number);
+        one.overtaking.ended(Nanos::from_micros(100));
+        one.context.local.push(long);
+        let long = one.next_by_time(Some(Nanos::from_micros(300))).unwrap();
+        assert!(long.meta().has(LONG));
+        // A long one of its own has had its turn.
+        other.overtaking.begins(u64::MAX);
+        other.overtaking.ended(Nanos::from_micros(100));
+        other.context.local.push(long);
+        other.context.local.push(short);
+        assert_eq!(next(&mut other), first, "it is passed over");
+        other.overtaking.ended(Nanos::from_micros(300));
+        let long = other.next_by_time(Some(Nanos::from_micros(300))).unwrap();
+        other.overtaking.ended(Nanos::from_micros(301));
+        other.context.local.push(long);
+        let long = other.next_by_time(Some(Nanos::from_micros(302))).unwrap();
+        assert!(!long.meta().has(LONG), "its poll was short");
     }
 
     #[test]
