@@ -6,31 +6,31 @@
 //! one waits for those that were passed over before it, and for as much time of others as each of these took. No task is passed over by one that is known as
 //! long and came later. Who has been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put
 //! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, has
-//! no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark, and is known to the next
-//! worker it comes to by that.
+//! no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark once it has come
+//! here again, and is known by that to the next worker it comes to, where it is the last of those that wait.
 //!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
 //! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
-//! is known as long. Where 8 polls took as long as one long one, it times each one alone until it knows which it was, but no more than 4,096, for which the clock
-//! takes as long as two long polls: a task that gives way comes again once each of its deque has had its turn, and a pair of those may have a hundred polls in
+//! is known as long. Where 8 polls took as long as one long one, it times each one alone until it knows which it was, or the clock
+//! has taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of those may have a hundred polls in
 //! a row. 64 looks up without a long poll end all that, unless one waits for its turn: while tasks are short those take less time than is left to others.
 
 use alloc::collections::BTreeMap;
+use core::ops::RangeInclusive;
 
 use crate::{Adversary, Nanos, config::Overtake};
 
 /// Long tasks that a worker knows at a time, at most. More of them count as short.
-const MOST: usize = 256;
+const MOST: usize = 512;
 /// Polls between two looks at the clock.
 const POLLS_A_LOOK: u8 = 8;
-/// Polls that are timed alone after a look that was late.
-const TIMED_ALONE: u16 = 4096;
-/// The same once one is found that was not known as long, as there may be more of them.
-const TIMED_AFTER: u16 = 32;
+/// Polls that are timed alone after others that took long together, at most; and at least, also once one is found that was not known as long, as there may be
+/// more of them.
+const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
+/// For each so many nanoseconds that those took one is timed alone: the clock, some 30 ns, takes half of that time.
+const NANOS_A_LOOK: u64 = 64;
 /// Looks up without a long poll.
 const QUIET: u8 = 64;
-/// For so long a long task may wait for its turn that others have not yet left it.
-const WAITS: Nanos = Nanos::from_micros(20_000);
 
 /// A long task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ struct Long {
 ///
 /// let mut overtaking = Overtaking::new(&Overtake::default(), true, Adversary::None);
 /// // 8 tasks took 300 us, where the worker meant to look up after 50.
-/// overtaking.looks_up(Nanos::from_micros(300), Nanos::from_micros(100));
+/// overtaking.looks_up(Nanos::from_micros(300), Nanos::from_micros(100), 0);
 /// assert!(overtaking.is_on());
 /// // Task 7 takes 200 us of them the next time.
 /// overtaking.ended(Nanos::from_micros(400));
@@ -73,8 +73,6 @@ pub struct Overtaking {
     is_on: bool,
     /// Looks up since the last long poll.
     quiet: u8,
-    /// Their time.
-    quiet_for: Nanos,
     /// When the clock was read last, if the worker has gone on since.
     since: Option<Nanos>,
     /// Polls that have begun since.
@@ -109,7 +107,6 @@ impl Overtaking {
             is_silly: adversary != Adversary::None,
             is_on: false,
             quiet: 0,
-            quiet_for: Nanos(0),
             since: None,
             polls: 0,
             last: 0,
@@ -132,32 +129,34 @@ impl Overtaking {
     }
 
     /// The worker has looked up, `elapsed` after it did so last, or paused; no time if the clock stands. It means to do so within `look_up`.
-    pub fn looks_up(&mut self, elapsed: Nanos, look_up: Nanos) {
+    /// Its deque begins at index `front`, as for [`passes`](Self::passes).
+    pub fn looks_up(&mut self, elapsed: Nanos, look_up: Nanos, front: u64) {
         let was_late = elapsed >= look_up.max(Nanos(self.config.poll.0.saturating_mul(2))) || self.is_silly;
         if !self.is_on {
             if self.may && was_late {
-                self.goes_on();
+                self.goes_on(elapsed);
             }
         } else if elapsed == Nanos(0) && !self.is_silly {
             // A test goes on as it does each time.
             self.is_on = false;
         } else {
             self.quiet = self.quiet.saturating_add(1);
-            self.quiet_for = Nanos(self.quiet_for.0.saturating_add(elapsed.0));
-            let waits = self.next.is_some() && self.quiet_for < WAITS;
-            self.is_on = self.quiet < QUIET || waits || self.is_silly;
+            if self.quiet >= QUIET {
+                // Who waits for a turn is met once the queues have been gone through. Nobody has number 0.
+                self.forgets_gone(0, front);
+                self.is_on = self.next.is_some() || self.is_silly;
+            }
         }
     }
 
-    fn goes_on(&mut self) {
+    fn goes_on(&mut self, late: Nanos) {
         self.is_on = true;
         self.quiet = 0;
-        self.quiet_for = Nanos(0);
-        self.known.clear();
-        self.filter = Filter::default();
+        // The others' marks say who they are.
+        self.keeps(|long| long.was);
         self.next = None;
         self.turn = None;
-        self.timed_alone = TIMED_ALONE;
+        self.timed_alone = times_alone(late);
         self.pauses();
     }
 
@@ -184,7 +183,7 @@ impl Overtaking {
                 self.timed_alone = self.timed_alone.saturating_sub(1);
                 if was_long {
                     if !self.is_long(self.last) {
-                        self.timed_alone = self.timed_alone.min(TIMED_AFTER);
+                        self.timed_alone = self.timed_alone.min(times_alone(Nanos(0)));
                     }
                     self.notes_long(took, now, had_turn);
                 } else if self.is_long(self.last) {
@@ -198,7 +197,7 @@ impl Overtaking {
                     self.next = self.oldest();
                 }
             }
-            _ if was_long => self.timed_alone = TIMED_ALONE,
+            _ if was_long => self.timed_alone = times_alone(took),
             _ => {}
         }
     }
@@ -211,21 +210,24 @@ impl Overtaking {
         }
         self.knows(self.last, Long::default());
         self.quiet = 0;
-        self.quiet_for = Nanos(0);
         self.next = self.oldest();
     }
 
     /// Notes that of a task. If there are too many, those are forgotten that don't wait for a turn.
     fn knows(&mut self, task: u64, long: Long) {
         if self.known.len() >= MOST && !self.known.contains_key(&task) {
-            self.known.retain(|_, long| long.ticket > 0);
-            self.filter = Filter::default();
-            self.known.keys().for_each(|&task| self.filter.add(task));
+            self.keeps(|long| long.ticket > 0);
         }
         if self.known.len() < MOST || self.known.contains_key(&task) {
             self.known.insert(task, long);
             self.filter.add(task);
         }
+    }
+
+    fn keeps(&mut self, which: impl Fn(&Long) -> bool) {
+        self.known.retain(|_, long| which(long));
+        self.filter = Filter::default();
+        self.known.keys().for_each(|&task| self.filter.add(task));
     }
 
     /// What is known of it.
@@ -346,15 +348,21 @@ impl Overtaking {
     }
 }
 
+/// How many polls are timed alone after others that took so long together.
+fn times_alone(took: Nanos) -> u16 {
+    let polls = (took.0 / NANOS_A_LOOK).clamp(*TIMED_ALONE.start(), *TIMED_ALONE.end());
+    u16::try_from(polls).unwrap_or(u16::MAX)
+}
+
 /// A set of numbers that may seem to have more of them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Filter([u64; 4]);
+struct Filter([u64; 16]);
 
 impl Filter {
     /// The word and the bit. Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are spread alike.
     fn place(task: u64) -> (usize, u64) {
         let hash = task.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        ((hash >> 62) as usize, 1 << (hash >> 56 & 63))
+        ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
     }
 
     fn add(&mut self, task: u64) {

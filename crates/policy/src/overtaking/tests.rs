@@ -19,7 +19,7 @@ fn off() -> Overtaking {
 
 fn on() -> Overtaking {
     let mut overtaking = off();
-    overtaking.looks_up(us(200), LOOK_UP);
+    overtaking.looks_up(us(200), LOOK_UP, 0);
     assert!(overtaking.is_on());
     overtaking.timed_alone = 0;
     overtaking.ended(us(0));
@@ -35,27 +35,49 @@ fn polled(overtaking: &mut Overtaking, task: u64, until: Nanos) {
 #[test]
 fn it_is_on_from_a_late_look_up_to_many_without_a_long_poll() {
     let mut overtaking = off();
-    overtaking.looks_up(us(99), LOOK_UP);
+    overtaking.looks_up(us(99), LOOK_UP, 0);
     assert!(!overtaking.is_on() && overtaking.known.is_empty());
-    overtaking.looks_up(us(100), LOOK_UP);
+    overtaking.looks_up(us(100), LOOK_UP, 0);
     assert!(overtaking.is_on());
     for _ in 1..QUIET {
-        overtaking.looks_up(us(300), LOOK_UP);
+        overtaking.looks_up(us(300), LOOK_UP, 0);
     }
     assert!(overtaking.is_on(), "late, and perhaps for another reason");
-    overtaking.looks_up(us(300), LOOK_UP);
+    overtaking.looks_up(us(300), LOOK_UP, 0);
     assert!(!overtaking.is_on());
-    overtaking.looks_up(us(300), LOOK_UP);
+    overtaking.looks_up(us(300), LOOK_UP, 0);
     for at in 1..1_000 {
         polled(&mut overtaking, 7, us(60 * at));
-        overtaking.looks_up(us(60), LOOK_UP);
+        overtaking.looks_up(us(60), LOOK_UP, 0);
     }
     assert!(overtaking.is_on(), "as long as there are some");
-    overtaking.looks_up(us(0), LOOK_UP);
+    overtaking.looks_up(us(0), LOOK_UP, 0);
     assert!(!overtaking.is_on(), "the clock stands");
     let mut never = Overtaking::new(&Overtake::default(), false, Adversary::None);
-    never.looks_up(us(1_000_000), LOOK_UP);
+    never.looks_up(us(1_000_000), LOOK_UP, 0);
     assert!(!never.is_on());
+}
+
+#[test]
+fn it_stays_on_while_one_waits_for_its_turn_but_not_for_ever() {
+    let mut overtaking = on();
+    polled(&mut overtaking, 1, us(1_000));
+    assert!(overtaking.passes(1, us(1_000), 0, None));
+    // Others have a millisecond.
+    for _ in 0..1_000 {
+        overtaking.looks_up(us(10), LOOK_UP, 0);
+        assert!(overtaking.is_on());
+    }
+    assert!(!overtaking.passes(1, us(11_000), 0, None));
+    polled(&mut overtaking, 1, us(12_000));
+    assert!(overtaking.passes(1, us(12_000), 0, None));
+    overtaking.known.get_mut(&1).unwrap().at = Some(5);
+    for _ in 0..QUIET {
+        overtaking.looks_up(us(10), LOOK_UP, 5);
+    }
+    assert!(overtaking.is_on());
+    overtaking.looks_up(us(10), LOOK_UP, 6);
+    assert!(!overtaking.is_on(), "it was stolen");
 }
 
 #[test]
@@ -99,6 +121,28 @@ fn who_was_long_of_several_is_found_the_next_time() {
     assert!((1..=8).all(|task| task == 3 || !overtaking.is_long(task)));
 }
 
+/// It gives way, and pairs that exchange messages out of the slot have 2,000 polls before it comes again.
+#[test]
+fn who_hides_among_many_short_polls_is_found_the_next_time() {
+    const LONG: u64 = 1;
+    let mut overtaking = on();
+    let (mut now, mut read) = (0, 0);
+    for round in 0..2 {
+        assert!(!overtaking.is_long(LONG), "{round}");
+        for poll in 0..2_000 {
+            let task = if poll == 1_000 { LONG } else { 2 + poll / 100 };
+            if overtaking.needs_time() {
+                overtaking.ended(Nanos(now));
+                read += 1;
+            }
+            overtaking.begins(task);
+            now += if task == LONG { 200_000 } else { 75 };
+        }
+    }
+    assert!(overtaking.is_long(LONG));
+    assert!(read < 2_500, "{read}");
+}
+
 #[test]
 fn what_passes_without_work_is_nobodys() {
     let mut overtaking = on();
@@ -132,8 +176,14 @@ fn a_mark_makes_it_known_elsewhere_until_it_is_short() {
     assert!(there.meets(1, true), "it remains marked");
     polled(&mut there, 1, us(210));
     assert!(!there.is_long(1));
+    for _ in 0..QUIET {
+        there.looks_up(us(10), LOOK_UP, 0);
+    }
+    assert!(!there.is_on());
+    there.looks_up(us(200), LOOK_UP, 0);
+    assert!(there.is_on());
     assert!(!there.meets(1, true), "it was short");
-    assert!(there.known.is_empty() || !there.known.contains_key(&1));
+    assert!(!there.known.contains_key(&1));
 }
 
 /// As many as there is room for, whose numbers begin with 1; of them the first so many wait for a turn.
@@ -210,6 +260,7 @@ struct Model {
     bound: VecDeque<u64>,
     bound_first: bool,
     now: u64,
+    looked_up: u64,
     ran: BTreeMap<u64, u64>,
     /// Those that are marked as long.
     marked: BTreeSet<u64>,
@@ -224,6 +275,7 @@ impl Model {
             bound: bound.into_iter().collect(),
             bound_first: false,
             now: 0,
+            looked_up: 0,
             ran: BTreeMap::new(),
             marked: BTreeSet::new(),
         }
@@ -254,6 +306,11 @@ impl Model {
         }
     }
 
+    fn looks_up(&mut self) {
+        let elapsed = self.now - core::mem::replace(&mut self.looked_up, self.now);
+        self.overtaking.looks_up(us(elapsed), LOOK_UP, self.front);
+    }
+
     /// The next task, which takes that many microseconds, and whether it is bound, as a worker goes on.
     fn next(&mut self, took: impl Fn(u64) -> u64) -> (u64, bool) {
         if self.overtaking.needs_time() {
@@ -261,9 +318,11 @@ impl Model {
         }
         let mut is_bound = !self.bound.is_empty() && (self.bound_first || self.deque.is_empty());
         let mut task = self.pop(is_bound).unwrap();
-        self.meets(task);
+        if self.overtaking.is_on() {
+            self.meets(task);
+        }
         let mut left = [self.deque.len(), self.bound.len()];
-        while self.overtaking.may_pass(task) {
+        while self.overtaking.is_on() && self.overtaking.may_pass(task) {
             self.overtaking.ended(us(self.now));
             let at = (!is_bound).then_some(self.front + self.deque.len() as u64);
             if !self.overtaking.passes(task, us(self.now), self.front, at) {
@@ -283,7 +342,9 @@ impl Model {
             self.meets(task);
         }
         self.bound_first = !is_bound && !self.bound.is_empty();
-        self.overtaking.begins(task);
+        if self.overtaking.is_on() {
+            self.overtaking.begins(task);
+        }
         self.now += took(task);
         *self.ran.entry(task).or_default() += 1;
         (task, is_bound)
@@ -373,11 +434,30 @@ fn a_hundred_long_ones_all_wait_for_their_turn() {
     assert!(short > SIMULATED / 3, "{short} in {longest:?}");
 }
 
+/// They have come to it marked, so that each time that it was on they were known, and passed over.
+#[test]
+fn long_ones_have_turns_where_it_takes_very_long_to_come_to_them_again() {
+    for short in [60, 700, 2_000] {
+        let mut model = Model::new(1..=3 + short, []);
+        model.marked.extend(1..=3);
+        while model.now < 1_000_000 {
+            model.looks_up();
+            let (task, is_bound) = model.next(|task| if task <= 3 { 200 } else { 30 });
+            model.push(task, is_bound);
+        }
+        let circle = 30 * short + 600;
+        for task in 1..=3 {
+            let ran = model.ran.get(&task).copied().unwrap_or(0);
+            assert!(ran * 4 * circle >= 1_000_000, "{short}: {task} {ran}");
+        }
+    }
+}
+
 #[test]
 fn silly_answers_are_of_both_kinds() {
     let mut silly = Overtaking::new(&Overtake::default(), false, Adversary::Random);
     silly.may = true;
-    silly.looks_up(us(0), LOOK_UP);
+    silly.looks_up(us(0), LOOK_UP, 0);
     assert!(silly.is_on());
     let passed = (0..30).filter(|&at| silly.passes(7, Nanos(at), 0, None)).count();
     assert!((1..30).contains(&passed));

@@ -3,7 +3,7 @@
 //! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task
 //! does that gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true
 //! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for 64 looks up after the
-//! last long poll, and no task costs more than without.
+//! last long poll, and while a long one waits, and no task costs more than without.
 
 use quadrille_policy::Nanos;
 
@@ -222,7 +222,10 @@ impl Worker {
             self.watches_passed(from_slot);
         }
         // Thieves may have taken all of it.
-        let next = next.or_else(|| self.next_local())?;
+        let Some(next) = next.or_else(|| self.next_local()) else {
+            self.overtaking.pauses();
+            return None;
+        };
         self.overtaking.begins(next.meta().id.number());
         Some(next)
     }
@@ -302,7 +305,7 @@ mod tests {
         let mut worker = still.worker(0);
         let long = still.task(0, SetId::NONE);
         let overtaking = &mut worker.overtaking;
-        overtaking.looks_up(NOW, Nanos(0));
+        overtaking.looks_up(NOW, Nanos(0), 0);
         overtaking.ended(Nanos(0));
         overtaking.begins(long.meta().id.number());
         overtaking.ended(Nanos::from_micros(100));
@@ -402,7 +405,7 @@ mod tests {
         let [long, short] = [(); 2].map(|()| still.task(0, SetId::NONE));
         let [number, first] = [&long, &short].map(id);
         for worker in [&mut one, &mut other] {
-            worker.overtaking.looks_up(NOW, Nanos(0));
+            worker.overtaking.looks_up(NOW, Nanos(0), 0);
             worker.overtaking.ended(Nanos(0));
         }
         one.overtaking.begins(number);

@@ -225,7 +225,9 @@ impl Worker {
         let now = Nanos(clock::nanos());
         let elapsed = self.took(now.since(context.now.get()));
         context.now.set(now);
-        self.overtaking.looks_up(elapsed, context.shared.policy.config.look_up);
+        let front = context.local.end() - context.local.len() as u64;
+        self.overtaking
+            .looks_up(elapsed, context.shared.policy.config.look_up, front);
         self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
         context.average_run.set(average);
