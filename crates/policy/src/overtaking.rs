@@ -3,17 +3,18 @@
 //! Its deque and its bound FIFO are first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by
 //! time in place of number: once a long task has had its turn, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the
 //! back of its queue, so each queue is gone through in a circle; of the long tasks of both that one has the next turn which was passed over first. So each
-//! one waits for those that were passed over before it, and for as much time of others as each of these took. No task is passed over by one that is known as
-//! long and came later. Who has been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put
-//! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, has
-//! no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark once it has come
-//! here again, and is known by that to the next worker it comes to, where it is the last of those that wait.
+//! one waits for those that were passed over before it, and for as much time of others as each of these took. Who has been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put
+//! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, and what a look up has
+//! found elsewhere, has no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark once it
+//! has come here again, and is known by that to a thief, in whose deque it is the last of those that wait.
 //!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
 //! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
-//! is known as long. Where 8 polls took as long as one long one, it times each one alone until it knows which it was, or the clock
-//! has taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of those may have a hundred polls in
-//! a row. 64 looks up without a long poll end all that, unless one waits for its turn: while tasks are short those take less time than is left to others.
+//! is known as long. Where 8 polls took as long as one long one, or a look up was late for the first time, it times each one alone until it has found one that
+//! was long and not known, or the clock has taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of
+//! those may have a hundred polls in a row. What comes again later than that is not found, and runs by number: others have had about as much time in between,
+//! but where polls are shorter than 64 ns, or it took more than 0.26 ms. 64 looks up without a long poll end all that, unless one waits for its turn: where tasks
+//! are short those may take less time than is left to others.
 
 use alloc::collections::BTreeMap;
 use core::ops::RangeInclusive;
@@ -24,8 +25,8 @@ use crate::{Adversary, Nanos, config::Overtake};
 const MOST: usize = 512;
 /// Polls between two looks at the clock.
 const POLLS_A_LOOK: u8 = 8;
-/// Polls that are timed alone after others that took long together, at most; and at least, also once one is found that was not known as long, as there may be
-/// more of them.
+/// Polls that are timed alone after others that took long together, at most; and at least. So few are left once one is found that was not known as long, as
+/// there may be more of them.
 const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
 /// For each so many nanoseconds that those took one is timed alone: the clock, some 30 ns, takes half of that time.
 const NANOS_A_LOOK: u64 = 64;
@@ -194,7 +195,6 @@ impl Overtaking {
                             ..Long::default()
                         },
                     );
-                    self.next = self.oldest();
                 }
             }
             _ if was_long => self.timed_alone = times_alone(took),
@@ -210,7 +210,6 @@ impl Overtaking {
         }
         self.knows(self.last, Long::default());
         self.quiet = 0;
-        self.next = self.oldest();
     }
 
     /// Notes that of a task. If there are too many, those are forgotten that don't wait for a turn.
@@ -254,7 +253,9 @@ impl Overtaking {
         self.last_is_long = self.is_long(task);
         if self.last_is_long {
             self.knows(task, Long::default());
-            self.next = self.oldest();
+            if self.next == Some(task) {
+                self.next = self.oldest();
+            }
         }
     }
 
@@ -281,6 +282,11 @@ impl Overtaking {
                 is_marked
             }
         }
+    }
+
+    /// The worker has gone through its queues until then, which no task took.
+    pub fn goes_on_at(&mut self, now: Nanos) {
+        self.since = Some(now);
     }
 
     /// Whether its last poll is known to have been long.

@@ -155,6 +155,20 @@ fn what_passes_without_work_is_nobodys() {
 }
 
 #[test]
+fn what_it_takes_to_go_through_the_queues_is_nobodys() {
+    let mut overtaking = on();
+    polled(&mut overtaking, 1, us(100));
+    assert!(overtaking.passes(1, us(100), 0, None));
+    overtaking.goes_on_at(us(180));
+    polled(&mut overtaking, 2, us(181));
+    assert!(!overtaking.is_long(2));
+    assert!(
+        !overtaking.passes(1, us(200), 0, None),
+        "the others' time was not moved"
+    );
+}
+
+#[test]
 fn others_go_first_for_as_long_as_it_took_and_no_longer_than_configured() {
     for (took, first_for) in [(50, 50), (200, 200), (1_000, 1_000), (20_000, 1_000)] {
         let mut overtaking = on();

@@ -13,6 +13,9 @@ use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::{BOUND, LONG};
 
+/// Where so many are passed over at once, that takes little beside a long poll, and needs no look at the clock.
+const UNTIMED: usize = 32;
+
 /// How far the two queues have been gone through, since the first one was passed over, or since there was nothing but long ones.
 struct Round {
     /// Whether it is in the bound FIFO, and not in the deque.
@@ -226,6 +229,9 @@ impl Worker {
             self.overtaking.pauses();
             return None;
         };
+        if passed > UNTIMED {
+            self.overtaking.goes_on_at(Nanos(clock::nanos()));
+        }
         self.overtaking.begins(next.meta().id.number());
         Some(next)
     }
