@@ -61,10 +61,11 @@ fn neither_starves_the_other() {
     );
 }
 
-/// With both kinds always ready on one worker they run in turn.
+/// With both kinds always ready on one worker they run in turn: by number, while no poll is known as long. One that the machine interrupts would be.
 #[test]
 fn they_run_in_turn() {
-    let runtime = Shape::flat(1).runtime();
+    let by_number = "overtake=off".parse().unwrap();
+    let runtime = Shape::flat(1).builder().config(by_number).build().unwrap();
     let (threads, tasks) = (Count::default(), Count::default());
     let (stop, yields) = (Arc::new(AtomicBool::new(false)), tasks.clone());
     let stopped = stop.clone();
