@@ -3,8 +3,8 @@
 //! Its deque and its bound FIFO are first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by
 //! time in place of number: once a long task has had its turn, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the
 //! back of its queue, so each queue is gone through in a circle; of the long tasks of both that one has the next turn which was passed over first. So each
-//! one waits for those that were passed over before it, and for as much time of others as each of these took. Who has been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put
-//! before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, and what a look up has
+//! one waits for those that were passed over before it, and for as much time of others as each of these took. Who has been passed over and
+//! is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, and what a look up has
 //! found elsewhere, has no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark once it
 //! has come here again, and is known by that to a thief, in whose deque it is the last of those that wait.
 //!
