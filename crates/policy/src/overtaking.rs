@@ -8,6 +8,10 @@
 //! found elsewhere, has no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark once it
 //! has come here again, and is known by that to a thief, in whose deque it is the last of those that wait.
 //!
+//! One long poll proves nothing: the system may have had the CPU in the middle of a short one, as it has for 50 us and more at each tick of some virtual machines.
+//! So a task is long from the second of two long polls with no more than one short one between, and until its next short one; and likewise the second of two looks up
+//! that are late, of so many, is the first to be believed.
+//!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
 //! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
 //! is known as long. Where 8 polls took as long as one long one, or a look up was late for the first time, it times each one alone until it has found one that
@@ -32,16 +36,28 @@ const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
 const NANOS_A_LOOK: u64 = 64;
 /// Looks up without a long poll.
 const QUIET: u8 = 64;
+/// Looks up between two that are late, at most.
+const TOGETHER: u8 = 32;
 
-/// A long task.
-#[derive(Clone, Copy, Debug, Default)]
-struct Long {
+/// What a task's latest polls say of it. Two short ones: nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lately {
+    /// A long one, which may have been the system's.
+    LongOnce,
+    /// Two long ones, with no more than one short one between.
+    Long,
+    /// A short one since.
+    ShortOnce,
+}
+
+/// A task that may be long.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    lately: Lately,
     /// When it was first passed over since it last ran, in the order in which that happened; 0: it was not.
     ticket: u64,
     /// With a ticket: where it was put when it was last passed over; see [`Overtaking::passes`].
     at: Option<u64>,
-    /// It is long no more, and has yet to lose its mark.
-    was: bool,
 }
 
 /// What a worker knows of the long tasks of its deque and its bound FIFO. It keeps one for itself.
@@ -50,19 +66,23 @@ struct Long {
 /// use quadrille_policy::{Adversary, Nanos, Overtake, Overtaking};
 ///
 /// let mut overtaking = Overtaking::new(&Overtake::default(), true, Adversary::None);
-/// // 8 tasks took 300 us, where the worker meant to look up after 50.
-/// overtaking.looks_up(Nanos::from_micros(300), Nanos::from_micros(100), 0);
+/// // 8 tasks took 300 us, where the worker meant to look up after 50, and did again.
+/// for _ in 0..2 {
+///     overtaking.looks_up(Nanos::from_micros(300), Nanos::from_micros(100), 0);
+/// }
 /// assert!(overtaking.is_on());
-/// // Task 7 takes 200 us of them the next time.
+/// // Task 7 takes 100 us of them the next two times.
 /// overtaking.ended(Nanos::from_micros(400));
-/// overtaking.begins(7);
-/// overtaking.ended(Nanos::from_micros(600));
+/// for end in [500, 600] {
+///     overtaking.begins(7);
+///     overtaking.ended(Nanos::from_micros(end));
+/// }
 /// assert!(overtaking.is_long(7) && !overtaking.is_long(8));
 /// assert!(overtaking.meets(7, false), "it is marked, so that others know");
-/// // Others go first until 800 us.
+/// // Others go first until 700 us.
 /// let (front, at) = (0, Some(1));
-/// assert!(overtaking.passes(7, Nanos::from_micros(700), front, at));
-/// assert!(!overtaking.passes(7, Nanos::from_micros(800), front, at));
+/// assert!(overtaking.passes(7, Nanos::from_micros(650), front, at));
+/// assert!(!overtaking.passes(7, Nanos::from_micros(700), front, at));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Overtaking {
@@ -72,7 +92,7 @@ pub struct Overtaking {
     /// For tests of the mechanism: any task may be passed over, at any time.
     is_silly: bool,
     is_on: bool,
-    /// Looks up since the last long poll.
+    /// Looks up since the last long poll, or since the last late one if it is off.
     quiet: u8,
     /// When the clock was read last, if the worker has gone on since.
     since: Option<Nanos>,
@@ -80,12 +100,12 @@ pub struct Overtaking {
     polls: u8,
     /// Whose the last of them is.
     last: u64,
-    /// Whether that one is known as long.
-    last_is_long: bool,
+    /// Whether that one is known.
+    last_is_known: bool,
     /// So many more polls are timed alone.
     timed_alone: u16,
     /// By their number.
-    known: BTreeMap<u64, Long>,
+    known: BTreeMap<u64, Known>,
     /// Whom it is worth while to look for among them, by a hash.
     filter: Filter,
     /// Until then others go before long tasks.
@@ -107,11 +127,11 @@ impl Overtaking {
             may,
             is_silly: adversary != Adversary::None,
             is_on: false,
-            quiet: 0,
+            quiet: QUIET,
             since: None,
             polls: 0,
             last: 0,
-            last_is_long: false,
+            last_is_known: false,
             timed_alone: 0,
             known: BTreeMap::new(),
             filter: Filter::default(),
@@ -134,8 +154,10 @@ impl Overtaking {
     pub fn looks_up(&mut self, elapsed: Nanos, look_up: Nanos, front: u64) {
         let was_late = elapsed >= look_up.max(Nanos(self.config.poll.0.saturating_mul(2))) || self.is_silly;
         if !self.is_on {
-            if self.may && was_late {
-                self.goes_on(elapsed);
+            let is_second = self.quiet < TOGETHER || self.is_silly;
+            self.quiet = if was_late { 0 } else { self.quiet.saturating_add(1) };
+            if self.may && was_late && is_second {
+                self.begins_anew(elapsed);
             }
         } else if elapsed == Nanos(0) && !self.is_silly {
             // A test goes on as it does each time.
@@ -150,11 +172,11 @@ impl Overtaking {
         }
     }
 
-    fn goes_on(&mut self, late: Nanos) {
+    fn begins_anew(&mut self, late: Nanos) {
         self.is_on = true;
         self.quiet = 0;
-        // The others' marks say who they are.
-        self.keeps(|long| long.was);
+        // The marks of the others say who they are.
+        self.keeps(|known| known.lately != Lately::Long);
         self.next = None;
         self.turn = None;
         self.timed_alone = times_alone(late);
@@ -165,12 +187,12 @@ impl Overtaking {
     #[inline]
     #[must_use]
     pub fn needs_time(&self) -> bool {
-        self.last_is_long || self.timed_alone > 0 || self.polls >= POLLS_A_LOOK
+        self.last_is_known || self.timed_alone > 0 || self.polls >= POLLS_A_LOOK
     }
 
     /// The clock was read after the polls that have begun.
     pub fn ended(&mut self, now: Nanos) {
-        self.last_is_long = false;
+        self.last_is_known = false;
         let polls = core::mem::take(&mut self.polls);
         let had_turn = self.turn.take() == Some(self.last);
         let Some(since) = self.since.replace(now) else {
@@ -183,18 +205,9 @@ impl Overtaking {
             1 => {
                 self.timed_alone = self.timed_alone.saturating_sub(1);
                 if was_long {
-                    if !self.is_long(self.last) {
-                        self.timed_alone = self.timed_alone.min(times_alone(Nanos(0)));
-                    }
                     self.notes_long(took, now, had_turn);
-                } else if self.is_long(self.last) {
-                    self.knows(
-                        self.last,
-                        Long {
-                            was: true,
-                            ..Long::default()
-                        },
-                    );
+                } else {
+                    self.notes_short();
                 }
             }
             _ if was_long => self.timed_alone = times_alone(took),
@@ -208,30 +221,64 @@ impl Overtaking {
         if had_turn || self.next.is_none() {
             self.others_until = Nanos(now.0.saturating_add(took.min(self.config.time).0));
         }
-        self.knows(self.last, Long::default());
-        self.quiet = 0;
+        let lately = match self.lately(self.last) {
+            None => Lately::LongOnce,
+            Some(_) => Lately::Long,
+        };
+        if self.lately(self.last) != Some(Lately::Long) {
+            self.timed_alone = self.timed_alone.min(times_alone(Nanos(0)));
+        }
+        // An interruption keeps it on for less.
+        self.quiet = match lately {
+            Lately::Long => 0,
+            _ => self.quiet.min(QUIET / 2),
+        };
+        self.knows(self.last, lately);
     }
 
-    /// Notes that of a task. If there are too many, those are forgotten that don't wait for a turn.
-    fn knows(&mut self, task: u64, long: Long) {
-        if self.known.len() >= MOST && !self.known.contains_key(&task) {
-            self.keeps(|long| long.ticket > 0);
+    /// The last one's poll was short.
+    fn notes_short(&mut self) {
+        match self.lately(self.last) {
+            None => {}
+            // If it was marked as long, it has lost that since the poll before.
+            Some(Lately::ShortOnce) => {
+                self.known.remove(&self.last);
+            }
+            Some(_) => self.knows(self.last, Lately::ShortOnce),
         }
-        if self.known.len() < MOST || self.known.contains_key(&task) {
-            self.known.insert(task, long);
+    }
+
+    /// Notes that of a task, which does not wait for a turn. If there are too many, those are forgotten that don't.
+    fn knows(&mut self, task: u64, lately: Lately) {
+        let known = Known {
+            lately,
+            ticket: 0,
+            at: None,
+        };
+        if let Some(before) = self.known.get_mut(&task) {
+            *before = known;
+            return;
+        }
+        if self.known.len() >= MOST {
+            self.keeps(|known| known.ticket > 0);
+        } else if self.filter.added > 2 * self.known.len() + MOST / 8 {
+            self.keeps(|_| true);
+        }
+        if self.known.len() < MOST {
+            self.known.insert(task, known);
             self.filter.add(task);
         }
     }
 
-    fn keeps(&mut self, which: impl Fn(&Long) -> bool) {
-        self.known.retain(|_, long| which(long));
+    fn keeps(&mut self, which: impl Fn(&Known) -> bool) {
+        self.known.retain(|_, known| which(known));
         self.filter = Filter::default();
         self.known.keys().for_each(|&task| self.filter.add(task));
     }
 
     /// What is known of it.
     #[inline]
-    fn known(&self, task: u64) -> Option<&Long> {
+    fn known(&self, task: u64) -> Option<&Known> {
         if self.filter.has(task) {
             self.known.get(&task)
         } else {
@@ -239,10 +286,15 @@ impl Overtaking {
         }
     }
 
+    #[inline]
+    fn lately(&self, task: u64) -> Option<Lately> {
+        self.known(task).map(|known| known.lately)
+    }
+
     /// Of those that were passed over, who was first.
     fn oldest(&self) -> Option<u64> {
-        let passed = self.known.iter().filter(|(_, long)| long.ticket > 0);
-        passed.min_by_key(|(_, long)| long.ticket).map(|(&task, _)| task)
+        let passed = self.known.iter().filter(|(_, known)| known.ticket > 0);
+        passed.min_by_key(|(_, known)| known.ticket).map(|(&task, _)| task)
     }
 
     /// The task's poll begins.
@@ -250,9 +302,10 @@ impl Overtaking {
     pub fn begins(&mut self, task: u64) {
         self.polls = self.polls.saturating_add(1);
         self.last = task;
-        self.last_is_long = self.is_long(task);
-        if self.last_is_long {
-            self.knows(task, Long::default());
+        let lately = self.lately(task);
+        self.last_is_known = lately.is_some();
+        if let Some(lately) = lately {
+            self.knows(task, lately);
             if self.next == Some(task) {
                 self.next = self.oldest();
             }
@@ -264,43 +317,38 @@ impl Overtaking {
     pub fn pauses(&mut self) {
         self.since = None;
         self.polls = 0;
-        self.last_is_long = false;
+        self.last_is_known = false;
     }
 
     /// The task comes, marked as long or not, and may be from elsewhere. Whether it is marked from now on.
     pub fn meets(&mut self, task: u64, is_marked: bool) -> bool {
-        match self.known(task) {
-            Some(long) if long.was => {
-                self.known.remove(&task);
-                false
+        match self.lately(task) {
+            // Others have found it long.
+            None | Some(Lately::LongOnce) if is_marked => {
+                self.knows(task, Lately::Long);
+                true
             }
-            Some(_) => true,
-            None => {
-                if is_marked {
-                    self.knows(task, Long::default());
-                }
-                is_marked
-            }
+            lately => lately == Some(Lately::Long),
         }
     }
 
     /// The worker has gone through its queues until then, which no task took.
-    pub fn goes_on_at(&mut self, now: Nanos) {
+    pub fn resumes_at(&mut self, now: Nanos) {
         self.since = Some(now);
     }
 
-    /// Whether its last poll is known to have been long.
+    /// Whether its last poll was long, and one of the two before.
     #[inline]
     #[must_use]
     pub fn is_long(&self, task: u64) -> bool {
-        self.known(task).is_some_and(|long| !long.was)
+        self.lately(task) == Some(Lately::Long)
     }
 
-    /// Whether to ask if the task [is passed over](Self::passes).
+    /// Whether the clock is read before the task's next poll, which tells whether it is long, and it is asked if the task [is passed over](Self::passes).
     #[inline]
     #[must_use]
     pub fn may_pass(&self, task: u64) -> bool {
-        self.is_silly || self.is_long(task)
+        self.is_silly || self.known(task).is_some()
     }
 
     /// Whether a task, which comes next, goes behind the other ones of its queue. The deque begins at index `front`, and indices grow. `at`: with which one the
@@ -326,24 +374,27 @@ impl Overtaking {
     /// Who would be next and is not in the deque any more, stolen or waiting for something, has no claim. Not the task that comes: it is out of it to be asked.
     fn forgets_gone(&mut self, comes: u64, front: u64) {
         while let Some(next) = self.next.filter(|&next| next != comes) {
-            if let Some(long) = self.known.get_mut(&next) {
-                if long.at.is_none_or(|at| at >= front) {
-                    return;
-                }
-                long.ticket = 0;
+            // Whoever is next is known, as none of those is forgotten that wait.
+            let is_there = self.known.get_mut(&next).is_some_and(|known| {
+                let is_there = known.at.is_none_or(|at| at >= front);
+                known.ticket *= u64::from(is_there);
+                is_there
+            });
+            if is_there {
+                return;
             }
             self.next = self.oldest();
         }
     }
 
     fn takes_ticket(&mut self, task: u64, at: Option<u64>) {
-        let Some(long) = self.known.get_mut(&task) else {
+        let Some(known) = self.known.get_mut(&task) else {
             return;
         };
-        long.at = at;
-        if long.ticket == 0 {
+        known.at = at;
+        if known.ticket == 0 {
             self.tickets += 1;
-            long.ticket = self.tickets;
+            known.ticket = self.tickets;
             self.next = self.next.or(Some(task));
         }
     }
@@ -362,7 +413,11 @@ fn times_alone(took: Nanos) -> u16 {
 
 /// A set of numbers that may seem to have more of them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Filter([u64; 16]);
+struct Filter {
+    bits: [u64; 16],
+    /// How many it was given.
+    added: usize,
+}
 
 impl Filter {
     /// The word and the bit. Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are spread alike.
@@ -373,13 +428,14 @@ impl Filter {
 
     fn add(&mut self, task: u64) {
         let (word, bit) = Self::place(task);
-        self.0[word] |= bit;
+        self.bits[word] |= bit;
+        self.added += 1;
     }
 
     #[inline]
     fn has(&self, task: u64) -> bool {
         let (word, bit) = Self::place(task);
-        self.0[word] & bit != 0
+        self.bits[word] & bit != 0
     }
 }
 

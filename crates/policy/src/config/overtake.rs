@@ -12,10 +12,10 @@ use crate::Nanos;
 pub struct Overtake {
     /// Default auto: on.
     pub mode: Mode,
-    /// A task whose last poll took as long as this is long. Default 50 us, 1 us to 1 s. Ours, assumed: half of what a worker that is busy may take to look up.
+    /// A task whose last poll took as long as this is long, if one of the two before did, too. Default 50 us, 1 us to 1 s. Ours, assumed: half of what a worker that is busy may take to look up.
     pub poll: Nanos,
-    /// After a poll of a long task the others run first for as long as that took, at most for this. Default 1 ms, 0 to 1 s. Ours, assumed: a short
-    /// task whose worker loses its CPU for 10 ms counts as long, and should not wait for as much again.
+    /// After a poll of a long task the others run first for as long as that took, at most for this. Default 1 ms, 0 to 1 s. Ours, assumed: who
+    /// computes for 10 ms should have its turn before others have had as much.
     pub time: Nanos,
 }
 

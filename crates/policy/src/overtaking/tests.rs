@@ -19,7 +19,9 @@ fn off() -> Overtaking {
 
 fn on() -> Overtaking {
     let mut overtaking = off();
-    overtaking.looks_up(us(200), LOOK_UP, 0);
+    for _ in 0..2 {
+        overtaking.looks_up(us(200), LOOK_UP, 0);
+    }
     assert!(overtaking.is_on());
     overtaking.timed_alone = 0;
     overtaking.ended(us(0));
@@ -32,20 +34,34 @@ fn polled(overtaking: &mut Overtaking, task: u64, until: Nanos) {
     overtaking.ended(until);
 }
 
+/// Two polls; the second one as for [`polled`], the first one an hour before.
+fn polled_twice(overtaking: &mut Overtaking, task: u64, until: Nanos) {
+    let since = overtaking.since;
+    overtaking.ended(us(0));
+    polled(overtaking, task, us(50));
+    overtaking.since = since;
+    polled(overtaking, task, until);
+}
+
 #[test]
-fn it_is_on_from_a_late_look_up_to_many_without_a_long_poll() {
+fn it_is_on_from_the_second_late_look_up_to_many_without_a_long_poll() {
     let mut overtaking = off();
-    overtaking.looks_up(us(99), LOOK_UP, 0);
-    assert!(!overtaking.is_on() && overtaking.known.is_empty());
-    overtaking.looks_up(us(100), LOOK_UP, 0);
-    assert!(overtaking.is_on());
-    for _ in 1..QUIET {
-        overtaking.looks_up(us(300), LOOK_UP, 0);
-    }
-    assert!(overtaking.is_on(), "late, and perhaps for another reason");
-    overtaking.looks_up(us(300), LOOK_UP, 0);
-    assert!(!overtaking.is_on());
-    overtaking.looks_up(us(300), LOOK_UP, 0);
+    let mut looks_up = |micros| {
+        overtaking.looks_up(us(micros), LOOK_UP, 0);
+        overtaking.is_on()
+    };
+    assert!(!looks_up(99) && !looks_up(99));
+    assert!(!looks_up(100), "perhaps the system had the CPU");
+    assert!((0..TOGETHER).all(|_| !looks_up(99)));
+    assert!(!looks_up(100), "the last one is long ago");
+    assert!((1..TOGETHER).all(|_| !looks_up(99)));
+    assert!(looks_up(100));
+    assert!(
+        (1..QUIET).all(|_| looks_up(300)),
+        "late, and perhaps for another reason"
+    );
+    assert!(!looks_up(300));
+    assert!(!looks_up(300) && looks_up(300));
     for at in 1..1_000 {
         polled(&mut overtaking, 7, us(60 * at));
         overtaking.looks_up(us(60), LOOK_UP, 0);
@@ -55,13 +71,66 @@ fn it_is_on_from_a_late_look_up_to_many_without_a_long_poll() {
     assert!(!overtaking.is_on(), "the clock stands");
     let mut never = Overtaking::new(&Overtake::default(), false, Adversary::None);
     never.looks_up(us(1_000_000), LOOK_UP, 0);
+    never.looks_up(us(1_000_000), LOOK_UP, 0);
     assert!(!never.is_on());
+}
+
+/// The system has the CPU every 4 ms, at a tick of its clock, for as long as a long poll takes.
+#[test]
+fn short_tasks_that_are_interrupted_are_not_long() {
+    let mut overtaking = on();
+    let mut now = 0;
+    let (mut looked_up, mut on) = (0, 0);
+    for poll in 0..400_000 {
+        let task = poll % 10;
+        if overtaking.is_on() {
+            on += 1;
+            if overtaking.needs_time() || overtaking.may_pass(task) {
+                overtaking.ended(Nanos(now));
+            }
+            assert!(!overtaking.passes(task, Nanos(now), 0, None));
+            overtaking.begins(task);
+        }
+        now += if poll % 40_000 == 0 { 70_000 } else { 100 };
+        if now - looked_up >= 60_000 {
+            overtaking.looks_up(Nanos(now - looked_up), LOOK_UP, 0);
+            looked_up = now;
+        }
+    }
+    assert!((0..10).all(|task| !overtaking.is_long(task)));
+    assert!(
+        on < 60_000,
+        "two looks up are late together when it begins, and none after that: {on}"
+    );
+}
+
+#[test]
+fn a_task_is_long_from_two_long_polls_to_a_short_one() {
+    // Whether each poll is long, and whether the task is after it.
+    for (polls, is_long) in [
+        ("L", "."),
+        ("LL", ".L"),
+        ("LsL", "..L"),
+        ("LssL", "...."),
+        ("LLsL", ".L.L"),
+        ("LLssLL", ".L...L"),
+        ("LLsLsLssL", ".L.L.L..."),
+    ] {
+        let mut overtaking = on();
+        let mut now = 0;
+        for (poll, expected) in polls.chars().zip(is_long.chars()) {
+            now += if poll == 'L' { 50 } else { 49 };
+            polled(&mut overtaking, 7, us(now));
+            assert_eq!(overtaking.is_long(7), expected == 'L', "{polls}");
+            assert_eq!(overtaking.passes(7, us(now), 0, None), expected == 'L', "{polls}");
+        }
+    }
 }
 
 #[test]
 fn it_stays_on_while_one_waits_for_its_turn_but_not_for_ever() {
     let mut overtaking = on();
-    polled(&mut overtaking, 1, us(1_000));
+    polled_twice(&mut overtaking, 1, us(1_000));
     assert!(overtaking.passes(1, us(1_000), 0, None));
     // Others have a millisecond.
     for _ in 0..1_000 {
@@ -95,20 +164,22 @@ fn the_clock_is_read_for_each_eighth_poll_and_for_long_tasks() {
     overtaking.begins(9);
     assert!(overtaking.needs_time(), "the end of its poll");
     overtaking.ended(us(70));
-    assert!(!overtaking.is_long(9), "it was short for once");
+    overtaking.begins(9);
+    assert!(overtaking.needs_time(), "it was short for once");
+    overtaking.ended(us(80));
     overtaking.begins(9);
     assert!(!overtaking.needs_time());
 }
 
 #[test]
-fn who_was_long_of_several_is_found_the_next_time() {
+fn who_was_long_of_several_is_found_the_second_time() {
     let mut overtaking = on();
     let mut now = 0;
     let mut read = 0;
     let mut rounds = 0;
     while !overtaking.is_long(3) {
         for task in 1..=8 {
-            if overtaking.needs_time() {
+            if overtaking.needs_time() || overtaking.may_pass(task) {
                 overtaking.ended(us(now));
                 read += 1;
             }
@@ -117,21 +188,21 @@ fn who_was_long_of_several_is_found_the_next_time() {
         }
         rounds += 1;
     }
-    assert!((2..=3).contains(&rounds) && read <= 2 + 16, "{rounds} {read}");
+    assert!((3..=4).contains(&rounds) && read <= 4 + 24, "{rounds} {read}");
     assert!((1..=8).all(|task| task == 3 || !overtaking.is_long(task)));
 }
 
 /// It gives way, and pairs that exchange messages out of the slot have 2,000 polls before it comes again.
 #[test]
-fn who_hides_among_many_short_polls_is_found_the_next_time() {
+fn who_hides_among_many_short_polls_is_found_the_second_time() {
     const LONG: u64 = 1;
     let mut overtaking = on();
     let (mut now, mut read) = (0, 0);
-    for round in 0..2 {
+    for round in 0..3 {
         assert!(!overtaking.is_long(LONG), "{round}");
         for poll in 0..2_000 {
             let task = if poll == 1_000 { LONG } else { 2 + poll / 100 };
-            if overtaking.needs_time() {
+            if overtaking.needs_time() || overtaking.may_pass(task) {
                 overtaking.ended(Nanos(now));
                 read += 1;
             }
@@ -140,7 +211,7 @@ fn who_hides_among_many_short_polls_is_found_the_next_time() {
         }
     }
     assert!(overtaking.is_long(LONG));
-    assert!(read < 2_500, "{read}");
+    assert!(read < 4_500, "{read}");
 }
 
 #[test]
@@ -157,9 +228,9 @@ fn what_passes_without_work_is_nobodys() {
 #[test]
 fn what_it_takes_to_go_through_the_queues_is_nobodys() {
     let mut overtaking = on();
-    polled(&mut overtaking, 1, us(100));
+    polled_twice(&mut overtaking, 1, us(100));
     assert!(overtaking.passes(1, us(100), 0, None));
-    overtaking.goes_on_at(us(180));
+    overtaking.resumes_at(us(180));
     polled(&mut overtaking, 2, us(181));
     assert!(!overtaking.is_long(2));
     assert!(
@@ -172,7 +243,7 @@ fn what_it_takes_to_go_through_the_queues_is_nobodys() {
 fn others_go_first_for_as_long_as_it_took_and_no_longer_than_configured() {
     for (took, first_for) in [(50, 50), (200, 200), (1_000, 1_000), (20_000, 1_000)] {
         let mut overtaking = on();
-        polled(&mut overtaking, 1, us(took));
+        polled_twice(&mut overtaking, 1, us(took));
         assert!(overtaking.passes(1, us(took + first_for - 1), 0, None), "{took}");
         assert!(!overtaking.passes(1, us(took + first_for), 0, None), "{took}");
     }
@@ -182,6 +253,8 @@ fn others_go_first_for_as_long_as_it_took_and_no_longer_than_configured() {
 fn a_mark_makes_it_known_elsewhere_until_it_is_short() {
     let [mut here, mut there] = [(); 2].map(|()| on());
     polled(&mut here, 1, us(100));
+    assert!(!here.meets(1, false), "once is not enough");
+    polled(&mut here, 1, us(200));
     assert!(here.meets(1, false) && !here.meets(2, false));
     assert!(!there.meets(1, false) && !there.is_long(1), "not marked");
     assert!(there.meets(1, true) && there.is_long(1));
@@ -194,17 +267,45 @@ fn a_mark_makes_it_known_elsewhere_until_it_is_short() {
         there.looks_up(us(10), LOOK_UP, 0);
     }
     assert!(!there.is_on());
-    there.looks_up(us(200), LOOK_UP, 0);
+    for _ in 0..2 {
+        there.looks_up(us(200), LOOK_UP, 0);
+    }
     assert!(there.is_on());
     assert!(!there.meets(1, true), "it was short");
+    there.ended(us(0));
+    polled(&mut there, 1, us(1));
     assert!(!there.known.contains_key(&1));
+}
+
+#[test]
+fn of_one_that_was_long_once_a_mark_says_that_it_is_long() {
+    let mut overtaking = on();
+    polled(&mut overtaking, 1, us(100));
+    assert!(overtaking.meets(1, true) && overtaking.is_long(1));
+}
+
+/// It is thrown away now and then, or there would be nobody whom it left out.
+#[test]
+fn the_filter_does_not_fill_with_those_that_were_interrupted() {
+    let mut overtaking = on();
+    polled_twice(&mut overtaking, 1, us(100));
+    let mut now = 100;
+    for task in 2..10_000 {
+        for took in [50, 1, 1] {
+            now += took;
+            polled(&mut overtaking, task, us(now));
+        }
+    }
+    assert!(overtaking.is_long(1) && overtaking.known.len() == 1);
+    let seem = (20_000..21_000).filter(|&task| overtaking.filter.has(task)).count();
+    assert!(seem < 100, "{seem} of 1,000");
 }
 
 /// As many as there is room for, whose numbers begin with 1; of them the first so many wait for a turn.
 fn with_as_many_as_it_knows(waiting: u64) -> Overtaking {
     let mut overtaking = on();
     for task in 1..=MOST as u64 {
-        polled(&mut overtaking, task, us(100 * task));
+        polled_twice(&mut overtaking, task, us(100 * task));
         assert!(task > waiting || overtaking.passes(task, us(100 * task), 0, None));
     }
     assert_eq!(overtaking.known.len(), MOST);
@@ -215,13 +316,13 @@ fn with_as_many_as_it_knows(waiting: u64) -> Overtaking {
 fn if_there_are_too_many_those_are_forgotten_that_wait_for_nothing() {
     let one_more = MOST as u64 + 1;
     let mut overtaking = with_as_many_as_it_knows(3);
-    polled(&mut overtaking, one_more, us(1_000_000));
+    polled_twice(&mut overtaking, one_more, us(1_000_000));
     let known: Vec<_> = (1..=one_more).filter(|&task| overtaking.is_long(task)).collect();
     assert_eq!(known, [1, 2, 3, one_more]);
     assert_eq!(overtaking.next, Some(1));
 
     let mut overtaking = with_as_many_as_it_knows(one_more);
-    polled(&mut overtaking, one_more, us(1_000_000));
+    polled_twice(&mut overtaking, one_more, us(1_000_000));
     assert!(!overtaking.is_long(one_more) && overtaking.is_long(1));
     assert!(overtaking.meets(one_more, true), "another may know it");
     assert!(
@@ -234,7 +335,7 @@ fn if_there_are_too_many_those_are_forgotten_that_wait_for_nothing() {
 fn passed_again(places: [Option<u64>; 3], front: u64) -> [bool; 3] {
     let mut overtaking = on();
     for (task, until) in [(1, 100), (2, 200), (3, 300)] {
-        polled(&mut overtaking, task, us(until));
+        polled_twice(&mut overtaking, task, us(until));
     }
     for (task, at) in (1..).zip(places) {
         assert!(overtaking.passes(task, us(300), 0, at));
@@ -445,7 +546,8 @@ fn a_hundred_long_ones_all_wait_for_their_turn() {
     let (ran, longest) = simulate((100, 4), [1_000, 1_000], 0);
     assert!((1..=100).all(|task| ran[&task] >= 2), "{ran:?}");
     let short: u64 = (101..=104).map(|task| ran[&task]).sum();
-    assert!(short > SIMULATED / 3, "{short} in {longest:?}");
+    // Two rounds of 12 ms pass before all are known.
+    assert!(short > SIMULATED / 5, "{short} in {longest:?}");
 }
 
 /// They have come to it marked, so that each time that it was on they were known, and passed over.

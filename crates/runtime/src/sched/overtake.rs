@@ -196,9 +196,8 @@ impl Worker {
         let mut next = Some(runnable);
         while let Some(runnable) = next.take() {
             let context = &self.context;
-            let end = context.local.end();
-            let front = end - context.local.len() as u64;
-            let at = (!round.in_bound).then_some(end);
+            let front = context.local.front();
+            let at = (!round.in_bound).then(|| context.local.end());
             if passed == most || !self.overtaking.passes(runnable.meta().id.number(), now, front, at) {
                 next = Some(runnable);
                 break;
@@ -224,13 +223,20 @@ impl Worker {
         if passed > passed_bound {
             self.watches_passed(from_slot);
         }
-        // Thieves may have taken all of it.
-        let Some(next) = next.or_else(|| self.next_local()) else {
-            self.overtaking.pauses();
-            return None;
+        let next = match next {
+            Some(next) => next,
+            None => {
+                // Thieves have taken the rest.
+                let Some(next) = self.next_local() else {
+                    self.overtaking.pauses();
+                    return None;
+                };
+                self.meets(&next);
+                next
+            }
         };
         if passed > UNTIMED {
-            self.overtaking.goes_on_at(Nanos(clock::nanos()));
+            self.overtaking.resumes_at(Nanos(clock::nanos()));
         }
         self.overtaking.begins(next.meta().id.number());
         Some(next)
@@ -297,7 +303,7 @@ impl Worker {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use quadrille_policy::SetId;
+    use quadrille_policy::{Overtaking, SetId};
 
     use super::*;
     use crate::sched::still::Still;
@@ -305,16 +311,25 @@ mod tests {
 
     const NOW: Nanos = Nanos::from_micros(150);
 
+    /// Two looks up were late, and it is 0.
+    fn goes_on(overtaking: &mut Overtaking) {
+        overtaking.looks_up(NOW, Nanos(0), 0);
+        overtaking.looks_up(NOW, Nanos(0), 0);
+        assert!(overtaking.is_on());
+        overtaking.ended(Nanos(0));
+    }
+
     /// A worker that has nothing, and a task that others may pass until 200 us.
     fn beside_a_long_one() -> (Still, Worker, Runnable) {
         let mut still = Still::new("core:1", "default");
         let mut worker = still.worker(0);
         let long = still.task(0, SetId::NONE);
         let overtaking = &mut worker.overtaking;
-        overtaking.looks_up(NOW, Nanos(0), 0);
-        overtaking.ended(Nanos(0));
-        overtaking.begins(long.meta().id.number());
-        overtaking.ended(Nanos::from_micros(100));
+        goes_on(overtaking);
+        for end in [50, 125] {
+            overtaking.begins(long.meta().id.number());
+            overtaking.ended(Nanos::from_micros(end));
+        }
         (still, worker, long)
     }
 
@@ -411,11 +426,12 @@ mod tests {
         let [long, short] = [(); 2].map(|()| still.task(0, SetId::NONE));
         let [number, first] = [&long, &short].map(id);
         for worker in [&mut one, &mut other] {
-            worker.overtaking.looks_up(NOW, Nanos(0), 0);
-            worker.overtaking.ended(Nanos(0));
+            goes_on(&mut worker.overtaking);
         }
-        one.overtaking.begins(number);
-        one.overtaking.ended(Nanos::from_micros(100));
+        for end in [50, 100] {
+            one.overtaking.begins(number);
+            one.overtaking.ended(Nanos::from_micros(end));
+        }
         one.context.local.push(long);
         let long = one.next_by_time(Some(Nanos::from_micros(300))).unwrap();
         assert!(long.meta().has(LONG));
@@ -431,6 +447,21 @@ mod tests {
         other.context.local.push(long);
         let long = other.next_by_time(Some(Nanos::from_micros(302))).unwrap();
         assert!(!long.meta().has(LONG), "its poll was short");
+    }
+
+    #[test]
+    fn what_a_look_up_finds_is_known_by_its_mark() {
+        let mut still = Still::new("core:1", "default");
+        let mut worker = still.worker(0);
+        goes_on(&mut worker.overtaking);
+        let long = still.task(0, SetId::NONE);
+        let number = id(&long);
+        long.meta().set(LONG);
+        still.shared.injectors[0].push(long);
+        worker.pace.comes_early();
+        let found = worker.comes_between().unwrap().unwrap();
+        assert_eq!(id(&found), number);
+        assert!(worker.overtaking.is_long(number));
     }
 
     #[test]

@@ -225,9 +225,8 @@ impl Worker {
         let now = Nanos(clock::nanos());
         let elapsed = self.took(now.since(context.now.get()));
         context.now.set(now);
-        let front = context.local.end() - context.local.len() as u64;
-        self.overtaking
-            .looks_up(elapsed, context.shared.policy.config.look_up, front);
+        let config = &context.shared.policy.config;
+        self.overtaking.looks_up(elapsed, config.look_up, context.local.front());
         self.pace.looks_up(elapsed, &context.shared.policy.config);
         let average = self.pace.average_run();
         context.average_run.set(average);

@@ -52,6 +52,12 @@ impl Local {
         self.deque.end()
     }
 
+    /// Where it begins, or began when it was read: what was put before that is not in it any more.
+    #[inline]
+    pub(crate) fn front(&self) -> u64 {
+        self.deque.end() - self.deque.len() as u64
+    }
+
     /// Number of tasks in it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
