@@ -28,6 +28,13 @@ pub(crate) struct Key {
     id: u64,
 }
 
+impl Key {
+    /// Where it is, as long as it is set.
+    pub(super) fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
 /// "Look at `slot` at `at`."
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -93,7 +100,6 @@ impl<T> Default for Timers<T> {
 
 impl<T> Timers<T> {
     /// How many are set.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -153,6 +159,35 @@ impl<T> Timers<T> {
         }
         slot.at = deadline;
         true
+    }
+
+    /// Moves a timer, if it is set, to any deadline. Its key from now on. Where all are moved so, and none postponed, [`first`](Self::first) is exact.
+    pub(super) fn reset(&mut self, key: Key, deadline: u64) -> Option<Key> {
+        let id = self.last_id + 1;
+        let slot = self.slot(key)?;
+        (slot.id, slot.at) = (id, deadline);
+        self.last_id = id;
+        // What it had before is cancelled.
+        self.push(Node {
+            at: deadline,
+            seq: low_half(id),
+            slot: key.slot,
+        });
+        self.tidy();
+        Some(Key { slot: key.slot, id })
+    }
+
+    /// The timer that is set in a slot.
+    pub(super) fn at(&self, slot: u32) -> Option<(Key, &T)> {
+        let set = self.slots.get(slot as usize)?;
+        let value = set.value.as_ref()?;
+        Some((Key { slot, id: set.id }, value))
+    }
+
+    /// The first to expire, if none was postponed.
+    pub(super) fn peek(&self) -> Option<&T> {
+        let node = self.heap.first()?;
+        self.at(node.slot).map(|(_, value)| value)
     }
 
     /// Unsets the first timer whose deadline is not after `now`. Its value.
@@ -447,7 +482,8 @@ mod tests {
     /// The same as a sorted map, whatever is done in whatever order.
     #[test]
     fn as_a_sorted_map_would() {
-        for seed in 0..200 {
+        for seed in 0..400 {
+            let moves_all = seed % 2 == 0;
             let mut rng = Rng::new(seed);
             let mut timers = Timers::default();
             // By deadline and number; and the key of each.
@@ -467,6 +503,14 @@ mod tests {
                         if let Some((at, key)) = any(&mut rng, &oracle) {
                             oracle.remove(&at);
                             assert_eq!(timers.remove(key), Some(at.1), "seed {seed}");
+                        }
+                    }
+                    6 if moves_all => {
+                        if let Some((at, key)) = any(&mut rng, &oracle) {
+                            let to = now + u64::from(rng.below(100));
+                            oracle.remove(&at);
+                            oracle.insert((to, at.1), timers.reset(key, to).unwrap());
+                            assert!(timers.value(key).is_none() && timers.reset(key, to).is_none());
                         }
                     }
                     6 => {
@@ -495,6 +539,11 @@ mod tests {
                 check(&timers);
                 let first = oracle.first_key_value().map_or(u64::MAX, |(at, _)| at.0);
                 assert!(timers.first() <= first, "seed {seed}");
+                if moves_all {
+                    assert_eq!(timers.first(), first, "seed {seed}");
+                    let peeked = timers.peek().copied();
+                    assert!(peeked.map_or(oracle.is_empty(), |number| oracle.contains_key(&(first, number))));
+                }
             }
             assert_eq!(timers.take_all().len(), oracle.len());
         }

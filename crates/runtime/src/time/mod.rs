@@ -10,6 +10,7 @@
 //! [`timer_slack`](crate::Builder::timer_slack) (90 us; 45 where several workers share a cache) of the first fire together.
 
 pub(crate) mod clock;
+pub mod delay_queue;
 mod entry;
 pub(crate) mod heap;
 mod instant;
@@ -23,6 +24,7 @@ mod timeout;
 pub use std::time::Duration;
 
 pub use self::clock::{advance, pause, resume};
+pub use self::delay_queue::DelayQueue;
 pub use self::instant::Instant;
 #[cfg(feature = "hyper")]
 pub(crate) use self::instant::now;

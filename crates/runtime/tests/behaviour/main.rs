@@ -16,6 +16,7 @@ mod cells;
 mod child;
 mod closed;
 mod count;
+mod delay_queue;
 mod depth_first;
 mod destructors;
 mod environment;

@@ -1,0 +1,337 @@
+//! Values that are handed out at their deadlines.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+
+use super::heap::{Key as Node, Timers};
+use super::instant::{Instant, now};
+use super::sleep::{Sleep, sleep_until};
+use crate::coop;
+use crate::sys::clock::to_nanos;
+
+/// Values, each of which is handed out once its deadline has come, the earliest first, and those of one deadline in the order in which they got it.
+///
+/// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost one. Whoever waits is woken
+/// when the first of them is due, also if it was inserted, or moved, after he began to wait. It grows with what is in it, and gives memory back when it
+/// is empty.
+///
+/// It is also a [`Stream`] of what is handed out, which goes on after `None` once there is something in it again.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::time::{DelayQueue, Duration};
+///
+/// let mut sessions = DelayQueue::new();
+/// let alice = sessions.insert("alice", Duration::from_millis(2));
+/// let bob = sessions.insert("bob", Duration::from_millis(4));
+/// // Alice was heard of, so she has more time.
+/// sessions.reset(&alice, Duration::from_millis(8));
+/// assert_eq!(sessions.expired().await.unwrap().key(), bob);
+/// assert_eq!(sessions.remove(&alice).into_inner(), "alice");
+/// assert!(sessions.expired().await.is_none());
+/// # });
+/// ```
+pub struct DelayQueue<T> {
+    timers: Timers<Held<T>>,
+    /// What whoever polls waits for. It is made with the first value, and expires when that does which is first, or before.
+    sleep: Option<Sleep>,
+    /// When it does, as in `timers`.
+    wakes_at: u64,
+    /// The time when the clock was read last. What has come by then needs no further look at it.
+    now: u64,
+    /// Values that were inserted so far.
+    inserted: u64,
+    /// Who has polled it when nothing was in it.
+    waiter: Option<Waker>,
+}
+
+/// Names a value in the [`DelayQueue`] that it was inserted into, until that hands it out. No other value ever has the same there; a key of another queue
+/// may name any value, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    slot: u32,
+    number: u64,
+}
+
+/// A value that a [`DelayQueue`] has handed out, or that was removed from it.
+#[derive(Debug)]
+pub struct Expired<T> {
+    held: Held<T>,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    key: Key,
+    deadline: Instant,
+    value: T,
+}
+
+impl<T> DelayQueue<T> {
+    /// An empty one, which belongs to no runtime before something is inserted, and to that one from then on.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            timers: Timers::default(),
+            sleep: None,
+            wakes_at: 0,
+            now: 0,
+            inserted: 0,
+            waiter: None,
+        }
+    }
+
+    /// Inserts a value that is handed out `after` from now, or in about 30 years if the clock can't express that.
+    ///
+    /// # Panics
+    ///
+    /// If it is the first one, outside of a runtime (reported at the caller).
+    #[track_caller]
+    pub fn insert(&mut self, value: T, after: Duration) -> Key {
+        self.insert_at(value, self.deadline_in(after))
+    }
+
+    /// Inserts a value that is handed out at `deadline`, or at once if that has passed.
+    ///
+    /// # Panics
+    ///
+    /// As [`insert`](Self::insert).
+    #[track_caller]
+    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
+        if self.sleep.is_none() {
+            self.sleep = Some(sleep_until(deadline));
+            self.wakes_at = due(deadline);
+        }
+        self.inserted += 1;
+        let mut key = Key {
+            slot: 0,
+            number: self.inserted,
+        };
+        let held = Held { key, deadline, value };
+        let node = self.timers.insert(due(deadline), held);
+        key.slot = node.slot();
+        if let Some(held) = self.timers.value(node) {
+            held.key = key;
+        }
+        self.comes(deadline);
+        key
+    }
+
+    /// Removes a value. `None` if it was handed out, or removed, before.
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        let node = self.node(key)?;
+        self.timers.remove(node).map(|held| Expired { held })
+    }
+
+    /// The same where it is surely there.
+    ///
+    /// # Panics
+    ///
+    /// If it is not (reported at the caller).
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        self.try_remove(key).unwrap_or_else(|| absent(key))
+    }
+
+    /// Moves the deadline of a value to `after` from now.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there (reported at the caller).
+    #[track_caller]
+    pub fn reset(&mut self, key: &Key, after: Duration) {
+        self.reset_at(key, self.deadline_in(after));
+    }
+
+    /// Moves the deadline of a value to that one.
+    ///
+    /// # Panics
+    ///
+    /// As [`reset`](Self::reset).
+    #[track_caller]
+    pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
+        let node = self.node(key).unwrap_or_else(|| absent(key));
+        let moved = self.timers.reset(node, due(deadline));
+        if let Some(held) = moved.and_then(|node| self.timers.value(node)) {
+            held.deadline = deadline;
+        }
+        self.comes(deadline);
+    }
+
+    /// When a value is handed out.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there (reported at the caller).
+    #[must_use]
+    #[track_caller]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        match self.held(key) {
+            Some((_, held)) => held.deadline,
+            None => absent(key),
+        }
+    }
+
+    /// Whether a value is there.
+    #[must_use]
+    pub fn contains(&self, key: &Key) -> bool {
+        self.held(key).is_some()
+    }
+
+    /// The one that is handed out next. `None` if nothing is there.
+    #[must_use]
+    pub fn peek(&self) -> Option<Key> {
+        self.timers.peek().map(|held| held.key)
+    }
+
+    /// How many are there.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Whether nothing is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops all values.
+    pub fn clear(&mut self) {
+        drop(self.timers.take_all());
+    }
+
+    /// Waits for the next one that is due. `None` at once if nothing is there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Strict: what is handed out is taken out of the queue when it is returned.
+    pub async fn expired(&mut self) -> Option<Expired<T>> {
+        poll_fn(|cx| self.poll_expired(cx)).await
+    }
+
+    /// Polls for the next one that is due. If there is none, the waker of `cx` is called when there is. `None` if nothing is there; the waker is called
+    /// once something is inserted.
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        coop::poll_progress(cx, |cx| {
+            loop {
+                if let Some(held) = self.timers.expire(self.now) {
+                    return Poll::Ready(Some(Expired { held }));
+                }
+                let Some(first) = self.timers.peek() else {
+                    self.waiter = Some(cx.waker().clone());
+                    return Poll::Ready(None);
+                };
+                let deadline = first.deadline;
+                let Some(sleep) = &mut self.sleep else {
+                    unreachable!("it is made with the first value");
+                };
+                if due(deadline) > self.wakes_at {
+                    // What was before it is gone, or comes later.
+                    self.wakes_at = due(deadline);
+                    sleep.reset(deadline);
+                }
+                ready!(sleep.entry().poll(cx));
+                self.now = self.wakes_at.max(due(sleep.now()));
+            }
+        })
+    }
+
+    /// One has that deadline from now on. Whoever waits is woken by then.
+    fn comes(&mut self, deadline: Instant) {
+        if due(deadline) < self.wakes_at
+            && let Some(sleep) = &mut self.sleep
+        {
+            self.wakes_at = due(deadline);
+            sleep.reset(deadline);
+        }
+        if let Some(waiter) = self.waiter.take() {
+            waiter.wake();
+        }
+    }
+
+    /// By the clock of its runtime, once it has one.
+    fn deadline_in(&self, after: Duration) -> Instant {
+        self.sleep.as_ref().map_or_else(now, Sleep::now).later(after)
+    }
+
+    fn held(&self, key: &Key) -> Option<(Node, &Held<T>)> {
+        self.timers.at(key.slot).filter(|(_, held)| held.key == *key)
+    }
+
+    fn node(&self, key: &Key) -> Option<Node> {
+        self.held(key).map(|(node, _)| node)
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Values are not pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_expired(cx)
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("first", &self.timers.peek().map(|held| held.deadline))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Expired<T> {
+    /// The value.
+    #[must_use]
+    pub fn get_ref(&self) -> &T {
+        &self.held.value
+    }
+
+    /// The value, to be changed.
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.held.value
+    }
+
+    /// The value itself.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.held.value
+    }
+
+    /// When it was due, or would have been.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.held.deadline
+    }
+
+    /// What it was named.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.held.key
+    }
+}
+
+/// A deadline as timers know it.
+fn due(deadline: Instant) -> u64 {
+    u64::try_from(to_nanos(deadline.into_std())).unwrap_or(0)
+}
+
+#[track_caller]
+fn absent(key: &Key) -> ! {
+    panic!("{key:?} names nothing that is in the queue: it was handed out or removed, or is of another queue")
+}
