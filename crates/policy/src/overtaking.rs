@@ -9,23 +9,24 @@
 //! has come here again, and is known by that to a thief, in whose deque it is the last of those that wait.
 //!
 //! One long poll proves nothing: the system may have had the CPU in the middle of a short one, as it has for 50 us and more at each tick of some virtual machines.
-//! So a task is long from the second of two long polls with no more than one short one between, and until its next short one; and likewise the second of two looks up
-//! that are late, of so many, is the first to be believed.
+//! So a task is long from the second of two long polls with no more than one short one between, until a short one that is timed; and a look up that is late says something
+//! if others have had no more than three quarters of a millisecond since the one before: where they have a millisecond of each long poll's, nothing is to be gained,
+//! and ticks, of which there are a thousand a second at most, are further apart.
 //!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
-//! nothing is done at all. Where it was late something was long: from then on it reads the clock each 8 polls, and before and after each poll of a task that
-//! is known as long. Where 8 polls took as long as one long one, or a look up was late for the first time, it times each one alone until it has found one that
+//! nothing is done at all. From the second late look up on it reads the clock each 8 polls, and before and after each poll of a task that
+//! was long lately. Where 8 polls took as long as one long one, and from the beginning, it times each one alone until it has found one that
 //! was long and not known, or the clock has taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of
 //! those may have a hundred polls in a row. What comes again later than that is not found, and runs by number: others have had about as much time in between,
-//! but where polls are shorter than 64 ns, or it took more than 0.26 ms. 64 looks up without a long poll end all that, unless one waits for its turn: where tasks
-//! are short those may take less time than is left to others.
+//! but where polls are shorter than 64 ns, or it took more than 0.26 ms. Three milliseconds without a long poll end all that, half of it after one that proves nothing, unless
+//! a long one waits for its turn.
 
 use alloc::collections::BTreeMap;
 use core::ops::RangeInclusive;
 
 use crate::{Adversary, Nanos, config::Overtake};
 
-/// Long tasks that a worker knows at a time, at most. More of them count as short.
+/// Tasks that were long lately, of which a worker knows at a time, at most. More of them count as short.
 const MOST: usize = 512;
 /// Polls between two looks at the clock.
 const POLLS_A_LOOK: u8 = 8;
@@ -34,10 +35,8 @@ const POLLS_A_LOOK: u8 = 8;
 const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
 /// For each so many nanoseconds that those took one is timed alone: the clock, some 30 ns, takes half of that time.
 const NANOS_A_LOOK: u64 = 64;
-/// Looks up without a long poll.
-const QUIET: u8 = 64;
-/// Looks up between two that are late, at most.
-const TOGETHER: u8 = 32;
+/// What polls other than long ones take until it is off, in times of [`Overtake::time`].
+const QUIET: u64 = 3;
 
 /// What a task's latest polls say of it. Two short ones: nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,15 +91,15 @@ pub struct Overtaking {
     /// For tests of the mechanism: any task may be passed over, at any time.
     is_silly: bool,
     is_on: bool,
-    /// Looks up since the last long poll, or since the last late one if it is off.
-    quiet: u8,
+    /// What short polls have taken since the last long one, about, or since the last look up that was late if it is off.
+    quiet: Nanos,
     /// When the clock was read last, if the worker has gone on since.
     since: Option<Nanos>,
     /// Polls that have begun since.
     polls: u8,
     /// Whose the last of them is.
     last: u64,
-    /// Whether that one is known.
+    /// Whether that one was long lately.
     last_is_known: bool,
     /// So many more polls are timed alone.
     timed_alone: u16,
@@ -127,7 +126,7 @@ impl Overtaking {
             may,
             is_silly: adversary != Adversary::None,
             is_on: false,
-            quiet: QUIET,
+            quiet: Nanos(u64::MAX),
             since: None,
             polls: 0,
             last: 0,
@@ -152,19 +151,22 @@ impl Overtaking {
     /// The worker has looked up, `elapsed` after it did so last, or paused; no time if the clock stands. It means to do so within `look_up`.
     /// Its deque begins at index `front`, as for [`passes`](Self::passes).
     pub fn looks_up(&mut self, elapsed: Nanos, look_up: Nanos, front: u64) {
-        let was_late = elapsed >= look_up.max(Nanos(self.config.poll.0.saturating_mul(2))) || self.is_silly;
+        let late = look_up.max(Nanos(self.config.poll.0.saturating_mul(2)));
+        let was_late = elapsed >= late || self.is_silly;
+        let quiet = Nanos(self.quiet.0.saturating_add(elapsed.min(late).0));
         if !self.is_on {
-            let is_second = self.quiet < TOGETHER || self.is_silly;
-            self.quiet = if was_late { 0 } else { self.quiet.saturating_add(1) };
+            let is_second = self.quiet.0 < self.config.time.0 / 4 * 3 || self.is_silly;
+            self.quiet = if was_late { Nanos(0) } else { quiet };
             if self.may && was_late && is_second {
                 self.begins_anew(elapsed);
             }
         } else if elapsed == Nanos(0) && !self.is_silly {
             // A test goes on as it does each time.
             self.is_on = false;
+            self.quiet = Nanos(u64::MAX);
         } else {
-            self.quiet = self.quiet.saturating_add(1);
-            if self.quiet >= QUIET {
+            self.quiet = quiet;
+            if quiet >= self.quiet_at_the_end() {
                 // Who waits for a turn is met once the queues have been gone through. Nobody has number 0.
                 self.forgets_gone(0, front);
                 self.is_on = self.next.is_some() || self.is_silly;
@@ -172,11 +174,15 @@ impl Overtaking {
         }
     }
 
+    fn quiet_at_the_end(&self) -> Nanos {
+        Nanos(self.config.time.0.saturating_mul(QUIET))
+    }
+
     fn begins_anew(&mut self, late: Nanos) {
         self.is_on = true;
-        self.quiet = 0;
-        // The marks of the others say who they are.
-        self.keeps(|known| known.lately != Lately::Long);
+        self.quiet = Nanos(0);
+        // Who is long says so by a mark; these may have one that is not true any more.
+        self.keeps(|known| known.lately == Lately::ShortOnce);
         self.next = None;
         self.turn = None;
         self.timed_alone = times_alone(late);
@@ -228,10 +234,9 @@ impl Overtaking {
         if self.lately(self.last) != Some(Lately::Long) {
             self.timed_alone = self.timed_alone.min(times_alone(Nanos(0)));
         }
-        // An interruption keeps it on for less.
         self.quiet = match lately {
-            Lately::Long => 0,
-            _ => self.quiet.min(QUIET / 2),
+            Lately::Long => Nanos(0),
+            _ => self.quiet.min(Nanos(self.quiet_at_the_end().0 / 2)),
         };
         self.knows(self.last, lately);
     }
@@ -240,7 +245,7 @@ impl Overtaking {
     fn notes_short(&mut self) {
         match self.lately(self.last) {
             None => {}
-            // If it was marked as long, it has lost that since the poll before.
+            // If it was marked as long, it has lost that before this poll.
             Some(Lately::ShortOnce) => {
                 self.known.remove(&self.last);
             }
@@ -248,7 +253,8 @@ impl Overtaking {
         }
     }
 
-    /// Notes that of a task, which does not wait for a turn. If there are too many, those are forgotten that don't.
+    /// Notes that of a task, which does not wait for a turn. If there are too many, those are forgotten that had one long poll, as who has ended since, or all that
+    /// don't wait for one.
     fn knows(&mut self, task: u64, lately: Lately) {
         let known = Known {
             lately,
@@ -260,7 +266,10 @@ impl Overtaking {
             return;
         }
         if self.known.len() >= MOST {
-            self.keeps(|known| known.ticket > 0);
+            self.keeps(|known| known.lately != Lately::LongOnce);
+            if self.known.len() >= MOST {
+                self.keeps(|known| known.ticket > 0);
+            }
         } else if self.filter.added > 2 * self.known.len() + MOST / 8 {
             self.keeps(|_| true);
         }
@@ -323,7 +332,7 @@ impl Overtaking {
     /// The task comes, marked as long or not, and may be from elsewhere. Whether it is marked from now on.
     pub fn meets(&mut self, task: u64, is_marked: bool) -> bool {
         match self.lately(task) {
-            // Others have found it long.
+            // Others have found it long. Where we have seen a short one, they may have before or after that: it is long with the next long one.
             None | Some(Lately::LongOnce) if is_marked => {
                 self.knows(task, Lately::Long);
                 true
@@ -337,7 +346,7 @@ impl Overtaking {
         self.since = Some(now);
     }
 
-    /// Whether its last poll was long, and one of the two before.
+    /// Whether its last poll was long, and one of the two before, as far as they were timed here.
     #[inline]
     #[must_use]
     pub fn is_long(&self, task: u64) -> bool {

@@ -181,7 +181,7 @@ impl LastWorker {
 
 /// The body runs on the blocking pool, not on a worker.
 pub(crate) const BLOCKING: u8 = 1;
-/// Its last poll is known to have been long ([`Overtaking::meets`](quadrille_policy::Overtaking::meets)); written by the holder of the runnable. A hint.
+/// Its last poll and one of the two before are known to have been long ([`Overtaking::meets`](quadrille_policy::Overtaking::meets)); written by the holder of the runnable. A hint.
 pub(crate) const LONG: u8 = 2;
 /// The body is a coroutine, which is bound by its first run.
 pub(crate) const THREAD: u8 = 4;

@@ -233,9 +233,14 @@ fn so_it_does_beside_long_tasks_that_wake_one_another() {
 fn long_ones_have_their_turns_one_after_the_other() {
     const LONG: usize = 4;
     const PIECES: usize = 30;
-    // Until they are known as long two threads have as many turns as the four tasks.
-    let cases = [("default", 4), ("adversary=random", PIECES)];
-    for ((config, apart), has_threads) in cases.into_iter().flat_map(|case| [(case, false), (case, true)]) {
+    // Until it is known who is long, two threads have as many turns as two long tasks and two short ones.
+    let cases = [
+        ("default", 2, false),
+        ("default", 4, true),
+        ("adversary=random", PIECES, false),
+        ("adversary=random", PIECES, true),
+    ];
+    for (config, apart, has_threads) in cases {
         let log = Arc::new(Mutex::new(Vec::new()));
         let logged = log.clone();
         // From one task, so that all are in one deque from the beginning.

@@ -271,12 +271,17 @@ impl<T: Linked> Deque<T> {
         Some(item)
     }
 
+    /// Where the oldest item is, or was before thieves took it: a number as [`end`](Self::end). What was put before that is not there any more.
+    #[inline]
+    pub(crate) fn front(&self) -> u64 {
+        // Ordering: Relaxed; a hint while thieves are about.
+        self.ends.head.load(Ordering::Relaxed) / ONE
+    }
+
     /// Number of items in it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        // Ordering: Relaxed; a hint while thieves are about.
-        let head = self.ends.head.load(Ordering::Relaxed);
-        usize::try_from(self.tail.get() - head / ONE).unwrap_or(usize::MAX)
+        usize::try_from(self.tail.get() - self.front()).unwrap_or(usize::MAX)
     }
 
     #[inline]

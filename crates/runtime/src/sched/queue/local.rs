@@ -52,10 +52,10 @@ impl Local {
         self.deque.end()
     }
 
-    /// Where it begins, or began when it was read: what was put before that is not in it any more.
+    /// Where it begins; see [`Deque::front`].
     #[inline]
     pub(crate) fn front(&self) -> u64 {
-        self.deque.end() - self.deque.len() as u64
+        self.deque.front()
     }
 
     /// Number of tasks in it.
