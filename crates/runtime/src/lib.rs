@@ -24,7 +24,7 @@
 //! # Where to begin
 //!
 //! - [`#[quadrille::main]`](macro@main), or [`Runtime`] and its [`Builder`];
-//! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
+//! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`JoinMap`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for what blocks;
 //!   [`task::spawn_pinned`] and [`task::spawn_local`] for futures that are not `Send`;
 //! - [`thread`] for user-level threads, which are written like those of `std::thread` and cost about as much as tasks;
 //! - [`CancellationToken`](sync::CancellationToken), [`TaskTracker`](task::TaskTracker) and [`Runtime::shutdown_timeout`] for an orderly end;
@@ -116,7 +116,7 @@ pub mod uring;
 pub use builder::Builder;
 pub use current::EnterGuard;
 pub use error::BuildError;
-pub use join_set::JoinSet;
+pub use join_set::{JoinMap, JoinSet};
 pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;

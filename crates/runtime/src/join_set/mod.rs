@@ -1,11 +1,13 @@
 //! A set of tasks whose results come in the order in which they finish.
 
+mod map;
 mod members;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
+pub use self::map::JoinMap;
 use self::members::Members;
 use crate::coop;
 use crate::runtime::{self, Handle};

@@ -96,5 +96,5 @@ pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use tracker::{TaskTracker, TaskTrackerToken, TaskTrackerWaitFuture, TrackedFuture};
 
 pub use crate::error::JoinError;
-pub use crate::join_set::JoinSet;
+pub use crate::join_set::{JoinMap, JoinSet};
 pub use crate::runtime::{spawn, spawn_blocking};

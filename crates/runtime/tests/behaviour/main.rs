@@ -25,6 +25,7 @@ mod fairness;
 mod gate;
 mod greedy;
 mod in_place;
+mod join_map;
 mod late_timers;
 mod life_cycle;
 mod metrics;
