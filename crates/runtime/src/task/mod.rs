@@ -51,6 +51,7 @@
 //    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).
 
 pub(crate) mod abort;
+mod abort_on_drop;
 pub(crate) mod body;
 pub(crate) mod cell;
 pub(crate) mod group;
@@ -83,6 +84,7 @@ fn submit(runnable: Runnable) {
 
 mod api;
 
+pub use abort_on_drop::AbortOnDropHandle;
 pub use api::{Builder, YieldNow, id, try_id, yield_now};
 pub use group::{Locality, TaskGroup};
 pub use in_place::block_in_place;

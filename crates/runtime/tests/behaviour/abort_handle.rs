@@ -1,5 +1,10 @@
 //! Abort handles that come late, outlive the task, or race with its end.
 
+use std::future::pending;
+use std::sync::Arc;
+
+use quadrille::task::AbortOnDropHandle;
+
 use crate::shape::{Shape, for_each_shape};
 use crate::wait::{eventually, watched};
 
@@ -60,7 +65,7 @@ fn an_abort_handle_is_told_though_nobody_joins() {
 fn aborting_after_the_runtime_is_gone_does_nothing() {
     for_each_shape(|shape| {
         let runtime = shape.runtime();
-        let handle = runtime.spawn(std::future::pending::<()>());
+        let handle = runtime.spawn(pending::<()>());
         let abort = handle.abort_handle();
         drop(runtime);
         assert!(abort.is_finished());
@@ -93,5 +98,31 @@ fn many_aborts_race_with_wakes() {
             aborter.join().unwrap();
         }
         assert_eq!(cancelled + finished, 1000);
+    });
+}
+
+#[test]
+fn a_task_ends_with_its_handle_unless_that_lets_it_go() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let alive = Arc::new(());
+        let spawn = || {
+            let held = alive.clone();
+            AbortOnDropHandle::new(runtime.spawn(async move {
+                pending::<()>().await;
+                drop(held);
+            }))
+        };
+        let [dropped, aborted, detached] = [spawn(), spawn(), spawn()];
+        drop(dropped);
+        eventually("it is gone", || Arc::strong_count(&alive) == 3);
+        aborted.abort();
+        assert!(runtime.block_on(aborted).unwrap_err().is_cancelled());
+        let detached = detached.detach();
+        assert!(!detached.is_finished() && Arc::strong_count(&alive) == 2);
+        detached.abort();
+        assert!(runtime.block_on(detached).unwrap_err().is_cancelled());
+        let finished = AbortOnDropHandle::from(runtime.spawn(async { 7 }));
+        assert_eq!(runtime.block_on(finished).unwrap(), 7);
     });
 }

@@ -9,7 +9,7 @@ use crate::shape::for_each_shape_if;
 use crate::wait::eventually;
 
 /// Whether a user-level thread waits for the end of its scope.
-fn waits_for_a_scope(runtime: &Runtime) -> bool {
+pub(crate) fn waits_for_a_scope(runtime: &Runtime) -> bool {
     let is_scope = |thread: ThreadInfo| {
         matches!(
             thread.state,

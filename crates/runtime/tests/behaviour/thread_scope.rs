@@ -11,7 +11,7 @@ use quadrille::thread::{self, scope};
 
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
-use crate::scopes::spawns_after_its_closure_has_returned;
+use crate::scopes::{spawns_after_its_closure_has_returned, waits_for_a_scope};
 use crate::shape::{Shape, for_each_shape_if, on_both_kinds};
 use crate::wait::eventually;
 
@@ -228,7 +228,10 @@ fn who_is_aborted_waits_for_each_scope() {
                     drop(outer.spawn(child));
                 });
             });
-            eventually("the child waits", || gate.waiting() == 1);
+            // Both: a parent that comes to the scope's end after its child has ended has nothing to wait for, where it would notice.
+            eventually("the child waits, and its parent", || {
+                gate.waiting() == 1 && waits_for_a_scope(&runtime)
+            });
             parent.abort();
             assert!(!parent.is_finished());
             gate.open();
