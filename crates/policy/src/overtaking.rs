@@ -18,7 +18,7 @@
 //! was long lately. Where 8 polls took as long as one long one, and from the beginning, it times each one alone until it has found one that
 //! was long and not known, or the clock has taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of
 //! those may have a hundred polls in a row. What comes again later than that is not found, and runs by number: others have had about as much time in between,
-//! but where polls are shorter than 64 ns, or it took more than 0.26 ms. Three milliseconds without a long poll end all that, half of it after one that proves nothing, unless
+//! but where polls are shorter than 64 ns, or it took more than 0.26 ms. When others have computed for three milliseconds without a long poll all that ends, or for half of it after one that proves nothing, unless
 //! a long one waits for its turn.
 
 use alloc::collections::BTreeMap;
@@ -28,6 +28,10 @@ use crate::{Adversary, Nanos, config::Overtake};
 
 /// Tasks that were long lately, of which a worker knows at a time, at most. More of them count as short.
 const MOST: usize = 512;
+/// So many long polls later who waits for no turn has ended, or has gone elsewhere, if there is no room for others.
+const OLD: u64 = 4 * MOST as u64;
+/// Long polls between two looks for those.
+const SWEEP: u64 = MOST as u64 / 8;
 /// Polls between two looks at the clock.
 const POLLS_A_LOOK: u8 = 8;
 /// Polls that are timed alone after others that took long together, at most; and at least. So few are left once one is found that was not known as long, as
@@ -53,6 +57,8 @@ enum Lately {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     lately: Lately,
+    /// How many long polls there had been when it was noted.
+    since: u64,
     /// When it was first passed over since it last ran, in the order in which that happened; 0: it was not.
     ticket: u64,
     /// With a ticket: where it was put when it was last passed over; see [`Overtaking::passes`].
@@ -111,6 +117,10 @@ pub struct Overtaking {
     others_until: Nanos,
     /// Those that were given.
     tickets: u64,
+    /// Long polls so far.
+    long_polls: u64,
+    /// How many there were when old ones were looked for.
+    swept: u64,
     /// The long task that was passed over first.
     next: Option<u64>,
     /// Whose turn it is, if its poll has yet to end.
@@ -136,6 +146,8 @@ impl Overtaking {
             filter: Filter::default(),
             others_until: Nanos(0),
             tickets: 0,
+            long_polls: 0,
+            swept: 0,
             next: None,
             turn: None,
         }
@@ -224,6 +236,7 @@ impl Overtaking {
     /// The last one's poll was long. Others go first for it if that was its turn, or if nobody waits for such a turn: those who wait don't wait for what others do out of
     /// turn, be it unknown or from elsewhere.
     fn notes_long(&mut self, took: Nanos, now: Nanos, had_turn: bool) {
+        self.long_polls += 1;
         if had_turn || self.next.is_none() {
             self.others_until = Nanos(now.0.saturating_add(took.min(self.config.time).0));
         }
@@ -253,11 +266,11 @@ impl Overtaking {
         }
     }
 
-    /// Notes that of a task, which does not wait for a turn. If there are too many, those are forgotten that had one long poll, as who has ended since, or all that
-    /// don't wait for one.
+    /// Notes that of a task, which does not wait for a turn. If there are too many it is not noted, and counts as short.
     fn knows(&mut self, task: u64, lately: Lately) {
         let known = Known {
             lately,
+            since: self.long_polls,
             ticket: 0,
             at: None,
         };
@@ -265,17 +278,28 @@ impl Overtaking {
             *before = known;
             return;
         }
-        if self.known.len() >= MOST {
-            self.keeps(|known| known.lately != Lately::LongOnce);
-            if self.known.len() >= MOST {
-                self.keeps(|known| known.ticket > 0);
-            }
-        } else if self.filter.added > 2 * self.known.len() + MOST / 8 {
-            self.keeps(|_| true);
-        }
+        self.makes_room(lately);
         if self.known.len() < MOST {
             self.known.insert(task, known);
             self.filter.add(task);
+        }
+    }
+
+    /// For one more. Who had one long poll is worth nothing before its next one, so it must be kept until then, which may be after many others.
+    fn makes_room(&mut self, for_one: Lately) {
+        let now = self.long_polls;
+        if self.known.len() < MOST {
+            if self.filter.added > 2 * self.known.len() + MOST / 8 {
+                self.keeps(|_| true);
+            }
+            return;
+        }
+        if now - self.swept >= SWEEP {
+            self.swept = now;
+            self.keeps(|known| known.ticket > 0 || now - known.since < OLD);
+        }
+        if self.known.len() >= MOST && for_one == Lately::Long {
+            self.keeps(|known| known.ticket > 0);
         }
     }
 

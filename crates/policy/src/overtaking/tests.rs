@@ -343,24 +343,56 @@ fn with_as_many_as_it_knows(waiting: u64) -> Overtaking {
     overtaking
 }
 
+/// Tasks that compute once and end, and three that go on.
 #[test]
-fn if_there_are_too_many_those_are_forgotten_that_were_long_once() {
+fn those_that_have_ended_are_forgotten_if_there_are_too_many() {
     let mut overtaking = on();
-    for task in 1..=3 {
-        polled_twice(&mut overtaking, task, us(100 * task));
+    let mut now = 0;
+    for task in 10..10_000 {
+        for task in [task, 1 + task % 3] {
+            now += 100;
+            polled(&mut overtaking, task, us(now));
+        }
+        assert!(overtaking.known.len() <= MOST);
+        assert!(task < 20 || (1..=3).all(|task| overtaking.is_long(task)), "{task}");
     }
-    for task in 4..=2_000 {
-        polled(&mut overtaking, task, us(100 * task));
+    // Others that go on come later, beside such as those. One in four finds room.
+    for _ in 0..12 {
+        for task in 20_000..20_100 {
+            now += 100;
+            polled(&mut overtaking, task, us(now));
+        }
+        for task in 30_000..30_400 {
+            now += 100;
+            polled(&mut overtaking, task + now, us(now));
+        }
     }
-    assert!((1..=3).all(|task| overtaking.is_long(task)));
-    assert!(overtaking.known.len() <= MOST);
+    let known = (20_000..20_100).filter(|&task| overtaking.is_long(task)).count();
+    assert!(known > 50, "{known} of 100");
+}
+
+/// They go round in a circle that is larger than what it can know.
+#[test]
+fn of_more_than_it_can_know_as_many_as_that_are_long() {
+    let mut overtaking = on();
+    let mut now = 0;
+    for _ in 0..6 {
+        for task in 1..=1_000 {
+            now += 200;
+            polled(&mut overtaking, task, us(now));
+        }
+    }
+    let known = (1..=1_000).filter(|&task| overtaking.is_long(task)).count();
+    assert!(known > MOST / 2, "{known}");
 }
 
 #[test]
-fn if_there_are_too_many_those_are_forgotten_that_wait_for_nothing() {
+fn for_one_that_is_marked_those_are_forgotten_that_wait_for_nothing() {
     let one_more = MOST as u64 + 1;
     let mut overtaking = with_as_many_as_it_knows(3);
     polled_twice(&mut overtaking, one_more, us(1_000_000));
+    assert!(!overtaking.is_long(one_more) && overtaking.is_long(4));
+    assert!(overtaking.meets(one_more, true));
     let known: Vec<_> = (1..=one_more).filter(|&task| overtaking.is_long(task)).collect();
     assert_eq!(known, [1, 2, 3, one_more]);
     assert_eq!(overtaking.next, Some(1));

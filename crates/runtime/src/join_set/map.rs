@@ -11,13 +11,16 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::JoinSet;
+use crate::coop;
+use crate::panics::quietly;
 use crate::runtime::Handle;
 use crate::task::{AbortHandle, Id, JoinError};
 
 /// Tasks that are told apart by a key, at most one for each: awaited in the order in which they finish, aborted by key, by what is true of a key, or all when
 /// the map is dropped.
 ///
-/// A new task for a key takes the place of the one before, which is aborted, and whose result is dropped. A key is free again once the result of its task has been
+/// A new task for a key takes the place of the one before, which is aborted, and whose result is dropped when the map is asked for the next one after it has ended, or
+/// with the map. A key is free again once the result of its task has been
 /// returned. Waiting costs what it does in a [`JoinSet`], and two look-ups.
 ///
 /// ```
@@ -148,10 +151,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
         self.tasks.find(hash, |task| task.key.borrow() == key)
     }
 
-    /// The task has that key from now on.
-    fn insert(&mut self, key: K, abort: AbortHandle) {
-        let hash = self.hasher.hash_one(&key);
-        self.hashes.insert(abort.id(), hash);
+    /// The task has that key from now on, whose hash that is.
+    fn insert(&mut self, key: K, hash: u64, abort: AbortHandle) {
+        let id = abort.id();
         let hasher = &self.hasher;
         let entry = self
             .tasks
@@ -166,6 +168,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
                 before.abort.abort();
             }
         }
+        // Last, as keys may panic when they are compared: who is counted has one.
+        self.hashes.insert(id, hash);
     }
 
     /// Its key, if it is in the map.
@@ -187,8 +191,9 @@ impl<K: Hash + Eq, V: 'static, S: BuildHasher> JoinMap<K, V, S> {
     where
         F: Future<Output = V> + 'static,
     {
+        let hash = self.hasher.hash_one(&key);
         let abort = self.set.spawn_local(future);
-        self.insert(key, abort);
+        self.insert(key, hash, abort);
     }
 }
 
@@ -203,8 +208,9 @@ impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
     where
         F: Future<Output = V> + Send + 'static,
     {
+        let hash = self.hasher.hash_one(&key);
         let abort = self.set.spawn(future);
-        self.insert(key, abort);
+        self.insert(key, hash, abort);
     }
 
     /// As [`spawn`](Self::spawn), on the runtime of `handle`.
@@ -213,8 +219,9 @@ impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
     where
         F: Future<Output = V> + Send + 'static,
     {
+        let hash = self.hasher.hash_one(&key);
         let abort = self.set.spawn_on(future, handle);
-        self.insert(key, abort);
+        self.insert(key, hash, abort);
     }
 
     /// As [`spawn`](Self::spawn), with a closure that may block, on the blocking pool of the current runtime. It can't be aborted once it has begun.
@@ -227,8 +234,9 @@ impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
+        let hash = self.hasher.hash_one(&key);
         let abort = self.set.spawn_blocking(f);
-        self.insert(key, abort);
+        self.insert(key, hash, abort);
     }
 
     /// As [`spawn_blocking`](Self::spawn_blocking), on the blocking pool of `handle`.
@@ -236,8 +244,9 @@ impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
+        let hash = self.hasher.hash_one(&key);
         let abort = self.set.spawn_blocking_on(f, handle);
-        self.insert(key, abort);
+        self.insert(key, hash, abort);
     }
 }
 
@@ -266,7 +275,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
                 return Poll::Ready(Some(next));
             }
         }
-        Poll::Ready(None)
+        ready!(coop::poll_proceed(cx));
+        Poll::Ready(self.try_join_next())
     }
 
     /// The result of a task that has finished, and its key; `None` if there is none at the moment, or no key is taken.
@@ -298,8 +308,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
             Ok((task, _)) => *task,
             Err(error) => error.id(),
         };
-        let key = self.take(task)?;
-        Some((key, finished.map(|(_, value)| value)))
+        match self.take(task) {
+            Some(key) => Some((key, finished.map(|(_, value)| value))),
+            None => {
+                // Whoever asks is not to blame for what the destructor does.
+                quietly(|| drop(finished));
+                None
+            }
+        }
     }
 }
 

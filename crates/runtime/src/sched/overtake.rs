@@ -2,7 +2,7 @@
 //!
 //! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task
 //! does that gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true
-//! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for 3 ms after the
+//! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for as long as others compute for 3 ms after the
 //! last long poll, and while a long one waits, and no task costs more than without.
 
 use quadrille_policy::Nanos;

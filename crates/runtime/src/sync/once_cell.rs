@@ -221,6 +221,11 @@ impl<T> OnceCell<T> {
         &self,
         make: impl FnOnce() -> F,
     ) -> Result<&T, E> {
+        // Not by way of `turn`: to set up its future costs more than this.
+        if let Some(value) = self.get() {
+            coop::consume_budget().await;
+            return Ok(value);
+        }
         match self.turn().await {
             Asked::Set(value) => Ok(value),
             Asked::Mine(turn) => {
@@ -255,6 +260,11 @@ impl<T> OnceCell<T> {
     /// # Cancel safety
     /// As [`get_or_try_init`](Self::get_or_try_init).
     pub async fn get_or_init<F: Future<Output = T>>(&self, make: impl FnOnce() -> F) -> &T {
+        // As in `get_or_try_init`.
+        if let Some(value) = self.get() {
+            coop::consume_budget().await;
+            return value;
+        }
         let made = self.get_or_try_init(async || Ok(make().await));
         made.await.unwrap_or_else(|never: Infallible| match never {})
     }

@@ -12,13 +12,13 @@ use super::heap::{Key as Node, Timers};
 use super::instant::{Instant, now};
 use super::sleep::{Sleep, sleep_until};
 use crate::coop;
-use crate::sys::clock::to_nanos;
+use crate::sys::clock::{from_nanos, to_nanos};
 
 /// Values, each of which is handed out once its deadline has come, the earliest first, and those of one deadline in the order in which they got it.
 ///
 /// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost one. Whoever waits is woken
-/// when the first of them is due, also if it was inserted, or moved, after he began to wait. It grows with what is in it, and gives memory back when it
-/// is empty.
+/// when the first of them is due, also if it was inserted, or moved, after he began to wait, or once nothing is left. It grows with what is in it, and gives memory
+/// back when it is empty.
 ///
 /// It is also a [`Stream`] of what is handed out, which goes on after `None` once there is something in it again.
 ///
@@ -124,7 +124,9 @@ impl<T> DelayQueue<T> {
     /// Removes a value. `None` if it was handed out, or removed, before.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let node = self.node(key)?;
-        self.timers.remove(node).map(|held| Expired { held })
+        let held = self.timers.remove(node)?;
+        self.goes();
+        Some(Expired { held })
     }
 
     /// The same where it is surely there.
@@ -202,7 +204,9 @@ impl<T> DelayQueue<T> {
 
     /// Drops all values.
     pub fn clear(&mut self) {
-        drop(self.timers.take_all());
+        let all = self.timers.take_all();
+        self.goes();
+        drop(all);
     }
 
     /// Waits for the next one that is due. `None` at once if nothing is there.
@@ -241,14 +245,27 @@ impl<T> DelayQueue<T> {
         })
     }
 
-    /// One has that deadline from now on. Whoever waits is woken by then.
-    fn comes(&mut self, deadline: Instant) {
+    /// One is gone. Whoever waits for it is told if it was the last one.
+    fn goes(&mut self) {
+        if self.is_empty() {
+            self.wakes_by(Instant::from_std(from_nanos(0)));
+        }
+    }
+
+    fn wakes_by(&mut self, deadline: Instant) {
         if due(deadline) < self.wakes_at
             && let Some(sleep) = &mut self.sleep
         {
             self.wakes_at = due(deadline);
             sleep.reset(deadline);
         }
+    }
+
+    /// One has that deadline from now on. Whoever waits is woken by then.
+    fn comes(&mut self, deadline: Instant) {
+        // The clock may have gone back: that of the system goes on for one that was paused, once its runtime is gone.
+        self.now = self.now.min(due(deadline).saturating_sub(1));
+        self.wakes_by(deadline);
         if let Some(waiter) = self.waiter.take() {
             waiter.wake();
         }
@@ -326,9 +343,9 @@ impl<T> Expired<T> {
     }
 }
 
-/// A deadline as timers know it.
+/// A time as `timers` knows it: nanoseconds, which may be before the clock's origin, in their order.
 fn due(deadline: Instant) -> u64 {
-    u64::try_from(to_nanos(deadline.into_std())).unwrap_or(0)
+    to_nanos(deadline.into_std()).cast_unsigned() ^ 1 << 63
 }
 
 #[track_caller]

@@ -5,7 +5,7 @@
 //! A *slot* of the slab holds a timer that is set: its deadline and its value. A *node* of the heap says "look at that slot at
 //! this time". The nodes are small and say nothing that the slot does not, so whatever ends or moves a timer leaves its node:
 //!
-//! - *cancelled*: the slot is free, or another's. The node is dropped when it comes to an end of the heap, or with all others of
+//! - *cancelled*: the slot is free, or another's, or its timer was moved to any time ([`Timers::reset`]), and has another node. The node is dropped when it comes to an end of the heap, or with all others of
 //!   its kind once they are the larger part.
 //! - *postponed*: the slot has a later deadline. The node is put back when its time comes.
 //!
@@ -16,7 +16,7 @@
 //!
 //! 1. A slot that is set has exactly one node, whose time is not later than its deadline.
 //! 2. The first node is of a slot that is set. So while nothing is set the heap is empty.
-//! 3. Timers of equal deadlines come in the order in which they were set.
+//! 3. Timers of equal deadlines come in the order in which they were set, or moved to any time.
 //!
 //! Rejected: a hierarchical wheel, whose lists need links in each slot and whose ticks are either coarse or many; and a heap
 //! with the position of its node in each slot, which every step of every sift would have to write.
@@ -70,7 +70,7 @@ const ARITY: usize = 4;
 /// Cancelled nodes that are worth keeping at any time.
 const SPARE: usize = 64;
 
-/// Slots and nodes whose memory is kept when nothing is set.
+/// Nodes whose memory is kept when nothing is set, and slots of words.
 const KEPT: usize = 1024;
 
 /// Nodes that [`Timers::end_of_batch`] looks at, at most.
@@ -291,7 +291,8 @@ impl<T> Timers<T> {
         self.free = NONE;
         self.heap.clear();
         self.slots.clear();
-        if self.slots.capacity() > KEPT {
+        // Larger ones in proportion.
+        if self.slots.capacity() * size_of::<Slot<T>>() > KEPT * size_of::<Slot<[usize; 2]>>() {
             self.slots = Vec::new();
         }
         if self.heap.capacity() > KEPT {

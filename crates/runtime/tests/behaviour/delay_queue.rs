@@ -98,6 +98,67 @@ async fn who_found_nothing_is_woken_by_the_next_insert() {
 }
 
 #[quadrille::test(start_paused = true)]
+async fn who_waits_is_told_that_nothing_is_left() {
+    let ways: [fn(&mut DelayQueue<()>, Key); 2] = [|queue, key| _ = queue.remove(&key), |queue, _| queue.clear()];
+    for way in ways {
+        let mut queue = DelayQueue::new();
+        let (calls, waker) = calls();
+        let [first, last] = [queue.insert((), ms(1_000)), queue.insert((), ms(2_000))];
+        assert!(poll(&mut queue, &waker).is_pending());
+        queue.remove(&first);
+        let before = Instant::now();
+        way(&mut queue, last);
+        while calls.count() == 0 {
+            yield_now().await;
+        }
+        assert_eq!(Instant::now(), before);
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(None));
+        queue.insert((), ms(1));
+        assert!(poll(&mut queue, &waker).is_pending());
+        advance(ms(1)).await;
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(Some(())));
+    }
+}
+
+/// What was before the clock's origin, as far as there is something to measure it by, comes in its order, too.
+#[quadrille::test(start_paused = true)]
+async fn what_is_long_overdue_comes_in_its_order() {
+    let mut queue = DelayQueue::new();
+    let now = Instant::now();
+    let past = [3_600, 1, 86_400, 60].map(|seconds| (seconds, now.checked_sub(ms(1_000) * seconds)));
+    let mut expected: Vec<_> = past.iter().filter_map(|(seconds, at)| at.map(|_| *seconds)).collect();
+    expected.sort_unstable_by_key(|seconds| std::cmp::Reverse(*seconds));
+    for (seconds, at) in past {
+        at.map(|at| queue.insert_at(seconds, at));
+    }
+    let mut came = Vec::new();
+    while let Some(expired) = queue.expired().await {
+        came.push(expired.into_inner());
+    }
+    assert_eq!(came, expected);
+}
+
+/// A clock that was advanced, and goes on as the system's when its runtime is gone.
+#[test]
+fn a_clock_that_goes_back_makes_nothing_early() {
+    let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
+    let mut queue = runtime
+        .block_on(runtime.spawn(async {
+            let mut queue = DelayQueue::new();
+            queue.insert(0, MS);
+            advance(ms(3_600_000)).await;
+            assert_eq!(queue.expired().await.unwrap().into_inner(), 0);
+            queue
+        }))
+        .unwrap();
+    drop(runtime);
+    queue.insert(1, ms(20));
+    let start = Instant::now();
+    futures_lite::future::block_on(queue.expired()).unwrap();
+    assert!(start.elapsed() >= ms(19));
+}
+
+#[quadrille::test(start_paused = true)]
 async fn keys_name_what_is_there_and_nothing_else() {
     let mut queue = DelayQueue::new();
     let [one, two] = ["one", "two"].map(|name| queue.insert(name, ms(1)));

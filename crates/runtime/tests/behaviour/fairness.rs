@@ -413,9 +413,7 @@ fn pieces_beside_short_tasks() -> usize {
 /// But where the system takes the CPU from this thread while it spawns them.
 #[test]
 fn short_tasks_from_outside_do_not_wait_for_a_long_one_each() {
-    let pieces: Vec<_> = (0..5).map(|_| pieces_beside_short_tasks()).collect();
-    assert!(
-        pieces.iter().any(|pieces| *pieces <= SHORT / 3),
-        "{pieces:?} pieces beside {SHORT} tasks"
-    );
+    let mut pieces: Vec<_> = (0..5).map(|_| pieces_beside_short_tasks()).collect();
+    pieces.sort_unstable();
+    assert!(pieces[2] <= SHORT / 3, "{pieces:?} pieces beside {SHORT} tasks");
 }

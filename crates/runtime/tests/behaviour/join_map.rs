@@ -1,14 +1,15 @@
 //! Tasks by key.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, pending};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::future::{Future, pending, poll_fn};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
 
 use quadrille::policy::Rng;
 use quadrille::sync::oneshot;
 use quadrille::task::yield_now;
-use quadrille::{JoinMap, Runtime};
+use quadrille::{JoinMap, Runtime, spawn};
 
 use crate::wait::watched;
 
@@ -109,18 +110,59 @@ fn nobody_waits_for_one_that_was_replaced_but_who_ends_all() {
         on_one_worker(async {
             let (go, wait) = mpsc::channel::<()>();
             let (started, has_started) = oneshot::channel();
+            let has_ended = Arc::new(AtomicBool::new(false));
+            let ends = has_ended.clone();
             let mut map = JoinMap::new();
             map.spawn_blocking("key", move || {
                 started.send(()).unwrap();
                 wait.recv().unwrap();
+                ends.store(true, Ordering::SeqCst);
                 1
             });
             has_started.await.unwrap();
             map.spawn("key", async { 2 });
             assert_eq!(map.join_next().await.unwrap().1.unwrap(), 2);
             assert!(map.join_next().await.is_none(), "the first one goes on");
+            let mut shutdown = Box::pin(map.shutdown());
+            let poll = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx)));
+            assert!(poll.await.is_pending());
             go.send(()).unwrap();
-            map.shutdown().await;
+            shutdown.await;
+            assert!(has_ended.load(Ordering::SeqCst));
+        });
+    });
+}
+
+#[test]
+fn what_one_left_that_was_replaced_is_dropped_when_the_map_is_asked() {
+    watched("dropped", || {
+        on_one_worker(async {
+            let left = Arc::new(());
+            let mut map = JoinMap::new();
+            let (first, second) = (left.clone(), left.clone());
+            map.spawn("key", async move { first });
+            yield_now().await;
+            map.spawn("key", async move { second });
+            drop(map.join_next().await.unwrap());
+            while Arc::strong_count(&left) > 1 {
+                assert!(map.join_next().await.is_none());
+            }
+        });
+    });
+}
+
+#[test]
+fn who_asks_an_empty_map_leaves_others_their_turns() {
+    watched("others", || {
+        on_one_worker(async {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let ends = is_over.clone();
+            let other = spawn(async move { ends.store(true, Ordering::SeqCst) });
+            let mut map = JoinMap::<(), ()>::new();
+            while !is_over.load(Ordering::SeqCst) {
+                assert!(map.join_next().await.is_none());
+            }
+            other.await.unwrap();
         });
     });
 }
