@@ -9,26 +9,58 @@
 //! # });
 //! ```
 //!
-//! Each side holds one of two ends of a `Slot` under a lock. A side that ends (sends, closes, is dropped) sets its flag
-//! and takes the other side's waker in the same section, then calls it; a side that waits looks at the flag and leaves
-//! its waker in the same section. So no wake-up is lost, whichever section comes first.
+//! # Theorem Oneshot
+//!
+//! *(a) No message without a wake-up: who waits for the other side is woken when that ends. (b) A message is received, dropped by the receiver, or given back to the sender.*
+//!
+//! (a) A side that ends (sends, closes, is dropped) sets its flag and takes the other side's waker in the same section of a lock, then calls it; a side that
+//! waits looks at the flag and leaves its waker in the same section. So no wake-up is lost, whichever section comes first.
+//!
+//! (b) The message has a place beside the lock. The sender writes it once, in the section in which it ends, before it sets its flag, and if the receiver has not
+//! ended before; then it comes back to it no more. Who finds that flag set, which is read by Acquire and was set by Release, and is the receiver, has the
+//! place for itself. So it takes the message without the lock, and a receiver that has found the flag set needs no section to end: there is nobody to tell, and
+//! the sender has taken the wakers of both.
 
 use std::fmt;
 use std::mem;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use super::block::block_on;
 use super::lock::Lock;
 use crate::coop;
+use crate::primitives::{AtomicBool, Ordering, UnsafeCell};
 
 pub use super::error::{RecvError, SendError, TryRecvError};
 
+struct Shared<T> {
+    /// Written by the sender, in its last section; the receiver's once `sender_gone` is set (b).
+    message: UnsafeCell<Option<T>>,
+    /// Set in the sender's last section.
+    sender_gone: AtomicBool,
+    ends: Lock<Ends>,
+}
+
+// SAFETY: `ends` and `sender_gone` may be shared. The message is moved from the sender's thread to the receiver's, `Send`, by (b); no `&T` is ever shared.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+// None of its sections, and nothing that touches the message, runs the user's code, so no panic of his leaves it half changed.
+impl<T> UnwindSafe for Shared<T> {}
+impl<T> RefUnwindSafe for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Whether the sender has ended; if so, the message is the receiver's.
+    #[inline]
+    fn is_over(&self) -> bool {
+        // Ordering: Acquire; (b) pairs with the store in `Sender::end`, before which the message was written.
+        self.sender_gone.load(Ordering::Acquire)
+    }
+}
+
 #[derive(Debug)]
-struct Slot<T> {
-    message: Option<T>,
-    sender_gone: bool,
+struct Ends {
     receiver_gone: bool,
     /// Of the sender, while it waits for the receiver to go.
     sender_waker: Option<Waker>,
@@ -38,36 +70,38 @@ struct Slot<T> {
 
 /// Makes a channel for one message.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let slot = Arc::new(Lock::new(Slot {
-        message: None,
-        sender_gone: false,
-        receiver_gone: false,
-        sender_waker: None,
-        receiver_waker: None,
-    }));
+    let shared = Arc::new(Shared {
+        message: UnsafeCell::new(None),
+        sender_gone: AtomicBool::new(false),
+        ends: Lock::new(Ends {
+            receiver_gone: false,
+            sender_waker: None,
+            receiver_waker: None,
+        }),
+    });
     (
         Sender {
-            slot: Some(Arc::clone(&slot)),
+            shared: Some(Arc::clone(&shared)),
         },
-        Receiver { slot },
+        Receiver { shared },
     )
 }
 
 /// Leaves a waker of the current task in `place`, unless `is_over` says that there is nothing to wait for. If a new waker
 /// is needed, the first section only finds that out (`None`): it is cloned outside of the lock.
-fn poll_wait<T>(
-    slot: &Lock<Slot<T>>,
+fn poll_wait(
+    ends: &Lock<Ends>,
     cx: &mut Context<'_>,
-    mut is_over: impl FnMut(&mut Slot<T>) -> bool,
-    place: impl Fn(&mut Slot<T>) -> &mut Option<Waker>,
+    is_over: impl Fn(&Ends) -> bool,
+    place: impl Fn(&mut Ends) -> &mut Option<Waker>,
 ) -> Poll<()> {
     let mut fresh = None;
     loop {
-        let poll = slot.with(|slot| {
-            if is_over(slot) {
+        let poll = ends.with(|ends| {
+            if is_over(ends) {
                 return Some(Poll::Ready(()));
             }
-            let waker = place(slot);
+            let waker = place(ends);
             if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 fresh.as_ref()?;
                 mem::swap(waker, &mut fresh);
@@ -84,7 +118,7 @@ fn poll_wait<T>(
 /// The side that sends. Dropping it unused makes the receiver fail.
 pub struct Sender<T> {
     /// `None` once sent.
-    slot: Option<Arc<Lock<Slot<T>>>>,
+    shared: Option<Arc<Shared<T>>>,
 }
 
 impl<T> Sender<T> {
@@ -94,8 +128,8 @@ impl<T> Sender<T> {
     /// Gives the message back if the receiver was closed or dropped. `Ok` doesn't say that the message will be looked at.
     pub fn send(mut self, message: T) -> Result<(), SendError<T>> {
         let mut message = Some(message);
-        if let Some(slot) = self.slot.take() {
-            Self::end(&slot, &mut message);
+        if let Some(shared) = self.shared.take() {
+            Self::end(&shared, &mut message);
         }
         message.map_or(Ok(()), |message| Err(SendError(message)))
     }
@@ -111,29 +145,35 @@ impl<T> Sender<T> {
 
     /// Polls for the receiver being closed or dropped; the task of the last poll is woken.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(slot) = &self.slot else {
+        let Some(shared) = &self.shared else {
             return Poll::Ready(());
         };
         coop::poll_progress(cx, |cx| {
-            poll_wait(slot, cx, |slot| slot.receiver_gone, |slot| &mut slot.sender_waker)
+            poll_wait(
+                &shared.ends,
+                cx,
+                |ends| ends.receiver_gone,
+                |ends| &mut ends.sender_waker,
+            )
         })
     }
 
     /// Whether the receiver was closed or dropped, so that sending would fail.
     pub fn is_closed(&self) -> bool {
-        self.slot
-            .as_ref()
-            .is_none_or(|slot| slot.with(|slot| slot.receiver_gone))
+        let shared = self.shared.as_ref();
+        shared.is_none_or(|shared| shared.ends.with(|ends| ends.receiver_gone))
     }
 
     /// Ends this side, with or without a message. The message stays where it is if the receiver is gone.
-    fn end(slot: &Lock<Slot<T>>, message: &mut Option<T>) {
-        let (receiver, _own) = slot.with(|slot| {
-            slot.sender_gone = true;
-            if !slot.receiver_gone {
-                slot.message = message.take();
+    fn end(shared: &Shared<T>, message: &mut Option<T>) {
+        let (receiver, _own) = shared.ends.with(|ends| {
+            if !ends.receiver_gone {
+                // SAFETY: the receiver stays away from it before the store below (b), and the one sender ends once. Nothing is there that would be dropped.
+                shared.message.with_mut(|place| unsafe { *place = message.take() });
             }
-            (slot.receiver_waker.take(), slot.sender_waker.take())
+            // Ordering: Release; (b) pairs with the load in `is_over`.
+            shared.sender_gone.store(true, Ordering::Release);
+            (ends.receiver_waker.take(), ends.sender_waker.take())
         });
         if let Some(receiver) = receiver {
             receiver.wake();
@@ -146,11 +186,8 @@ struct WaitsForEnd<'a, T>(&'a mut Sender<T>);
 
 impl<T> Drop for WaitsForEnd<'_, T> {
     fn drop(&mut self) {
-        let waker = self
-            .0
-            .slot
-            .as_ref()
-            .map(|slot| slot.with(|slot| slot.sender_waker.take()));
+        let shared = self.0.shared.as_ref();
+        let waker = shared.map(|shared| shared.ends.with(|ends| ends.sender_waker.take()));
         // Outside of the lock.
         drop(waker);
     }
@@ -158,8 +195,8 @@ impl<T> Drop for WaitsForEnd<'_, T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            Self::end(&slot, &mut None);
+        if let Some(shared) = self.shared.take() {
+            Self::end(&shared, &mut None);
         }
     }
 }
@@ -178,7 +215,7 @@ impl<T> fmt::Debug for Sender<T> {
 /// # Cancel safety
 /// Strict, by `(&mut receiver).await`. Dropping the receiver itself drops a message that has come.
 pub struct Receiver<T> {
-    slot: Arc<Lock<Slot<T>>>,
+    shared: Arc<Shared<T>>,
 }
 
 impl<T> Receiver<T> {
@@ -187,10 +224,11 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If it isn't; the error tells whether it may come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let (message, over) = self
-            .slot
-            .with(|slot| (slot.message.take(), slot.sender_gone || slot.receiver_gone));
-        message.ok_or(if over {
+        if self.shared.is_over() {
+            return self.take().ok_or(TryRecvError::Closed);
+        }
+        let is_closed = self.shared.ends.with(|ends| ends.receiver_gone);
+        Err(if is_closed {
             TryRecvError::Closed
         } else {
             TryRecvError::Empty
@@ -213,40 +251,49 @@ impl<T> Receiver<T> {
 
     /// Refuses a message from now on. One that was sent before can still be received.
     pub fn close(&mut self) {
-        self.end(|_| None);
-    }
-
-    /// Ends this side, and drops outside of the lock what `take` takes out.
-    fn end(&self, take: impl FnOnce(&mut Slot<T>) -> Option<T>) {
-        let (sender, _own, _message) = self.slot.with(|slot| {
-            slot.receiver_gone = true;
-            (slot.sender_waker.take(), slot.receiver_waker.take(), take(slot))
+        if self.shared.is_over() {
+            return;
+        }
+        let (sender, _own) = self.shared.ends.with(|ends| {
+            ends.receiver_gone = true;
+            (ends.sender_waker.take(), ends.receiver_waker.take())
         });
         if let Some(sender) = sender {
             sender.wake();
         }
+    }
+
+    /// The message, if the sender has ended and has left one.
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        if !self.shared.is_over() {
+            return None;
+        }
+        // SAFETY: the sender has ended, so the place is the receiver's (b), which is lent to us alone.
+        self.shared.message.with_mut(|place| unsafe { (*place).take() })
     }
 }
 
 impl<T> Future for Receiver<T> {
     type Output = Result<T, RecvError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut message = None;
-        let is_over = |slot: &mut Slot<T>| {
-            message = slot.message.take();
-            message.is_some() || slot.sender_gone || slot.receiver_gone
-        };
-        let poll = coop::poll_progress(cx, |cx| {
-            poll_wait(&self.slot, cx, is_over, |slot| &mut slot.receiver_waker)
-        });
-        poll.map(|()| message.ok_or(RecvError))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        coop::poll_progress(cx, |cx| {
+            let shared = &*self.shared;
+            if !shared.is_over() {
+                let is_over = |ends: &Ends| shared.is_over() || ends.receiver_gone;
+                ready!(poll_wait(&shared.ends, cx, is_over, |ends| &mut ends.receiver_waker));
+            }
+            Poll::Ready(self.take().ok_or(RecvError))
+        })
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.end(|slot| slot.message.take());
+        self.close();
+        // Not left to the sender, who may be about to let go of it.
+        drop(self.take());
     }
 }
 
