@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
+use super::entry::signed;
 use super::heap::{Key as Node, Timers};
 use super::instant::{Instant, now};
 use super::sleep::{Sleep, sleep_until};
 use crate::coop;
-use crate::sys::clock::{from_nanos, to_nanos};
+use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 
-/// Values, each of which is handed out once its deadline has come, the earliest first, and those of one deadline in the order in which they got it.
+/// Values, each of which is handed out once its deadline has come, the earliest first, and those of one deadline in the order in which they were inserted, but for those
+/// that were moved.
 ///
 /// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost one. Whoever waits is woken
 /// when the first of them is due, also if it was inserted, or moved, after he began to wait, or once nothing is left. It grows with what is in it, and gives memory
@@ -67,8 +69,15 @@ pub struct Expired<T> {
 #[derive(Debug)]
 struct Held<T> {
     key: Key,
-    deadline: Instant,
+    /// By the clock's nanoseconds, as [`to_nanos`] counts them.
+    deadline: i64,
     value: T,
+}
+
+impl<T> Held<T> {
+    fn deadline(&self) -> Instant {
+        Instant::from_std(from_nanos(self.deadline))
+    }
 }
 
 impl<T> DelayQueue<T> {
@@ -92,7 +101,7 @@ impl<T> DelayQueue<T> {
     /// If it is the first one, outside of a runtime (reported at the caller).
     #[track_caller]
     pub fn insert(&mut self, value: T, after: Duration) -> Key {
-        self.insert_at(value, self.deadline_in(after))
+        self.set(value, self.deadline_in(after))
     }
 
     /// Inserts a value that is handed out at `deadline`, or at once if that has passed.
@@ -102,8 +111,13 @@ impl<T> DelayQueue<T> {
     /// As [`insert`](Self::insert).
     #[track_caller]
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
+        self.set(value, to_nanos(deadline.into_std()))
+    }
+
+    #[track_caller]
+    fn set(&mut self, value: T, deadline: i64) -> Key {
         if self.sleep.is_none() {
-            self.sleep = Some(sleep_until(deadline));
+            self.sleep = Some(sleep_until(Instant::from_std(from_nanos(deadline))));
             self.wakes_at = due(deadline);
         }
         self.inserted += 1;
@@ -146,7 +160,7 @@ impl<T> DelayQueue<T> {
     /// If it is not there (reported at the caller).
     #[track_caller]
     pub fn reset(&mut self, key: &Key, after: Duration) {
-        self.reset_at(key, self.deadline_in(after));
+        self.move_to(key, self.deadline_in(after));
     }
 
     /// Moves the deadline of a value to that one.
@@ -156,8 +170,14 @@ impl<T> DelayQueue<T> {
     /// As [`reset`](Self::reset).
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
+        self.move_to(key, to_nanos(deadline.into_std()));
+    }
+
+    #[track_caller]
+    fn move_to(&mut self, key: &Key, deadline: i64) {
         let node = self.node(key).unwrap_or_else(|| absent(key));
         let moved = self.timers.reset(node, due(deadline));
+        self.timers.settle();
         if let Some(held) = moved.and_then(|node| self.timers.value(node)) {
             held.deadline = deadline;
         }
@@ -173,7 +193,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         match self.held(key) {
-            Some((_, held)) => held.deadline,
+            Some((_, held)) => held.deadline(),
             None => absent(key),
         }
     }
@@ -224,6 +244,7 @@ impl<T> DelayQueue<T> {
         coop::poll_progress(cx, |cx| {
             loop {
                 if let Some(held) = self.timers.expire(self.now) {
+                    self.timers.settle();
                     return Poll::Ready(Some(Expired { held }));
                 }
                 let Some(first) = self.timers.peek() else {
@@ -237,32 +258,33 @@ impl<T> DelayQueue<T> {
                 if due(deadline) > self.wakes_at {
                     // What was before it is gone, or comes later.
                     self.wakes_at = due(deadline);
-                    sleep.reset(deadline);
+                    sleep.reset(Instant::from_std(from_nanos(deadline)));
                 }
                 ready!(sleep.entry().poll(cx));
-                self.now = self.wakes_at.max(due(sleep.now()));
+                self.now = self.wakes_at.max(due(signed(sleep.nanos())));
             }
         })
     }
 
     /// One is gone. Whoever waits for it is told if it was the last one.
     fn goes(&mut self) {
+        self.timers.settle();
         if self.is_empty() {
-            self.wakes_by(Instant::from_std(from_nanos(0)));
+            self.wakes_by(0);
         }
     }
 
-    fn wakes_by(&mut self, deadline: Instant) {
+    fn wakes_by(&mut self, deadline: i64) {
         if due(deadline) < self.wakes_at
             && let Some(sleep) = &mut self.sleep
         {
             self.wakes_at = due(deadline);
-            sleep.reset(deadline);
+            sleep.reset(Instant::from_std(from_nanos(deadline)));
         }
     }
 
     /// One has that deadline from now on. Whoever waits is woken by then.
-    fn comes(&mut self, deadline: Instant) {
+    fn comes(&mut self, deadline: i64) {
         // The clock may have gone back: that of the system goes on for one that was paused, once its runtime is gone.
         self.now = self.now.min(due(deadline).saturating_sub(1));
         self.wakes_by(deadline);
@@ -272,8 +294,15 @@ impl<T> DelayQueue<T> {
     }
 
     /// By the clock of its runtime, once it has one.
-    fn deadline_in(&self, after: Duration) -> Instant {
-        self.sleep.as_ref().map_or_else(now, Sleep::now).later(after)
+    fn deadline_in(&self, after: Duration) -> i64 {
+        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        match &self.sleep {
+            Some(sleep) => signed(later_nanos(sleep.nanos(), after)),
+            None => {
+                let now = u64::try_from(to_nanos(now().into_std())).unwrap_or(0);
+                signed(later_nanos(now, after))
+            }
+        }
     }
 
     fn held(&self, key: &Key) -> Option<(Node, &Held<T>)> {
@@ -306,7 +335,7 @@ impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelayQueue")
             .field("len", &self.len())
-            .field("first", &self.timers.peek().map(|held| held.deadline))
+            .field("first", &self.timers.peek().map(Held::deadline))
             .finish_non_exhaustive()
     }
 }
@@ -333,7 +362,7 @@ impl<T> Expired<T> {
     /// When it was due, or would have been.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.held.deadline
+        self.held.deadline()
     }
 
     /// What it was named.
@@ -344,8 +373,8 @@ impl<T> Expired<T> {
 }
 
 /// A time as `timers` knows it: nanoseconds, which may be before the clock's origin, in their order.
-fn due(deadline: Instant) -> u64 {
-    to_nanos(deadline.into_std()).cast_unsigned() ^ 1 << 63
+fn due(deadline: i64) -> u64 {
+    deadline.cast_unsigned() ^ 1 << 63
 }
 
 #[track_caller]

@@ -112,7 +112,7 @@ impl TimerEntry {
 
     /// The same in nanoseconds.
     #[inline]
-    fn nanos(&self) -> u64 {
+    pub(super) fn nanos(&self) -> u64 {
         if clock::any_paused() {
             let shared = Shared::numbered(self.runtime);
             return shared.map_or_else(sys::clock::nanos, |shared| shared.clock.now());
@@ -338,6 +338,6 @@ fn current_poll(shared: &Shared) -> u32 {
 }
 
 /// Times are less than 2^63 ns for the next 292 years.
-fn signed(ns: u64) -> i64 {
+pub(super) fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }

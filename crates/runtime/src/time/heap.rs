@@ -5,7 +5,7 @@
 //! A *slot* of the slab holds a timer that is set: its deadline and its value. A *node* of the heap says "look at that slot at
 //! this time". The nodes are small and say nothing that the slot does not, so whatever ends or moves a timer leaves its node:
 //!
-//! - *cancelled*: the slot is free, or another's, or its timer was moved to any time ([`Timers::reset`]), and has another node. The node is dropped when it comes to an end of the heap, or with all others of
+//! - *cancelled*: the slot is free, or another's, or its timer was moved to an earlier time ([`Timers::reset`]), and has another node. The node is dropped when it comes to an end of the heap, or with all others of
 //!   its kind once they are the larger part.
 //! - *postponed*: the slot has a later deadline. The node is put back when its time comes.
 //!
@@ -16,7 +16,7 @@
 //!
 //! 1. A slot that is set has exactly one node, whose time is not later than its deadline.
 //! 2. The first node is of a slot that is set. So while nothing is set the heap is empty.
-//! 3. Timers of equal deadlines come in the order in which they were set, or moved to any time.
+//! 3. Timers of equal deadlines come in the order in which they were set, if none of them was postponed.
 //!
 //! Rejected: a hierarchical wheel, whose lists need links in each slot and whose ticks are either coarse or many; and a heap
 //! with the position of its node in each slot, which every step of every sift would have to write.
@@ -161,8 +161,11 @@ impl<T> Timers<T> {
         true
     }
 
-    /// Moves a timer, if it is set, to any deadline. Its key from now on. Where all are moved so, and none postponed, [`first`](Self::first) is exact.
+    /// Moves a timer, if it is set, to any deadline. Its key from now on.
     pub(super) fn reset(&mut self, key: Key, deadline: u64) -> Option<Key> {
+        if self.postpone(key, deadline) {
+            return Some(key);
+        }
         let id = self.last_id + 1;
         let slot = self.slot(key)?;
         (slot.id, slot.at) = (id, deadline);
@@ -184,7 +187,19 @@ impl<T> Timers<T> {
         Some((Key { slot, id: set.id }, value))
     }
 
-    /// The first to expire, if none was postponed.
+    /// Makes [`first`](Self::first) and [`peek`](Self::peek) exact, until a timer is postponed, unset, or expires.
+    pub(super) fn settle(&mut self) {
+        while let Some(first) = self.heap.first_mut()
+            && let at = self.slots[first.slot as usize].at
+            && at > first.at
+        {
+            first.at = at;
+            self.sift_down(0);
+            self.drop_cancelled_first();
+        }
+    }
+
+    /// The first to expire, once they are [settled](Self::settle).
     pub(super) fn peek(&self) -> Option<&T> {
         let node = self.heap.first()?;
         self.at(node.slot).map(|(_, value)| value)
@@ -510,8 +525,9 @@ mod tests {
                         if let Some((at, key)) = any(&mut rng, &oracle) {
                             let to = now + u64::from(rng.below(100));
                             oracle.remove(&at);
-                            oracle.insert((to, at.1), timers.reset(key, to).unwrap());
-                            assert!(timers.value(key).is_none() && timers.reset(key, to).is_none());
+                            let moved = timers.reset(key, to).unwrap();
+                            oracle.insert((to, at.1), moved);
+                            assert!(moved == key || timers.value(key).is_none() && timers.reset(key, to).is_none());
                         }
                     }
                     6 => {
@@ -541,6 +557,8 @@ mod tests {
                 let first = oracle.first_key_value().map_or(u64::MAX, |(at, _)| at.0);
                 assert!(timers.first() <= first, "seed {seed}");
                 if moves_all {
+                    timers.settle();
+                    check(&timers);
                     assert_eq!(timers.first(), first, "seed {seed}");
                     let peeked = timers.peek().copied();
                     assert!(peeked.map_or(oracle.is_empty(), |number| oracle.contains_key(&(first, number))));

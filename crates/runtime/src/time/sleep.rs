@@ -88,6 +88,12 @@ impl Sleep {
         self.entry.now()
     }
 
+    /// The same in nanoseconds.
+    #[inline]
+    pub(super) fn nanos(&self) -> u64 {
+        self.entry.nanos()
+    }
+
     /// The timer below, for those who account for the budget themselves.
     pub(super) fn entry(&mut self) -> &mut TimerEntry {
         &mut self.entry
