@@ -28,7 +28,7 @@ use crate::{Adversary, Nanos, config::Overtake};
 
 /// Tasks that were long lately, of which a worker knows at a time, at most. More of them count as short.
 const MOST: usize = 512;
-/// So many long polls later who waits for no turn has ended, or has gone elsewhere, if there is no room for others.
+/// So many long polls later who waits for no turn has ended, or has gone elsewhere, if there is no room for others. Of more that come one after the other none is found.
 const OLD: u64 = 4 * MOST as u64;
 /// Long polls between two looks for those.
 const SWEEP: u64 = MOST as u64 / 8;

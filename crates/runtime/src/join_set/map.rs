@@ -158,18 +158,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
         let entry = self
             .tasks
             .entry(hash, |task| task.key == key, |task| hasher.hash_one(&task.key));
-        match entry {
+        // A key that panics when it is compared leaves nothing counted, and one that does when it is dropped all.
+        let before = match entry {
             Entry::Vacant(vacant) => {
                 vacant.insert(Task { key, abort });
+                None
             }
-            Entry::Occupied(mut occupied) => {
-                let before = std::mem::replace(occupied.get_mut(), Task { key, abort });
-                self.hashes.remove(&before.abort.id());
-                before.abort.abort();
-            }
-        }
-        // Last, as keys may panic when they are compared: who is counted has one.
+            Entry::Occupied(mut occupied) => Some(std::mem::replace(occupied.get_mut(), Task { key, abort })),
+        };
         self.hashes.insert(id, hash);
+        if let Some(before) = before {
+            self.hashes.remove(&before.abort.id());
+            before.abort.abort();
+        }
     }
 
     /// Its key, if it is in the map.

@@ -270,6 +270,38 @@ fn oneshot_message_is_received_or_given_back() {
     });
 }
 
+/// Dropped by the receiver, or given back: once, and seen as it was sent.
+#[test]
+fn oneshot_message_is_dropped_with_the_receiver_or_given_back() {
+    check(4, || {
+        let (sender, receiver) = oneshot::channel();
+        let probe = Arc::new(UnsafeCell::new(0));
+        let sent = Sent(Arc::clone(&probe));
+        let thread = spawn(move || {
+            // SAFETY: nobody else has it yet.
+            sent.0.with_mut(|n| unsafe { *n += 1 });
+            drop(sender.send(sent));
+        });
+        drop(receiver);
+        thread.join().unwrap();
+        // SAFETY: whoever had it is gone.
+        assert_eq!(probe.with(|n| unsafe { *n }), 2);
+    });
+}
+
+/// A message that counts its end.
+struct Sent(Arc<UnsafeCell<i32>>);
+
+// SAFETY: one thread has it at a time, says the theorem that is tested.
+unsafe impl Send for Sent {}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        self.0.with_mut(|n| unsafe { *n += 1 });
+    }
+}
+
 #[test]
 fn q_cancelling_wakes_who_waits_below() {
     check(3, || {

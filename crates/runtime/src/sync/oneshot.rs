@@ -13,13 +13,13 @@
 //!
 //! *(a) No message without a wake-up: who waits for the other side is woken when that ends. (b) A message is received, dropped by the receiver, or given back to the sender.*
 //!
-//! (a) A side that ends (sends, closes, is dropped) sets its flag and takes the other side's waker in the same section of a lock, then calls it; a side that
+//! (a) A side that ends (sends, closes, is dropped), while the other is there, sets its flag and takes the other side's waker in the same section of a lock, then calls it; a side that
 //! waits looks at the flag and leaves its waker in the same section. So no wake-up is lost, whichever section comes first.
 //!
 //! (b) The message has a place beside the lock. The sender writes it once, in the section in which it ends, before it sets its flag, and if the receiver has not
 //! ended before; then it comes back to it no more. Who finds that flag set, which is read by Acquire and was set by Release, and is the receiver, has the
 //! place for itself. So it takes the message without the lock, and a receiver that has found the flag set needs no section to end: there is nobody to tell, and
-//! the sender has taken the wakers of both.
+//! the sender takes the wakers of both in that section of its own, and keeps what they are in until then.
 
 use std::fmt;
 use std::mem;

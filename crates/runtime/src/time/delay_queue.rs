@@ -135,7 +135,7 @@ impl<T> DelayQueue<T> {
         key
     }
 
-    /// Removes a value. `None` if it was handed out, or removed, before.
+    /// Removes a value. `None` if it was handed out, or removed, before. If it was the last one, who waits is woken, to see that nothing is there.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let node = self.node(key)?;
         let held = self.timers.remove(node)?;
@@ -150,7 +150,10 @@ impl<T> DelayQueue<T> {
     /// If it is not (reported at the caller).
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        self.try_remove(key).unwrap_or_else(|| absent(key))
+        match self.try_remove(key) {
+            Some(removed) => removed,
+            None => absent(key),
+        }
     }
 
     /// Moves the deadline of a value to `after` from now.
@@ -175,7 +178,7 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn move_to(&mut self, key: &Key, deadline: i64) {
-        let node = self.node(key).unwrap_or_else(|| absent(key));
+        let Some(node) = self.node(key) else { absent(key) };
         let moved = self.timers.reset(node, due(deadline));
         self.timers.settle();
         if let Some(held) = moved.and_then(|node| self.timers.value(node)) {
@@ -222,7 +225,7 @@ impl<T> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// Drops all values.
+    /// Drops all values. Who waits is woken, to see that nothing is there.
     pub fn clear(&mut self) {
         let all = self.timers.take_all();
         self.goes();

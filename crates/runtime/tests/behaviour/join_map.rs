@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -246,6 +248,59 @@ fn as_a_map_of_the_latest_would() {
                     oracle.keys().copied().collect()
                 );
             }
+        }
+    });
+}
+
+/// A key whose comparison, or whose end, panics if it is told to.
+struct Touchy(u32, Arc<AtomicBool>);
+
+impl Touchy {
+    fn may_panic(&self) {
+        assert!(!self.1.swap(false, Ordering::SeqCst), "as it was told");
+    }
+}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        other.may_panic();
+        self.0 == other.0
+    }
+}
+
+impl Eq for Touchy {}
+
+impl Drop for Touchy {
+    fn drop(&mut self) {
+        self.may_panic();
+    }
+}
+
+/// It keeps the task that has the key, whichever that is.
+#[test]
+fn a_key_that_panics_leaves_the_map_in_order() {
+    on_one_worker(async {
+        for at_its_end in [false, true] {
+            let [calm, told] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+            let mut map = JoinMap::new();
+            let before = if at_its_end { &told } else { &calm };
+            let other = if at_its_end { &calm } else { &told };
+            map.spawn(Touchy(7, before.clone()), async { 1 });
+            let key = Touchy(7, other.clone());
+            told.store(true, Ordering::SeqCst);
+            let spawns = catch_unwind(AssertUnwindSafe(|| map.spawn(key, async { 2 })));
+            assert!(spawns.is_err());
+            told.store(false, Ordering::SeqCst);
+            assert_eq!(map.len(), 1);
+            let (key, result) = map.join_next().await.unwrap();
+            assert_eq!((key.0, result.unwrap()), (7, if at_its_end { 2 } else { 1 }));
+            assert!(map.is_empty() && map.join_next().await.is_none());
         }
     });
 }

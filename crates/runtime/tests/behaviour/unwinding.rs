@@ -108,5 +108,26 @@ fn a_panic_for_what_the_caller_did_is_reported_there() {
         expected.push(next_line());
         drop(Handle::current());
     }));
+    let entered = runtime.enter();
+    let mut queue = time::DelayQueue::new();
+    let key = queue.insert((), time::Duration::ZERO);
+    queue.clear();
+    found.push(location_of(|| {
+        expected.push(next_line());
+        queue.remove(&key);
+    }));
+    found.push(location_of(|| {
+        expected.push(next_line());
+        queue.reset(&key, time::Duration::ZERO);
+    }));
+    found.push(location_of(|| {
+        expected.push(next_line());
+        _ = queue.deadline(&key);
+    }));
+    drop(entered);
+    found.push(location_of(|| {
+        expected.push(next_line());
+        time::DelayQueue::new().insert((), time::Duration::ZERO);
+    }));
     assert_eq!(found, expected);
 }
