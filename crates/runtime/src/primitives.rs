@@ -66,6 +66,26 @@ mod imp {
         }
     }
 
+    /// Whether memory that two sides share is still there: a question for loom, which asks it with each `touch`.
+    #[derive(Debug)]
+    pub(crate) struct Life;
+
+    impl Life {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        /// Before each access to the memory.
+        #[inline(always)]
+        pub(crate) fn touch(&self) {}
+
+        /// After the last. True: it may be freed.
+        #[inline(always)]
+        pub(crate) fn end(&self) -> bool {
+            true
+        }
+    }
+
     /// A look at a word before trying to change it, which spares its holder a cache miss. Decides nothing.
     #[inline(always)]
     pub(crate) fn seems_set(word: &AtomicBool) -> bool {
@@ -125,6 +145,30 @@ mod imp {
         pub(crate) fn run<R>(&self, section: impl FnOnce() -> R) -> R {
             let _guard = self.0.lock();
             section()
+        }
+    }
+
+    /// Memory that two sides share. The model does not free it, so that it can tell an access after the end, or one that the end is not ordered after, from a good one.
+    #[derive(Debug)]
+    pub(crate) struct Life(UnsafeCell<Option<loom::alloc::Track<()>>>);
+
+    impl Life {
+        pub(crate) fn new() -> Self {
+            Self(UnsafeCell::new(Some(loom::alloc::Track::new(()))))
+        }
+
+        pub(crate) fn touch(&self) {
+            // SAFETY: loom fails the model if it is not ordered after the last `end`.
+            self.0
+                .with(|life| assert!(unsafe { &*life }.is_some(), "touched after the end"));
+        }
+
+        /// A life that never ends is a leak, which fails the model, too.
+        pub(crate) fn end(&self) -> bool {
+            self.touch();
+            // SAFETY: loom fails the model if it is not ordered after every `touch`.
+            self.0.with_mut(|life| drop(unsafe { (*life).take() }));
+            false
         }
     }
 

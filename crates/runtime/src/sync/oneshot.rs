@@ -9,116 +9,29 @@
 //! # });
 //! ```
 //!
-//! # Theorem Oneshot
-//!
-//! *(a) No message without a wake-up: who waits for the other side is woken when that ends. (b) A message is received, dropped by the receiver, or given back to the sender.*
-//!
-//! (a) A side that ends (sends, closes, is dropped), while the other is there, sets its flag and takes the other side's waker in the same section of a lock, then calls it; a side that
-//! waits looks at the flag and leaves its waker in the same section. So no wake-up is lost, whichever section comes first.
-//!
-//! (b) The message has a place beside the lock. The sender writes it once, in the section in which it ends, before it sets its flag, and if the receiver has not
-//! ended before; then it comes back to it no more. Who finds that flag set, which is read by Acquire and was set by Release, and is the receiver, has the
-//! place for itself. So it takes the message without the lock, and a receiver that has found the flag set needs no section to end: there is nobody to tell, and
-//! the sender takes the wakers of both in that section of its own, and keeps what they are in until then.
+//! How the two sides share the message, and why no wake-up is lost: Theorem Oneshot, in `oneshot/link`.
+
+mod link;
 
 use std::fmt;
-use std::mem;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
+use self::link::{Link, Receives, Sends};
 use super::block::block_on;
-use super::lock::Lock;
 use crate::coop;
-use crate::primitives::{AtomicBool, Ordering, UnsafeCell};
 
 pub use super::error::{RecvError, SendError, TryRecvError};
 
-struct Shared<T> {
-    /// Written by the sender, in its last section; the receiver's once `sender_gone` is set (b).
-    message: UnsafeCell<Option<T>>,
-    /// Set in the sender's last section.
-    sender_gone: AtomicBool,
-    ends: Lock<Ends>,
-}
-
-// SAFETY: `ends` and `sender_gone` may be shared. The message is moved from the sender's thread to the receiver's, `Send`, by (b); no `&T` is ever shared.
-unsafe impl<T: Send> Sync for Shared<T> {}
-
-// None of its sections, and nothing that touches the message, runs the user's code, so no panic of his leaves it half changed.
-impl<T> UnwindSafe for Shared<T> {}
-impl<T> RefUnwindSafe for Shared<T> {}
-
-impl<T> Shared<T> {
-    /// Whether the sender has ended; if so, the message is the receiver's.
-    #[inline]
-    fn is_over(&self) -> bool {
-        // Ordering: Acquire; (b) pairs with the store in `Sender::end`, before which the message was written.
-        self.sender_gone.load(Ordering::Acquire)
-    }
-}
-
-#[derive(Debug)]
-struct Ends {
-    receiver_gone: bool,
-    /// Of the sender, while it waits for the receiver to go.
-    sender_waker: Option<Waker>,
-    /// Of the receiver, while it waits for the message.
-    receiver_waker: Option<Waker>,
-}
-
 /// Makes a channel for one message.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared {
-        message: UnsafeCell::new(None),
-        sender_gone: AtomicBool::new(false),
-        ends: Lock::new(Ends {
-            receiver_gone: false,
-            sender_waker: None,
-            receiver_waker: None,
-        }),
-    });
-    (
-        Sender {
-            shared: Some(Arc::clone(&shared)),
-        },
-        Receiver { shared },
-    )
-}
-
-/// Leaves a waker of the current task in `place`, unless `is_over` says that there is nothing to wait for. If a new waker
-/// is needed, the first section only finds that out (`None`): it is cloned outside of the lock.
-fn poll_wait(
-    ends: &Lock<Ends>,
-    cx: &mut Context<'_>,
-    is_over: impl Fn(&Ends) -> bool,
-    place: impl Fn(&mut Ends) -> &mut Option<Waker>,
-) -> Poll<()> {
-    let mut fresh = None;
-    loop {
-        let poll = ends.with(|ends| {
-            if is_over(ends) {
-                return Some(Poll::Ready(()));
-            }
-            let waker = place(ends);
-            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                fresh.as_ref()?;
-                mem::swap(waker, &mut fresh);
-            }
-            Some(Poll::Pending)
-        });
-        match poll {
-            Some(poll) => return poll,
-            None => fresh = Some(cx.waker().clone()),
-        }
-    }
+    let (sends, receives) = link::pair();
+    (Sender { link: sends }, Receiver { link: Some(receives) })
 }
 
 /// The side that sends. Dropping it unused makes the receiver fail.
 pub struct Sender<T> {
-    /// `None` once sent.
-    shared: Option<Arc<Shared<T>>>,
+    link: Link<T, Sends>,
 }
 
 impl<T> Sender<T> {
@@ -126,12 +39,9 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// Gives the message back if the receiver was closed or dropped. `Ok` doesn't say that the message will be looked at.
-    pub fn send(mut self, message: T) -> Result<(), SendError<T>> {
-        let mut message = Some(message);
-        if let Some(shared) = self.shared.take() {
-            Self::end(&shared, &mut message);
-        }
-        message.map_or(Ok(()), |message| Err(SendError(message)))
+    #[inline]
+    pub fn send(self, message: T) -> Result<(), SendError<T>> {
+        self.link.send(message).map_err(SendError)
     }
 
     /// Waits until the receiver is closed or dropped.
@@ -145,39 +55,12 @@ impl<T> Sender<T> {
 
     /// Polls for the receiver being closed or dropped; the task of the last poll is woken.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(shared) = &self.shared else {
-            return Poll::Ready(());
-        };
-        coop::poll_progress(cx, |cx| {
-            poll_wait(
-                &shared.ends,
-                cx,
-                |ends| ends.receiver_gone,
-                |ends| &mut ends.sender_waker,
-            )
-        })
+        coop::poll_progress(cx, |cx| self.link.poll_other_gone(cx))
     }
 
     /// Whether the receiver was closed or dropped, so that sending would fail.
     pub fn is_closed(&self) -> bool {
-        let shared = self.shared.as_ref();
-        shared.is_none_or(|shared| shared.ends.with(|ends| ends.receiver_gone))
-    }
-
-    /// Ends this side, with or without a message. The message stays where it is if the receiver is gone.
-    fn end(shared: &Shared<T>, message: &mut Option<T>) {
-        let (receiver, _own) = shared.ends.with(|ends| {
-            if !ends.receiver_gone {
-                // SAFETY: the receiver stays away from it before the store below (b), and the one sender ends once. Nothing is there that would be dropped.
-                shared.message.with_mut(|place| unsafe { *place = message.take() });
-            }
-            // Ordering: Release; (b) pairs with the load in `is_over`.
-            shared.sender_gone.store(true, Ordering::Release);
-            (ends.receiver_waker.take(), ends.sender_waker.take())
-        });
-        if let Some(receiver) = receiver {
-            receiver.wake();
-        }
+        self.link.is_other_gone()
     }
 }
 
@@ -186,18 +69,7 @@ struct WaitsForEnd<'a, T>(&'a mut Sender<T>);
 
 impl<T> Drop for WaitsForEnd<'_, T> {
     fn drop(&mut self) {
-        let shared = self.0.shared.as_ref();
-        let waker = shared.map(|shared| shared.ends.with(|ends| ends.sender_waker.take()));
-        // Outside of the lock.
-        drop(waker);
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        if let Some(shared) = self.shared.take() {
-            Self::end(&shared, &mut None);
-        }
+        drop(self.0.link.take_back());
     }
 }
 
@@ -215,7 +87,8 @@ impl<T> fmt::Debug for Sender<T> {
 /// # Cancel safety
 /// Strict, by `(&mut receiver).await`. Dropping the receiver itself drops a message that has come.
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    /// `None` once the message was taken, or can't come any more.
+    link: Option<Link<T, Receives>>,
 }
 
 impl<T> Receiver<T> {
@@ -224,15 +97,11 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If it isn't; the error tells whether it may come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        if self.shared.is_over() {
-            return self.take().ok_or(TryRecvError::Closed);
+        match &self.link {
+            None => Err(TryRecvError::Closed),
+            Some(link) if !link.is_other_gone() => Err(TryRecvError::Empty),
+            Some(_) => self.take().ok_or(TryRecvError::Closed),
         }
-        let is_closed = self.shared.ends.with(|ends| ends.receiver_gone);
-        Err(if is_closed {
-            TryRecvError::Closed
-        } else {
-            TryRecvError::Empty
-        })
     }
 
     /// Receives the message; until it comes a user-level thread is suspended, and an ordinary one sleeps.
@@ -251,49 +120,35 @@ impl<T> Receiver<T> {
 
     /// Refuses a message from now on. One that was sent before can still be received.
     pub fn close(&mut self) {
-        if self.shared.is_over() {
-            return;
-        }
-        let (sender, _own) = self.shared.ends.with(|ends| {
-            ends.receiver_gone = true;
-            (ends.sender_waker.take(), ends.receiver_waker.take())
-        });
-        if let Some(sender) = sender {
-            sender.wake();
+        if let Some(link) = self.link.take() {
+            self.link = link.end().err();
         }
     }
 
-    /// The message, if the sender has ended and has left one.
+    /// The message, if the sender has ended and has left one; this side ends with that.
     #[inline]
     fn take(&mut self) -> Option<T> {
-        if !self.shared.is_over() {
-            return None;
+        match self.link.take()?.receive() {
+            Ok(message) => message,
+            Err(link) => {
+                self.link = Some(link);
+                None
+            }
         }
-        // SAFETY: the sender has ended, so the place is the receiver's (b), which is lent to us alone.
-        self.shared.message.with_mut(|place| unsafe { (*place).take() })
     }
 }
 
 impl<T> Future for Receiver<T> {
     type Output = Result<T, RecvError>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         coop::poll_progress(cx, |cx| {
-            let shared = &*self.shared;
-            if !shared.is_over() {
-                let is_over = |ends: &Ends| shared.is_over() || ends.receiver_gone;
-                ready!(poll_wait(&shared.ends, cx, is_over, |ends| &mut ends.receiver_waker));
+            if let Some(link) = &mut self.link {
+                ready!(link.poll_other_gone(cx));
             }
             Poll::Ready(self.take().ok_or(RecvError))
         })
-    }
-}
-
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.close();
-        // Not left to the sender, who may be about to let go of it.
-        drop(self.take());
     }
 }
 
@@ -308,8 +163,9 @@ mod tests {
     use super::*;
     use futures_lite::future::{block_on, poll_once};
     use std::pin::pin;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::task::{Wake, Waker};
     use std::thread;
 
     /// Counts its calls.
@@ -381,6 +237,85 @@ mod tests {
         drop(sender.closed());
         drop(receiver);
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn who_ends_leaves_no_waker_while_the_other_lives() {
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        let (sender, mut receiver) = channel::<u8>();
+        assert!(Pin::new(&mut receiver).poll(&mut cx).is_pending());
+        receiver.close();
+        assert_eq!(Arc::strong_count(&count), 2, "closed");
+        drop(sender);
+
+        let (mut sender, _receiver) = channel::<u8>();
+        assert!(sender.poll_closed(&mut cx).is_pending());
+        drop(sender);
+        assert_eq!(Arc::strong_count(&count), 2, "dropped");
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+    }
+
+    /// Panics whenever it is called.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+
+    fn panics(f: impl FnOnce()) -> bool {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+    }
+
+    #[test]
+    fn a_waker_that_panics_comes_after_all_that_matters() {
+        let waiters = Arc::new(Panics);
+        let waker = Waker::from(waiters.clone());
+        let mut cx = Context::from_waker(&waker);
+        let probe = Arc::new(());
+
+        let (sender, mut receiver) = channel();
+        assert!(Pin::new(&mut receiver).poll(&mut cx).is_pending());
+        assert!(panics(|| drop(sender.send(probe.clone()))));
+        assert!(block_on(receiver).is_ok(), "the message has come");
+
+        let (mut sender, mut receiver) = channel();
+        assert!(sender.poll_closed(&mut cx).is_pending());
+        assert!(panics(|| receiver.close()));
+        assert!(sender.send(probe.clone()).is_err(), "the receiver is closed");
+        assert_eq!(block_on(receiver), Err(RecvError));
+
+        let (sender, mut receiver) = channel::<Arc<()>>();
+        assert!(Pin::new(&mut receiver).poll(&mut cx).is_pending());
+        assert!(panics(|| drop(sender)));
+        assert_eq!(block_on(receiver), Err(RecvError));
+        assert_eq!((Arc::strong_count(&probe), Arc::strong_count(&waiters)), (1, 2));
+    }
+
+    /// A message whose end panics, and counts.
+    struct Bad(Arc<()>);
+
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("a message that panics");
+        }
+    }
+
+    #[test]
+    fn a_message_whose_end_panics_is_dropped_once() {
+        let probe = Arc::new(());
+        let (sender, receiver) = channel();
+        assert!(sender.send(Bad(probe.clone())).is_ok());
+        assert!(panics(|| drop(receiver)));
+        assert_eq!(Arc::strong_count(&probe), 1);
+
+        let (sender, receiver) = channel();
+        drop(receiver);
+        assert!(panics(|| drop(sender.send(Bad(probe.clone())))));
+        assert_eq!(Arc::strong_count(&probe), 1);
     }
 
     #[test]

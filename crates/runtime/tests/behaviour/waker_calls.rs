@@ -153,6 +153,8 @@ fn by_channels() {
     check!([let (to, from) = oneshot::channel(); let to = Arc::new(std::sync::Mutex::new(Some(to))); let same = to.clone()], from,
         { let to = same.lock().unwrap().take(); _ = to.map(|to: oneshot::Sender<i32>| to.send(1)) },
         to.lock().unwrap().take().map(|to| to.send(2)));
+    check!([let (mut to, from) = oneshot::channel::<()>(); let from = Arc::new(std::sync::Mutex::new(Some(from))); let same = from.clone()], to.closed(),
+        { let from = same.lock().unwrap().take(); drop(from) }, drop(from.lock().unwrap().take()));
 }
 
 /// A message that calls when it is dropped.
