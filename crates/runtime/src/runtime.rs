@@ -412,11 +412,19 @@ where
 
 /// Calls `f` with the current runtime, without counting references on a worker; see [`Handle::current`].
 #[track_caller]
+#[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(&Arc<Shared>) -> R) -> R {
+    with_current_worker(|shared, _| f(shared))
+}
+
+/// The same, and the worker of it that the calling thread is.
+#[track_caller]
+#[inline]
+pub(crate) fn with_current_worker<R>(f: impl FnOnce(&Arc<Shared>, Option<&Context>) -> R) -> R {
     if current::is_worker() {
-        return Context::with(|context| f(&context.expect("asked just above").shared));
+        return Context::with(|context| f(&context.expect("asked just above").shared, context));
     }
-    f(&Handle::current().shared)
+    f(&Handle::current().shared, None)
 }
 
 /// A closure as a future that is ready when first polled.

@@ -78,11 +78,12 @@ impl TimerEntry {
 
     /// The same, `ns` from now on; about 30 years if the clock can't express that.
     #[track_caller]
+    #[inline]
     pub(super) fn after(ns: u64) -> Self {
-        runtime::with_current(|shared| {
-            let now = shared.clock.now();
-            let born = if ns == 0 { 0 } else { current_poll(shared) };
-            Self::new(shared, signed(sys::clock::later_nanos(now, ns)), born)
+        runtime::with_current_worker(|shared, worker| {
+            let deadline = signed(sys::clock::later_nanos(shared.clock.now(), ns));
+            let born = worker.filter(|_| ns != 0).map_or(0, Context::poll_number);
+            Self::new(shared, deadline, born)
         })
     }
 
@@ -146,7 +147,7 @@ impl TimerEntry {
             self.unset(Some(&context.shared));
             return Poll::Ready(());
         }
-        let is_new = self.born != 0 && self.born == current_poll(&context.shared);
+        let is_new = self.born != 0 && self.born == context.poll_number();
         self.born = 0;
         if !is_new && self.is_elapsed() {
             self.unset(Some(&context.shared));
@@ -327,14 +328,6 @@ impl fmt::Debug for TimerEntry {
             .field("set", &self.set.is_some())
             .finish()
     }
-}
-
-/// The number of the poll that the calling thread, a worker of `shared`, runs; zero on any other.
-fn current_poll(shared: &Shared) -> u32 {
-    Context::with(|context| match context {
-        Some(context) if std::ptr::eq(&raw const *context.shared, shared) => context.poll_number(),
-        _ => 0,
-    })
 }
 
 /// Times are less than 2^63 ns for the next 292 years.

@@ -34,6 +34,7 @@ use crate::coop;
 /// Strict for the future itself: it may be polled in a `select!` through a reference, and goes on where it was. A new call
 /// begins anew; use [`sleep_until`] where that matters.
 #[track_caller]
+#[inline]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep {
         entry: TimerEntry::after(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),

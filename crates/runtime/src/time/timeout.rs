@@ -38,6 +38,7 @@ use crate::coop;
 ///
 /// That of `future`.
 #[track_caller]
+#[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
