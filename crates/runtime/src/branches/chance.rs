@@ -19,6 +19,7 @@ thread_local! {
 /// A number below `bound`, by chance.
 #[doc(hidden)]
 #[must_use]
+#[inline]
 pub fn any_below(bound: u32) -> u32 {
     Context::with(|context| {
         let mut rng = match context {

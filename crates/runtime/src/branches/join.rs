@@ -76,10 +76,10 @@ macro_rules! __join {
     };
     (@name { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
         $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
-        // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
-        let futures = 0_u32 $(+ { let $name = 1; $name })+;
         let mut first = 0_u32;
-        ::core::future::poll_fn(|cx| {
+        ::core::future::poll_fn(move |cx| {
+            // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
+            let futures = 0_u32 $(+ { let $name = 1; $name })+;
             let mut all = true;
             for chosen in $crate::branches::turns(first, futures) {
                 let mut numbers = 0..futures;

@@ -145,8 +145,6 @@ macro_rules! __select {
         }
         #[allow(unused_mut, unused_assignments, unused_variables, reason = "there may be no branch")]
         let mut selected = {
-            // A variable, which is the macro's own: an item would be seen by the caller's expressions.
-            let branches = 0_u32 $(+ { let $name = 1; $name })*;
             let mut disabled = 0_u32;
             let mut bit = 1_u32;
             $(
@@ -160,10 +158,12 @@ macro_rules! __select {
                 let $name = $future;
                 let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($name));
             )*
-            ::core::future::poll_fn(|cx| {
+            ::core::future::poll_fn(move |cx| {
                 if $crate::branches::poll_budget(cx).is_pending() {
                     return ::core::task::Poll::Pending;
                 }
+                // A variable, which is the macro's own: an item would be seen by the caller's expressions. Made here, the compiler knows its value.
+                let branches = 0_u32 $(+ { let $name = 1; $name })*;
                 let start: u32 = ($start)(branches);
                 let mut waits = false;
                 for chosen in $crate::branches::turns(start, branches) {
@@ -246,8 +246,13 @@ pub fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
 
 /// The numbers below `bound`, from `start` on and round.
 #[doc(hidden)]
+#[inline]
 pub fn turns(start: u32, bound: u32) -> impl Iterator<Item = u32> {
-    (start..bound).chain(0..start)
+    // One loop, which the compiler sees through better than through two ranges in a chain.
+    (0..bound).map(move |turn| {
+        let number = start + turn;
+        if number < bound { number } else { number - bound }
+    })
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
