@@ -26,7 +26,13 @@ pub use super::error::{RecvError, SendError, TryRecvError};
 /// Makes a channel for one message.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sends, receives) = link::pair();
-    (Sender { link: sends }, Receiver { link: Some(receives) })
+    (
+        Sender { link: sends },
+        Receiver {
+            link: Some(receives),
+            is_told: false,
+        },
+    )
 }
 
 /// The side that sends. Dropping it unused makes the receiver fail.
@@ -89,6 +95,8 @@ impl<T> fmt::Debug for Sender<T> {
 pub struct Receiver<T> {
     /// `None` once the message was taken, or can't come any more.
     link: Option<Link<T, Receives>>,
+    /// How it came out was told.
+    is_told: bool,
 }
 
 impl<T> Receiver<T> {
@@ -97,11 +105,29 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If it isn't; the error tells whether it may come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        match &self.link {
-            None => Err(TryRecvError::Closed),
-            Some(link) if !link.is_other_gone() => Err(TryRecvError::Empty),
-            Some(_) => self.take().ok_or(TryRecvError::Closed),
+        if self.link.as_ref().is_some_and(|link| !link.is_other_gone()) {
+            return Err(TryRecvError::Empty);
         }
+        self.take().ok_or(TryRecvError::Closed)
+    }
+
+    /// Whether there is no message to receive now: none was sent yet, or it was received, or none will come.
+    pub fn is_empty(&self) -> bool {
+        !self.link.as_ref().is_some_and(Link::has_message)
+    }
+
+    /// Whether the message, or that none will come, was received: a further poll only fails. So a branch of a `select!` in a loop can be disabled.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// let (sender, mut receiver) = quadrille::sync::oneshot::channel();
+    /// assert!(sender.send(42).is_ok() && !receiver.is_empty() && !receiver.is_terminated());
+    /// assert_eq!((&mut receiver).await, Ok(42));
+    /// assert!(receiver.is_empty() && receiver.is_terminated());
+    /// # });
+    /// ```
+    pub fn is_terminated(&self) -> bool {
+        self.is_told
     }
 
     /// Receives the message; until it comes a user-level thread is suspended, and an ordinary one sleeps.
@@ -125,16 +151,11 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The message, if the sender has ended and has left one; this side ends with that.
+    /// The message, if there is one, of a sender that has ended; this side ends with that.
     #[inline]
     fn take(&mut self) -> Option<T> {
-        match self.link.take()?.receive() {
-            Ok(message) => message,
-            Err(link) => {
-                self.link = Some(link);
-                None
-            }
-        }
+        self.is_told = true;
+        self.link.take().and_then(Link::receive)
     }
 }
 
@@ -213,6 +234,31 @@ mod tests {
         assert!(sender.send(2).is_ok());
         receiver.close();
         assert_eq!(block_on(receiver), Ok(2));
+    }
+
+    #[test]
+    fn what_was_told_is_not_waited_for_again() {
+        let (sender, mut receiver) = channel();
+        assert!(receiver.is_empty() && !receiver.is_terminated());
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        assert!(block_on(poll_once(&mut receiver)).is_none());
+        assert!(receiver.is_empty() && !receiver.is_terminated(), "it may come");
+        assert!(sender.send(1).is_ok());
+        assert!(!receiver.is_empty() && !receiver.is_terminated());
+        assert_eq!(receiver.try_recv(), Ok(1));
+        assert!(receiver.is_empty() && receiver.is_terminated());
+
+        let (sender, mut receiver) = channel::<u8>();
+        drop(sender);
+        assert!(receiver.is_empty() && !receiver.is_terminated(), "nobody was told");
+        assert_eq!(block_on(&mut receiver), Err(RecvError));
+        assert!(receiver.is_terminated());
+
+        let (_sender, mut receiver) = channel::<u8>();
+        receiver.close();
+        assert!(receiver.is_empty() && !receiver.is_terminated());
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+        assert!(receiver.is_terminated());
     }
 
     #[test]

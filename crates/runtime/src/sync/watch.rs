@@ -227,6 +227,12 @@ impl<T> Sender<T> {
         self.shared.news.with(|news| news.receivers)
     }
 
+    /// How many senders there are.
+    #[must_use]
+    pub fn sender_count(&self) -> usize {
+        self.shared.news.with(|news| news.senders)
+    }
+
     /// Whether there is no receiver.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -423,6 +429,10 @@ mod tests {
         late.mark_changed();
         assert_eq!(block_on(late.changed()), Ok(()));
         assert!(late.same_channel(&other) && sender.receiver_count() == 3);
+        let second = sender.clone();
+        assert_eq!(sender.sender_count(), 2);
+        drop(second);
+        assert_eq!(sender.sender_count(), 1);
     }
 
     #[test]

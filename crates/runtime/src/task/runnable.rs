@@ -59,7 +59,7 @@ pub(crate) enum Ran {
     Finished,
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(quadrille_loom)))]
 impl Ran {
     /// The runnable, if the task is to be queued again.
     pub(crate) fn again(self) -> Option<Runnable> {

@@ -145,6 +145,12 @@ impl<T, S: Side> Link<T, S> {
         self.shared().state.load(Ordering::Acquire) & of::<S::Other>(GONE) != 0
     }
 
+    /// Whether a message was sent that nobody has received.
+    pub(super) fn has_message(&self) -> bool {
+        // Ordering: Relaxed; nothing is read on its strength.
+        self.shared().state.load(Ordering::Relaxed) & SENT != 0
+    }
+
     /// Waits for the other side to end. The task of the last poll is woken.
     pub(super) fn poll_other_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Ordering: Acquire (O); as in `is_other_gone`.
@@ -323,21 +329,18 @@ impl<T> Link<T, Sends> {
 }
 
 impl<T> Link<T, Receives> {
-    /// The message of a sender that has ended, which ends this side, too; `None` if it has left none.
-    ///
-    /// # Errors
-    /// The link itself, if the sender has not ended.
+    /// Ends this side: the message of a sender that has ended before, `None` if it has left none, or has not ended.
     #[inline]
-    pub(super) fn receive(self) -> Result<Option<T>, Self> {
+    pub(super) fn receive(self) -> Option<T> {
         if !self.is_other_gone() {
-            return Err(self);
+            return None;
         }
         let mut link = ManuallyDrop::new(self);
         // SAFETY: the sender has ended; the link is used for nothing else afterwards.
         let message = unsafe { link.take_message() };
         // SAFETY: its last use, as above.
         unsafe { link.leave() };
-        Ok(message)
+        message
     }
 }
 
