@@ -59,6 +59,10 @@ impl Arguments {
                 let value = read_value(input, &name, "a number, as in `seed = 7`")?;
                 store(&mut self.seed, &name, seed(&value)?)
             }
+            "flavor" => Err(Error::new(
+                name.span(),
+                "there are no flavors: `worker_threads = 1` is the small runtime",
+            )),
             unknown => Err(Error::new(
                 name.span(),
                 format!("unknown argument `{unknown}`, expected {KNOWN}"),
@@ -180,8 +184,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_flavor_was_is_said() {
+        let message = message("flavor = \"current_thread\"");
+        assert!(message.contains("`worker_threads = 1`"), "{message}");
+    }
+
+    #[test]
     fn an_unknown_argument_is_named_with_what_was_expected() {
-        for name in ["flavor", "threads", "crate", "paused"] {
+        for name in ["threads", "crate", "paused"] {
             let message = message(&format!("{name} = \"x\""));
             assert!(message.contains(&format!("unknown argument `{name}`")), "{message}");
             assert!(

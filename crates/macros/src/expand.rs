@@ -26,13 +26,14 @@ impl Entry {
     }
 }
 
-/// Expands one attribute; what is wrong becomes a compile error beside the unchanged function, so that the rest of
-/// the program still finds its name.
+/// Expands one attribute; what is wrong becomes a compile error beside the function, so that the rest of the program still finds its
+/// name. If only the arguments are wrong it is started by default, or the compiler would add that `main` may not be `async`.
 pub(crate) fn entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> TokenStream {
     match try_entry(entry, arguments, item.clone()) {
         Ok(expansion) => expansion,
         Err(error) => {
             let error = error.into_compile_error();
+            let item = try_entry(entry, TokenStream::new(), item.clone()).unwrap_or(item);
             quote!(#error #item)
         }
     }
@@ -197,6 +198,20 @@ mod tests {
     const BOTH: [Entry; 2] = [Entry::Main, Entry::Test];
 
     #[test]
+    fn wrong_arguments_are_the_only_error() {
+        let whole = |arguments: &str, item: &str| entry(Entry::Main, tokens(arguments), tokens(item)).to_string();
+        let both = whole("threads = 4", "async fn main() {}");
+        assert!(both.contains("compile_error") && both.contains("block_on"), "{both}");
+        assert_eq!(both.matches("compile_error").count(), 1);
+        // What is wrong with the function stays the only error, too.
+        let plain = whole("threads = 4", "fn main() {}");
+        assert!(
+            plain.contains("compile_error") && !plain.contains("block_on"),
+            "{plain}"
+        );
+    }
+
+    #[test]
     fn main_becomes_a_plain_function_around_the_async_one() {
         let written = "async fn main() -> Result<(), Error> { step().await?; Ok(()) }";
         let text = expansion(Entry::Main, "", written);
@@ -356,9 +371,9 @@ mod tests {
 
     #[test]
     fn an_error_keeps_the_function() {
-        let text = entry(Entry::Main, tokens("flavor = 1"), tokens("async fn main() { body() }")).to_string();
+        let text = entry(Entry::Main, tokens("threads = 1"), tokens("async fn main() { body() }")).to_string();
         assert!(text.contains("compile_error"), "{text}");
-        assert!(text.contains("unknown argument `flavor`"), "{text}");
+        assert!(text.contains("unknown argument `threads`"), "{text}");
         assert!(text.contains(&printed("async fn main() { body() }")), "{text}");
     }
 }
