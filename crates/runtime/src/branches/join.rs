@@ -78,7 +78,7 @@ macro_rules! __join {
         $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
         let mut first = 0_u32;
         ::core::future::poll_fn(move |cx| {
-            // Variables are the macro's own, items are not: a constant would be seen by the caller's expressions.
+            // Made here, the compiler knows its value.
             let futures = 0_u32 $(+ { let $name = 1; $name })+;
             let mut all = true;
             for chosen in $crate::branches::turns(first, futures) {

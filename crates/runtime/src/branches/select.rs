@@ -162,7 +162,7 @@ macro_rules! __select {
                 if $crate::branches::poll_budget(cx).is_pending() {
                     return ::core::task::Poll::Pending;
                 }
-                // A variable, which is the macro's own: an item would be seen by the caller's expressions. Made here, the compiler knows its value.
+                // A variable, which is the macro's own: an item would be seen by the caller's patterns. Made here, the compiler knows its value.
                 let branches = 0_u32 $(+ { let $name = 1; $name })*;
                 let start: u32 = ($start)(branches);
                 let mut waits = false;

@@ -395,7 +395,7 @@ pub fn pause() {
     // Not in the closure, which is not told of the caller.
     assert!(
         workers == 1,
-        "the clock of a runtime can be paused if it has 1 worker, this one has {workers}"
+        "the clock of a runtime can be paused if it has 1 worker, this one has {workers}: see `worker_threads`, or `start_paused`, which has 1 by default"
     );
     assert!(paused, "the clock is paused already");
 }

@@ -72,6 +72,7 @@ impl TimerEntry {
     /// # Panics
     /// Outside a runtime, reported at the caller.
     #[track_caller]
+    #[inline]
     pub(super) fn at(deadline: Instant) -> Self {
         runtime::with_current(|shared| Self::new(shared, sys::clock::to_nanos(deadline.into_std()), 0))
     }

@@ -51,6 +51,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 ///
 /// Strict: dropping the future and calling again equals not dropping it.
 #[track_caller]
+#[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         entry: TimerEntry::at(deadline),
