@@ -75,7 +75,7 @@ mod imp {
             Self
         }
 
-        /// Before each access to the memory.
+        /// Before accesses to the memory.
         #[inline(always)]
         pub(crate) fn touch(&self) {}
 

@@ -147,8 +147,8 @@ impl<T, S: Side> Link<T, S> {
 
     /// Whether a message was sent that nobody has received.
     pub(super) fn has_message(&self) -> bool {
-        // Ordering: Relaxed; nothing is read on its strength.
-        self.shared().state.load(Ordering::Relaxed) & SENT != 0
+        // Ordering: Acquire (O); pairs with the exchange in `end_first`: who is told sees what came before.
+        self.shared().state.load(Ordering::Acquire) & SENT != 0
     }
 
     /// Waits for the other side to end. The task of the last poll is woken.
@@ -195,13 +195,12 @@ impl<T, S: Side> Link<T, S> {
     /// # Errors
     /// The other side has ended, and the waker was taken by who was to take it.
     pub(super) fn take_back(&mut self) -> Result<Option<Waker>, OtherGone> {
-        let shared = self.shared();
         // Ordering: Relaxed; only this side sets the flag.
-        if shared.state.load(Ordering::Relaxed) & of::<S>(WAITS) == 0 {
+        if self.shared().state.load(Ordering::Relaxed) & of::<S>(WAITS) == 0 {
             return Ok(None);
         }
         // Ordering: Acquire (O); pairs with the exchange in `end_first`: who is told that the other is gone sees what came before. The waker was written by this side.
-        let state = shared.state.fetch_and(!of::<S>(WAITS), Ordering::Acquire);
+        let state = self.shared().state.fetch_and(!of::<S>(WAITS), Ordering::Acquire);
         if state & of::<S::Other>(GONE) != 0 {
             return Err(OtherGone);
         }
@@ -277,11 +276,10 @@ impl<T, S: Side> Link<T, S> {
     /// # Safety
     /// The other side ended first, and this one takes the message once.
     unsafe fn take_message(&mut self) -> Option<T> {
-        let shared = self.shared();
         // Ordering: Relaxed; the caller has seen the other side gone, and `SENT` was set with that.
-        let is_there = shared.state.load(Ordering::Relaxed) & SENT != 0;
+        let is_there = self.shared().state.load(Ordering::Relaxed) & SENT != 0;
         // SAFETY: it was written before the sender ended, which has been seen; from then on it is the receiver's (b). A sender that is second has never set the flag.
-        is_there.then(|| shared.message.with(|place| unsafe { place.cast::<T>().read() }))
+        is_there.then(|| self.shared().message.with(|place| unsafe { place.cast::<T>().read() }))
     }
 
     /// Touches the memory no more, and frees it if it is the last to do so.
