@@ -1,0 +1,292 @@
+//! What the trial of one worker alone decides, over programs that get done what they are told.
+
+use super::*;
+use alloc::vec::Vec;
+
+/// A program that is told who works, and how much it gets done then.
+struct Program {
+    trial: SoloTrial,
+    config: Solo,
+    tally: SoloTally,
+    step: SoloStep,
+    /// Units a millisecond with all workers, and with one.
+    rates: [u64; 2],
+    /// Of the units that many per cent are yields, with all workers and with one.
+    yields: [u64; 2],
+    /// Units a poll, and polls of which one moves while all work.
+    units: u64,
+    moves: u64,
+    obeys: bool,
+}
+
+impl Program {
+    fn new(rates: [u64; 2]) -> Self {
+        Self {
+            trial: SoloTrial::default(),
+            config: Solo::default(),
+            tally: SoloTally {
+                workers: 2,
+                ..SoloTally::default()
+            },
+            step: SoloStep::All,
+            rates,
+            yields: [0, 0],
+            units: 10,
+            moves: 2,
+            obeys: true,
+        }
+    }
+
+    /// Goes on until the next tally is due, and what follows.
+    fn step(&mut self) -> SoloStep {
+        let (step, next) = self.trial.step(&self.tally, &self.config);
+        assert!(next > self.tally.at, "{:?}", self.trial);
+        self.step = step;
+        self.runs(next.since(self.tally.at));
+        step
+    }
+
+    fn runs(&mut self, time: Nanos) {
+        let alone = self.step != SoloStep::All && self.obeys;
+        let units = self.rates[usize::from(alone)] * time.0 / 1_000_000;
+        let polls = units / self.units;
+        self.tally.at = Nanos(self.tally.at.0 + time.0);
+        let yields = units * self.yields[usize::from(alone)] / 100;
+        self.tally.units += units - yields;
+        self.tally.yields += yields;
+        self.tally.polls += polls;
+        self.tally.own_polls += if alone { polls } else { polls / 2 };
+        self.tally.moves += if alone { 0 } else { polls / self.moves };
+        self.tally.others_sleep = alone;
+    }
+
+    /// Of so many milliseconds, how many were with one worker, and the times at which trials began, in milliseconds.
+    fn alone(&mut self, millis: u64) -> (u64, Vec<u64>) {
+        let end = self.tally.at.0 + millis * 1_000_000;
+        let (mut alone, mut trials) = (0, Vec::new());
+        while self.tally.at.0 < end {
+            let (from, before) = (self.tally.at, self.step);
+            let step = self.step();
+            if step != SoloStep::All {
+                alone += self.tally.at.since(from).0;
+            }
+            if step == SoloStep::Gathers && before == SoloStep::All {
+                trials.push(from.0 / 1_000_000);
+            }
+        }
+        (alone / 1_000_000, trials)
+    }
+}
+
+#[test]
+fn who_gets_more_done_alone_goes_on_alone_for_longer_and_longer() {
+    let (alone, trials) = Program::new([100_000, 150_000]).alone(10_000);
+    // Each 4 ms of a trial, and twice as long a hold as before, up to 1.28 s.
+    assert!(alone > 9_850, "{alone}");
+    let holds: Vec<u64> = trials.windows(2).map(|two| two[1] - two[0]).collect();
+    let expected = [20, 40, 80, 160, 320, 640, 1280, 1280, 1280];
+    assert!(holds.len() >= expected.len(), "{holds:?}");
+    for (hold, expected) in holds.iter().zip(expected) {
+        assert!((expected..expected + 8).contains(hold), "{holds:?}");
+    }
+}
+
+/// What tasks do for a unit, or before they give way, may be long: more of what is short is no gain then.
+#[test]
+fn who_does_less_of_one_kind_alone_gains_nothing() {
+    let alone = |yields| {
+        let mut program = Program::new([100_000, 150_000]);
+        program.yields = yields;
+        program.alone(10_000).0
+    };
+    // Yields are all, a half, and as many in a time as before but for an eighth; units are; and either is few.
+    for yields in [[100, 100], [50, 50], [50, 30], [50, 70], [5, 0], [95, 100]] {
+        assert!(alone(yields) > 9_850, "{yields:?}");
+    }
+    for yields in [[50, 29], [50, 0], [7, 0], [50, 71], [50, 100], [93, 100]] {
+        assert!(alone(yields) < 60, "{yields:?}");
+    }
+}
+
+/// Also in the middle of a hold: as much gets done, but of one kind alone.
+#[test]
+fn a_hold_ends_when_one_kind_is_lost() {
+    for later in [0, 100] {
+        let mut program = Program::new([100_000, 150_000]);
+        program.config.hold = Nanos::from_millis(1_000);
+        program.yields = [50, 50];
+        while !matches!(program.trial.stage, Stage::Holds { .. }) {
+            program.step();
+        }
+        assert_eq!(program.step(), SoloStep::Alone);
+        program.yields[1] = later;
+        assert!([program.step(), program.step()].contains(&SoloStep::All), "{later}");
+    }
+}
+
+#[test]
+fn who_gets_less_done_alone_tries_less_and_less_often() {
+    // The second gains, but too little.
+    for one in [50_000, 109_000] {
+        let (alone, trials) = Program::new([100_000, one]).alone(60_000);
+        assert!(alone < 60, "{alone} of 60,000 ms");
+        let pauses: Vec<u64> = trials.windows(2).map(|two| two[1] - two[0]).collect();
+        for (pause, expected) in pauses.iter().zip([200, 400, 800, 1600, 3200, 6400, 6400]) {
+            assert!((expected..expected + 8).contains(pause), "{pauses:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_tried_without_a_promise() {
+    let promising = || Program::new([100_000, 150_000]);
+    let with = |change: fn(&mut Program)| {
+        let mut program = promising();
+        change(&mut program);
+        program.alone(1_000).1.len()
+    };
+    assert!(with(|_| {}) > 0);
+    // Tasks stay where they are; are long; do nothing that counts; can't leave.
+    assert_eq!(with(|program| program.moves = 17), 0);
+    assert!(with(|program| program.moves = 16) > 0);
+    assert_eq!(with(|program| program.units = 1_100), 0);
+    assert_eq!(with(|program| program.rates = [0, 0]), 0);
+    assert_eq!(with(|program| program.tally.any_bound = true), 0);
+}
+
+/// Polls of which nobody knows what they did.
+#[test]
+fn polls_that_spend_nothing_say_nothing() {
+    let config = Solo::default();
+    let tally = |at: u64, units: u64| SoloTally {
+        at: Nanos::from_millis(at),
+        workers: 2,
+        units: units / 2,
+        yields: units - units / 2,
+        polls: at * 1000,
+        moves: at * 1000,
+        ..SoloTally::default()
+    };
+    for (units, step) in [(1_999, SoloStep::All), (2_000, SoloStep::Gathers)] {
+        let mut trial = SoloTrial::default();
+        trial.step(&tally(0, 0), &config);
+        assert_eq!(trial.step(&tally(2, units), &config).0, step);
+    }
+}
+
+#[test]
+fn others_that_do_not_leave_end_it() {
+    let mut program = Program::new([100_000, 150_000]);
+    program.obeys = false;
+    let (_, trials) = program.alone(1_000);
+    // After half a window each, and a pause.
+    assert!((2..=4).contains(&trials.len()), "{trials:?}");
+}
+
+/// It gains in the trial, and then it does not.
+#[test]
+fn a_hold_that_breaks_counts_as_a_trial_in_vain() {
+    let mut program = Program::new([100_000, 150_000]);
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        program.rates[1] = 150_000;
+        while !matches!(program.trial.stage, Stage::Holds { .. }) {
+            program.step();
+        }
+        program.rates[1] = 50_000;
+        while program.step() != SoloStep::All {}
+        let (_, next) = (program.step, program.tally.at);
+        pauses.push(next.0);
+    }
+    let waits: Vec<u64> = pauses.windows(2).map(|two| (two[1] - two[0]) / 1_000_000).collect();
+    assert!(
+        (400..420).contains(&waits[0]) && (800..820).contains(&waits[1]),
+        "{waits:?}"
+    );
+}
+
+#[test]
+fn a_pause_while_it_settles_ends_it() {
+    let mut program = Program::new([100_000, 150_000]);
+    while !matches!(program.trial.stage, Stage::Settles { .. }) {
+        program.step();
+    }
+    program.runs(Nanos::from_millis(2));
+    assert_eq!(program.step(), SoloStep::All);
+}
+
+#[test]
+fn what_others_have_done_is_no_gain() {
+    let mut program = Program::new([100_000, 150_000]);
+    while !matches!(program.trial.stage, Stage::Alone { .. }) {
+        program.step();
+    }
+    // A tenth of the polls.
+    program.tally.polls += program.tally.polls / 10;
+    program.step();
+    assert!(matches!(program.trial.stage, Stage::Rests), "{:?}", program.trial);
+}
+
+#[test]
+fn who_is_alone_notices_that_the_program_has_changed() {
+    type Change = fn(&mut Program);
+    let changes: [Change; 4] = [
+        // Less gets done, or more; somebody else works; nobody has counted for long.
+        |program| program.rates[1] = 110_000,
+        |program| program.rates[1] = 230_000,
+        |program| program.obeys = false,
+        |program| program.runs(Nanos::from_millis(9)),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut program = Program::new([100_000, 150_000]);
+        program.config.hold = Nanos::from_millis(1_000);
+        while !matches!(program.trial.stage, Stage::Holds { .. }) {
+            program.step();
+        }
+        assert_eq!(program.step(), SoloStep::Alone);
+        change(&mut program);
+        // The window in which it changed may be half of the old.
+        assert!([program.step(), program.step()].contains(&SoloStep::All), "{number}");
+        assert!(
+            matches!(program.trial.stage, Stage::Rests | Stage::All { .. }),
+            "{number}"
+        );
+    }
+}
+
+/// Whatever it is told it answers, and never for when it was.
+#[test]
+fn any_tally_is_answered() {
+    let mut rng = crate::Rng::new(7);
+    let mut any = || (u64::from(rng.below(u32::MAX)) << 32) | u64::from(rng.below(u32::MAX));
+    for config in [
+        Solo::default(),
+        Solo {
+            window: Nanos(u64::MAX / 64),
+            gain: u16::MAX,
+            hold: Nanos(u64::MAX),
+            pause: Nanos(u64::MAX),
+            moves: u32::MAX,
+            ..Solo::default()
+        },
+    ] {
+        let mut trial = SoloTrial::default();
+        for round in 0..10_000_u64 {
+            let tally = SoloTally {
+                at: Nanos(if round % 2 == 0 { round * 1_000_000 } else { any() }),
+                workers: (any() % 3) as u32,
+                units: any(),
+                yields: any(),
+                polls: any(),
+                moves: any(),
+                own_polls: any(),
+                others_sleep: any() % 2 == 0,
+                any_bound: any() % 4 == 0,
+            };
+            let (step, next) = trial.step(&tally, &config);
+            assert!(next >= tally.at);
+            // Nobody is to leave without a tally that says so.
+            assert!(step == SoloStep::All || !matches!(trial.stage, Stage::Rests | Stage::All { .. }));
+        }
+    }
+}
