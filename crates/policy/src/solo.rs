@@ -10,12 +10,16 @@
 //! | stage | until | then |
 //! |---|---|---|
 //! | rests | its time has come | all are measured |
-//! | all are measured | a window has passed | the others leave; or it rests, since it does not look like a gain |
+//! | all are measured | a window has passed | the others leave; or it rests, since it does not look like a gain, or was none lately |
 //! | others leave | they sleep | one settles; or it rests, since they do not |
 //! | one settles | half a window has passed | one is measured |
 //! | one is measured | a window has passed | it goes on alone; or it rests for longer each time |
 //! | goes on alone | it is over | it rests, for a moment |
-//! | | what gets done is another than was, or by others | it rests, as after a trial in vain |
+//! | | less gets done than was, or by others | others leave once more, and one is measured against all as before |
+//! | | half as much again gets done | it rests, as after a trial in vain |
+//!
+//! A host that others use takes a CPU away for milliseconds. Then less gets done in a window, those who were to leave are in the middle of a poll, and others rescue what
+//! the one has: all that says nothing of the program. So who goes on alone is doubted before it is given up, and who does not poll is waited for.
 
 use crate::{Nanos, Solo};
 
@@ -25,6 +29,8 @@ const LOOK: u64 = 8;
 const FEW: u64 = 16;
 /// Else a gain is none if more than one of so many of them is lost.
 const LOST: u64 = 8;
+/// Who gained nothing is tried again before its time only if it would gain so many times as much as it must.
+const WORSE: u64 = 3;
 /// Times that a hold is doubled, and a pause.
 const HOLDS: u32 = 6;
 const PAUSES: u32 = 5;
@@ -71,22 +77,33 @@ enum Stage {
         from: SoloTally,
     },
     Gathers {
-        rates: Rates,
-        since: Nanos,
+        from: SoloTally,
+        trial: Trial,
     },
     Settles {
-        rates: Rates,
         since: Nanos,
+        trial: Trial,
     },
     Alone {
         from: SoloTally,
-        rates: Rates,
+        trial: Trial,
     },
     Holds {
         from: SoloTally,
+        /// Of the one.
         rates: Rates,
         until: Nanos,
+        trial: Trial,
     },
+}
+
+/// What one is measured against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trial {
+    /// Of all.
+    rates: Rates,
+    /// The end of the time that was to be spent alone, if that is in doubt.
+    until: Option<Nanos>,
 }
 
 /// How much was done in a millisecond.
@@ -118,10 +135,15 @@ impl Rates {
         keeps(self.units, before.units) && keeps(self.yields, before.yields)
     }
 
-    /// Whether that is more by `config`.
-    fn gains_on(&self, before: &Self, config: &Solo) -> bool {
+    /// Whether it is half as much again: another program than was measured.
+    fn is_another(&self, before: &Self) -> bool {
+        self.done() >= before.done().saturating_add(before.done() / 2)
+    }
+
+    /// Whether it is more by so many per cent, and no less of either kind.
+    fn gains_on(&self, before: &Self, percent: u64) -> bool {
         let done = before.done();
-        let enough = done.saturating_add(done.saturating_mul(u64::from(config.gain)) / 100);
+        let enough = done.saturating_add(done.saturating_mul(percent) / 100);
         self.done() > enough && self.keeps(before, LOST)
     }
 }
@@ -166,6 +188,8 @@ pub struct SoloTrial {
     /// How many holds in a row were right to their end, and trials in vain.
     right: u32,
     wrong: u32,
+    /// Until then nothing is tried: one gained nothing, and got this done. Unless all get less and less done.
+    pause: Option<(Nanos, Rates)>,
 }
 
 impl SoloTrial {
@@ -186,49 +210,76 @@ impl SoloTrial {
             Stage::All { from } if is_late(passed(from.at), window) => self.measures_all(now, window),
             Stage::All { from } if promises(&from, now, config) => {
                 let rates = Rates::of(&from, now);
-                self.stage = Stage::Gathers { rates, since: now.at };
-                (SoloStep::Gathers, window / 16)
+                match self.pause {
+                    Some((end, one)) if now.at < end && !one.gains_on(&rates, WORSE * u64::from(config.gain)) => {
+                        self.watches(now, end, window)
+                    }
+                    _ => self.gathers(now, Trial { rates, until: None }, window),
+                }
             }
             Stage::All { .. } => {
                 self.right /= 2;
                 self.rests(LOOK * window)
             }
-            Stage::Gathers { since, .. } if passed(since) > Self::STALE * window => self.rests(LOOK * window),
-            Stage::Gathers { rates, .. } if now.others_sleep => {
-                self.stage = Stage::Settles { rates, since: now.at };
+            Stage::Gathers { from, .. } if passed(from.at) > Self::STALE * window => self.rests(LOOK * window),
+            Stage::Gathers { trial, .. } if now.others_sleep => {
+                self.stage = Stage::Settles { since: now.at, trial };
                 (SoloStep::Alone, window / 2)
             }
-            Stage::Gathers { since, .. } if passed(since) < window / 2 => (SoloStep::Gathers, window / 16),
             // The others find something to do.
-            Stage::Gathers { .. } => self.was_wrong(config),
+            Stage::Gathers { from, .. } if passed(from.at) >= window / 2 && !is_alone(&from, now) => {
+                self.was_wrong(config)
+            }
+            Stage::Gathers { .. } => (SoloStep::Gathers, window / 16),
             // What waited meanwhile is done: it is no gain.
             Stage::Settles { since, .. } if is_late(passed(since), window) => self.rests(LOOK * window),
-            Stage::Settles { rates, .. } => {
-                self.stage = Stage::Alone { from: *now, rates };
+            Stage::Settles { trial, .. } => {
+                self.stage = Stage::Alone { from: *now, trial };
                 (SoloStep::Alone, window)
             }
             Stage::Alone { from, .. } if is_late(passed(from.at), window) => self.rests(LOOK * window),
-            Stage::Alone { from, rates: before } => {
-                let alone = Rates::of(&from, now);
-                if !alone.gains_on(&before, config) || !is_alone(&from, now) {
-                    return self.was_wrong(config);
-                }
-                let hold = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
-                self.goes_on(now, alone, Nanos(now.at.0.saturating_add(hold)), window)
-            }
+            Stage::Alone { from, trial } => self.compares(&from, trial, now, config),
             Stage::Holds { from, .. } if passed(from.at) > Self::STALE * window => {
                 self.right = 0;
                 self.rests(LOOK * window)
             }
-            Stage::Holds { from, rates, .. } if !is_steady(&from, now, &rates) => self.was_wrong(config),
+            Stage::Holds { from, rates, .. } if Rates::of(&from, now).is_another(&rates) => self.was_wrong(config),
             Stage::Holds { until, .. } if now.at >= until => {
                 self.right = self.right.saturating_add(1);
                 self.wrong = 0;
                 // Those who slept come back, and take some of the tasks again, before they are measured.
                 self.rests(window / 2)
             }
-            Stage::Holds { rates, until, .. } => self.goes_on(now, rates, until, window),
+            Stage::Holds {
+                from,
+                rates,
+                until,
+                trial,
+            } => {
+                if is_steady(&from, now, &rates) {
+                    return self.goes_on(now, rates, until, trial, window);
+                }
+                let until = Some(until);
+                self.gathers(now, Trial { until, ..trial }, window)
+            }
         }
+    }
+
+    /// One is measured.
+    fn compares(&mut self, from: &SoloTally, trial: Trial, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
+        let (rates, window) = (Rates::of(from, now), config.window.0);
+        if !is_alone(from, now) {
+            return self.was_wrong(config);
+        }
+        if !rates.gains_on(&trial.rates, config.gain.into()) {
+            let (_, pause) = self.was_wrong(config);
+            let end = Nanos(now.at.0.saturating_add(pause));
+            self.pause = Some((end, rates));
+            return self.watches(now, end, window);
+        }
+        let hold = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
+        let until = trial.until.unwrap_or(Nanos(now.at.0.saturating_add(hold)));
+        self.goes_on(now, rates, until, trial, window)
     }
 
     fn measures_all(&mut self, now: &SoloTally, window: u64) -> (SoloStep, u64) {
@@ -236,11 +287,17 @@ impl SoloTrial {
         (SoloStep::All, window)
     }
 
-    fn goes_on(&mut self, now: &SoloTally, rates: Rates, until: Nanos, window: u64) -> (SoloStep, u64) {
+    fn gathers(&mut self, now: &SoloTally, trial: Trial, window: u64) -> (SoloStep, u64) {
+        self.stage = Stage::Gathers { from: *now, trial };
+        (SoloStep::Gathers, window / 16)
+    }
+
+    fn goes_on(&mut self, now: &SoloTally, rates: Rates, until: Nanos, trial: Trial, window: u64) -> (SoloStep, u64) {
         self.stage = Stage::Holds {
             from: *now,
             rates,
             until,
+            trial,
         };
         (SoloStep::Alone, window)
     }
@@ -254,7 +311,14 @@ impl SoloTrial {
         let pause = config.pause.0.saturating_mul(1 << self.wrong.min(PAUSES));
         self.wrong = self.wrong.saturating_add(1);
         self.right = 0;
+        self.pause = None;
         self.rests(pause)
+    }
+
+    /// Until `end` all are measured now and then.
+    fn watches(&mut self, now: &SoloTally, end: Nanos, window: u64) -> (SoloStep, u64) {
+        let look = (LOOK * window).saturating_mul(1 << self.wrong.saturating_sub(1).min(PAUSES));
+        self.rests(look.min(end.since(now.at).0))
     }
 }
 
@@ -283,9 +347,7 @@ fn is_alone(from: &SoloTally, to: &SoloTally) -> bool {
 
 /// Whether a worker that goes on alone gets done what it got done when it was measured, and is alone.
 fn is_steady(from: &SoloTally, to: &SoloTally, rates: &Rates) -> bool {
-    let now = Rates::of(from, to);
-    let most = rates.done().saturating_add(rates.done() / 2);
-    now.done() < most && now.keeps(rates, 4) && is_alone(from, to)
+    Rates::of(from, to).keeps(rates, 4) && is_alone(from, to)
 }
 
 #[cfg(test)]
