@@ -1,18 +1,20 @@
 //! What a poll has got is not lost when a waker panics as it is dropped in that poll.
 //!
 //! A poll that finds nothing clones a waker that is not ours, and looks again; what it has not used of that it drops. So each case gives what
-//! is waited for while the waker is cloned, and the clone panics.
+//! is waited for while the waker is cloned, and the clone panics when it is dropped. Where it is the cloning that panics, nothing has changed.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::ptr::null;
 use std::sync::Arc;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
-use quadrille::sync::{Mutex, RwLock, Semaphore, broadcast};
+use quadrille::sync::{Mutex, RwLock, Semaphore, broadcast, oneshot};
 use quadrille::thread;
+
+use crate::count::Count;
 
 thread_local! {
     static ON_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
@@ -39,6 +41,10 @@ fn panics_in_the_middle<F: Future>(future: Pin<&mut F>, gives: impl FnOnce() + '
     PANICS.set(true);
     let polled = catch_unwind(AssertUnwindSafe(|| drop(future.poll(&mut Context::from_waker(&waker)))));
     assert!(polled.is_err() && !PANICS.get());
+}
+
+fn is_pending<F: Future + Unpin>(future: &mut F, waker: &Waker) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(waker)).is_pending()
 }
 
 #[test]
@@ -94,4 +100,52 @@ fn a_message_to_all_is_dropped() {
     panics_in_the_middle(receive.as_mut(), move || assert_eq!(sender.send(message), Ok(1)));
     drop(receive);
     assert_eq!((Arc::strong_count(&probe), receiver.len()), (1, 0));
+}
+
+#[test]
+fn a_message_stays_in_its_oneshot() {
+    for has_waited in [false, true] {
+        for is_received in [true, false] {
+            let (sender, mut receiver) = oneshot::channel();
+            if has_waited {
+                assert!(is_pending(&mut receiver, Waker::noop()));
+            }
+            let probe = Arc::new(());
+            let message = probe.clone();
+            panics_in_the_middle(Pin::new(&mut receiver), move || sender.send(message).unwrap());
+            assert_eq!(Arc::strong_count(&probe), 2);
+            if is_received {
+                assert!(receiver.try_recv().is_ok());
+            }
+            drop(receiver);
+            assert_eq!(Arc::strong_count(&probe), 1, "{has_waited}, {is_received}");
+        }
+    }
+}
+
+#[test]
+fn a_oneshot_is_still_closed() {
+    let (mut sender, receiver) = oneshot::channel::<()>();
+    panics_in_the_middle(pin!(sender.closed()), move || drop(receiver));
+    assert!(sender.is_closed());
+    assert!(!is_pending(&mut pin!(sender.closed()), Waker::noop()));
+}
+
+#[test]
+fn a_oneshot_whose_waker_cannot_be_cloned_keeps_the_one_before() {
+    for has_waited in [false, true] {
+        let (sender, mut receiver) = oneshot::channel();
+        let wakes = Count::default();
+        if has_waited {
+            assert!(is_pending(&mut receiver, &wakes.waker()));
+        }
+        ON_CLONE.set(Some(Box::new(|| panic!("as asked"))));
+        // SAFETY: the functions of the table use no data.
+        let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(null(), &TABLE)) });
+        let polled = catch_unwind(AssertUnwindSafe(|| is_pending(&mut receiver, &waker)));
+        assert!(polled.is_err());
+        sender.send(7).unwrap();
+        assert_eq!(wakes.get(), usize::from(has_waited));
+        assert_eq!(receiver.try_recv(), Ok(7));
+    }
 }
