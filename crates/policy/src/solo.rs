@@ -12,10 +12,10 @@
 //! | rests | its time has come | all are measured |
 //! | all are measured | a window has passed | the others leave; or it rests, since it does not look like a gain, or was none lately |
 //! | others leave | they sleep | one settles; or it rests, since they do not |
-//! | one settles | half a window has passed | one is measured |
+//! | one settles | half a window has passed | one is measured, or goes on alone if it did before |
 //! | one is measured | a window has passed | it goes on alone; or it rests for longer each time |
 //! | goes on alone | it is over | it rests, for a moment |
-//! | | less gets done than was, or by others | others leave once more, and one is measured against all as before |
+//! | | less gets done than was, or by others | others leave once more; the third time in a row it rests, as after a trial in vain |
 //! | | half as much again gets done | it rests, as after a trial in vain |
 //!
 //! A host that others use takes a CPU away for milliseconds. Then less gets done in a window, those who were to leave are in the middle of a poll, and others rescue what
@@ -29,8 +29,10 @@ const LOOK: u64 = 8;
 const FEW: u64 = 16;
 /// Else a gain is none if more than one of so many of them is lost.
 const LOST: u64 = 8;
-/// Who gained nothing is tried again before its time only if it would gain so many times as much as it must.
-const WORSE: u64 = 3;
+/// Who gained nothing is tried before its time only if it would gain so many per cent more than it must.
+const MORE: u64 = 20;
+/// Unlike windows in a row by which a hold is over.
+const DOUBTS: u32 = 3;
 /// Times that a hold is doubled, and a pause.
 const HOLDS: u32 = 6;
 const PAUSES: u32 = 5;
@@ -75,14 +77,17 @@ enum Stage {
     Rests,
     All {
         from: SoloTally,
+        /// What they got done in the window before, if that was little.
+        little: Option<Rates>,
     },
     Gathers {
-        from: SoloTally,
-        trial: Trial,
+        since: Nanos,
+        last: SoloTally,
+        goal: Goal,
     },
     Settles {
         since: Nanos,
-        trial: Trial,
+        goal: Goal,
     },
     Alone {
         from: SoloTally,
@@ -90,20 +95,33 @@ enum Stage {
     },
     Holds {
         from: SoloTally,
-        /// Of the one.
-        rates: Rates,
-        until: Nanos,
-        trial: Trial,
+        hold: Hold,
     },
+}
+
+/// What others leave for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    Measure(Trial),
+    GoOn(Hold),
 }
 
 /// What one is measured against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trial {
-    /// Of all.
-    rates: Rates,
-    /// The end of the time that was to be spent alone, if that is in doubt.
-    until: Option<Nanos>,
+    all: Rates,
+    /// It comes before its time.
+    is_early: bool,
+}
+
+/// A time that is spent alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hold {
+    one: Rates,
+    until: Nanos,
+    /// Windows, up to now, in which it wasn't like that.
+    doubts: u32,
+    is_early: bool,
 }
 
 /// How much was done in a millisecond.
@@ -188,7 +206,9 @@ pub struct SoloTrial {
     /// How many holds in a row were right to their end, and trials in vain.
     right: u32,
     wrong: u32,
-    /// Until then nothing is tried: one gained nothing, and got this done. Unless all get less and less done.
+    /// How often in a row others were waited for in vain.
+    vain: u32,
+    /// One gained nothing and got this done: until then it is tried again only if all get so little done that it would gain more than it must.
     pause: Option<(Nanos, Rates)>,
 }
 
@@ -206,99 +226,128 @@ impl SoloTrial {
         let window = config.window.0;
         let passed = |from: Nanos| now.at.since(from).0;
         match self.stage {
-            Stage::Rests => self.measures_all(now, window),
-            Stage::All { from } if is_late(passed(from.at), window) => self.measures_all(now, window),
-            Stage::All { from } if promises(&from, now, config) => {
-                let rates = Rates::of(&from, now);
-                match self.pause {
-                    Some((end, one)) if now.at < end && !one.gains_on(&rates, WORSE * u64::from(config.gain)) => {
-                        self.watches(now, end, window)
-                    }
-                    _ => self.gathers(now, Trial { rates, until: None }, window),
-                }
+            Stage::Rests => self.measures_all(now, None, window),
+            Stage::All { from, .. } if is_late(passed(from.at), window) => self.measures_all(now, None, window),
+            Stage::All { from, little } if promises(&from, now, config) => {
+                self.tries(now, Rates::of(&from, now), little, config)
             }
             Stage::All { .. } => {
                 self.right /= 2;
                 self.rests(LOOK * window)
             }
-            Stage::Gathers { from, .. } if passed(from.at) > Self::STALE * window => self.rests(LOOK * window),
-            Stage::Gathers { trial, .. } if now.others_sleep => {
-                self.stage = Stage::Settles { since: now.at, trial };
+            Stage::Gathers { since, .. } if passed(since) > Self::STALE * window => {
+                self.vain = self.vain.saturating_add(1);
+                self.rests((LOOK * window).saturating_mul(1 << (self.vain - 1).min(PAUSES)))
+            }
+            Stage::Gathers { goal, .. } if now.others_sleep => {
+                self.vain = 0;
+                self.stage = Stage::Settles { since: now.at, goal };
                 (SoloStep::Alone, window / 2)
             }
             // The others find something to do.
-            Stage::Gathers { from, .. } if passed(from.at) >= window / 2 && !is_alone(&from, now) => {
+            Stage::Gathers { since, last, .. } if passed(since) >= window / 2 && !is_alone(&last, now) => {
                 self.was_wrong(config)
             }
-            Stage::Gathers { .. } => (SoloStep::Gathers, window / 16),
+            Stage::Gathers { since, goal, .. } => self.gathers(now, since, goal, window),
             // What waited meanwhile is done: it is no gain.
             Stage::Settles { since, .. } if is_late(passed(since), window) => self.rests(LOOK * window),
-            Stage::Settles { trial, .. } => {
-                self.stage = Stage::Alone { from: *now, trial };
-                (SoloStep::Alone, window)
-            }
+            Stage::Settles { goal, .. } => match goal {
+                Goal::Measure(trial) => {
+                    self.stage = Stage::Alone { from: *now, trial };
+                    (SoloStep::Alone, window)
+                }
+                Goal::GoOn(hold) => self.goes_on(now, hold, window),
+            },
             Stage::Alone { from, .. } if is_late(passed(from.at), window) => self.rests(LOOK * window),
             Stage::Alone { from, trial } => self.compares(&from, trial, now, config),
             Stage::Holds { from, .. } if passed(from.at) > Self::STALE * window => {
                 self.right = 0;
                 self.rests(LOOK * window)
             }
-            Stage::Holds { from, rates, .. } if Rates::of(&from, now).is_another(&rates) => self.was_wrong(config),
-            Stage::Holds { until, .. } if now.at >= until => {
-                self.right = self.right.saturating_add(1);
-                self.wrong = 0;
-                // Those who slept come back, and take some of the tasks again, before they are measured.
-                self.rests(window / 2)
-            }
-            Stage::Holds {
-                from,
-                rates,
-                until,
-                trial,
-            } => {
-                if is_steady(&from, now, &rates) {
-                    return self.goes_on(now, rates, until, trial, window);
-                }
-                let until = Some(until);
-                self.gathers(now, Trial { until, ..trial }, window)
-            }
+            Stage::Holds { from, hold } => self.holds(&from, hold, now, config),
         }
     }
 
-    /// One is measured.
+    /// All have been measured, and it looks like a gain.
+    fn tries(&mut self, now: &SoloTally, all: Rates, little: Option<Rates>, config: &Solo) -> (SoloStep, u64) {
+        let window = config.window.0;
+        let trial = |all, is_early| Goal::Measure(Trial { all, is_early });
+        let Some((end, one)) = self.pause.filter(|(end, _)| now.at < *end) else {
+            return self.gathers(now, now.at, trial(all, false), window);
+        };
+        if !one.gains_on(&all, u64::from(config.gain) + MORE) {
+            return self.watches(now, end, window);
+        }
+        match little {
+            // They may have had no CPU.
+            None => self.measures_all(now, Some(all), window),
+            // The one is to gain on the better of both.
+            Some(before) if before.done() > all.done() => self.gathers(now, now.at, trial(before, true), window),
+            Some(_) => self.gathers(now, now.at, trial(all, true), window),
+        }
+    }
+
+    /// One has been measured.
     fn compares(&mut self, from: &SoloTally, trial: Trial, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
-        let (rates, window) = (Rates::of(from, now), config.window.0);
+        let (one, window) = (Rates::of(from, now), config.window.0);
         if !is_alone(from, now) {
             return self.was_wrong(config);
         }
-        if !rates.gains_on(&trial.rates, config.gain.into()) {
-            let (_, pause) = self.was_wrong(config);
-            let end = Nanos(now.at.0.saturating_add(pause));
-            self.pause = Some((end, rates));
+        if !one.gains_on(&trial.all, config.gain.into()) {
+            let end = Nanos(now.at.0.saturating_add(self.pauses(config)));
+            self.pause = Some((end, one));
             return self.watches(now, end, window);
         }
-        let hold = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
-        let until = trial.until.unwrap_or(Nanos(now.at.0.saturating_add(hold)));
-        self.goes_on(now, rates, until, trial, window)
+        self.pause = None;
+        let time = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
+        let hold = Hold {
+            one,
+            until: Nanos(now.at.0.saturating_add(time)),
+            doubts: 0,
+            is_early: trial.is_early,
+        };
+        self.goes_on(now, hold, window)
     }
 
-    fn measures_all(&mut self, now: &SoloTally, window: u64) -> (SoloStep, u64) {
-        self.stage = Stage::All { from: *now };
+    /// One has gone on alone for a window.
+    fn holds(&mut self, from: &SoloTally, hold: Hold, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
+        let window = config.window.0;
+        let rates = Rates::of(from, now);
+        let is_steady = rates.keeps(&hold.one, 4) && is_alone(from, now);
+        let doubts = if is_steady { 0 } else { hold.doubts + 1 };
+        if rates.is_another(&hold.one) || doubts >= DOUBTS {
+            return self.was_wrong(config);
+        }
+        if now.at >= hold.until {
+            if is_steady {
+                self.right = self.right.saturating_add(1);
+                // What comes early may have come for want of a CPU.
+                self.wrong = if hold.is_early { self.wrong / 2 } else { 0 };
+            }
+            // Those who slept come back, and take some of the tasks again, before they are measured.
+            return self.rests(window / 2);
+        }
+        let hold = Hold { doubts, ..hold };
+        if is_steady {
+            self.goes_on(now, hold, window)
+        } else {
+            self.gathers(now, now.at, Goal::GoOn(hold), window)
+        }
+    }
+
+    fn measures_all(&mut self, now: &SoloTally, little: Option<Rates>, window: u64) -> (SoloStep, u64) {
+        self.stage = Stage::All { from: *now, little };
         (SoloStep::All, window)
     }
 
-    fn gathers(&mut self, now: &SoloTally, trial: Trial, window: u64) -> (SoloStep, u64) {
-        self.stage = Stage::Gathers { from: *now, trial };
+    fn gathers(&mut self, now: &SoloTally, since: Nanos, goal: Goal, window: u64) -> (SoloStep, u64) {
+        let last = *now;
+        self.stage = Stage::Gathers { since, last, goal };
         (SoloStep::Gathers, window / 16)
     }
 
-    fn goes_on(&mut self, now: &SoloTally, rates: Rates, until: Nanos, trial: Trial, window: u64) -> (SoloStep, u64) {
-        self.stage = Stage::Holds {
-            from: *now,
-            rates,
-            until,
-            trial,
-        };
+    fn goes_on(&mut self, now: &SoloTally, hold: Hold, window: u64) -> (SoloStep, u64) {
+        self.stage = Stage::Holds { from: *now, hold };
         (SoloStep::Alone, window)
     }
 
@@ -308,11 +357,17 @@ impl SoloTrial {
     }
 
     fn was_wrong(&mut self, config: &Solo) -> (SoloStep, u64) {
+        let pause = self.pauses(config);
+        self.rests(pause)
+    }
+
+    /// For how long nothing is tried after a trial in vain.
+    fn pauses(&mut self, config: &Solo) -> u64 {
         let pause = config.pause.0.saturating_mul(1 << self.wrong.min(PAUSES));
         self.wrong = self.wrong.saturating_add(1);
         self.right = 0;
         self.pause = None;
-        self.rests(pause)
+        pause
     }
 
     /// Until `end` all are measured now and then.
@@ -338,16 +393,11 @@ fn is_late(passed: u64, window: u64) -> bool {
     passed > window.saturating_add(window / 4)
 }
 
-/// Whether others did next to nothing.
+/// Whether others did next to nothing. Both tallies are the same worker's: another counts only when the window says nothing any more, which is asked first.
 fn is_alone(from: &SoloTally, to: &SoloTally) -> bool {
     let polls = to.polls.wrapping_sub(from.polls);
     let others = polls.saturating_sub(to.own_polls.wrapping_sub(from.own_polls));
     others <= polls / 16
-}
-
-/// Whether a worker that goes on alone gets done what it got done when it was measured, and is alone.
-fn is_steady(from: &SoloTally, to: &SoloTally, rates: &Rates) -> bool {
-    Rates::of(from, to).keeps(rates, 4) && is_alone(from, to)
 }
 
 #[cfg(test)]

@@ -335,8 +335,16 @@ mod tests {
         window(75_000);
         window(150_000);
         window(150_000);
+        // Something has disturbed it: the other leaves once more, and it goes on. That is no trial.
+        window(10_000);
+        assert!(keeps() && solo.leaves_until.load(Ordering::Relaxed) > 0);
+        window(1_000);
+        window(75_000);
+        window(150_000);
+        assert!(keeps() && solo.leaves_until.load(Ordering::Relaxed) == 0);
+        assert_eq!(keeper.context.me().counters.solo_trials.get(), 1);
         assert!(keeps() && keeper.context.me().is_spared(now));
-        assert_eq!(keeper.context.me().counters.solo_windows.get(), 4);
+        assert_eq!(keeper.context.me().counters.solo_windows.get(), 7);
         // It has gone to sleep: whoever looks up four windows after it should have ends it.
         let window = still.shared.policy.config.solo.window.0;
         other.keeps_or_leaves(Nanos(now.0 + 4 * window - 1));

@@ -13,6 +13,9 @@ use crate::wait::eventually;
 /// A trial as soon as the one before has ended, whatever came of it.
 const ALL_THE_TIME: &str =
     "solo=on,solo-window=4ms,solo-gain=0,solo-hold=0ns,solo-pause=0ns,solo-moves=4294967295,solo-run=1s";
+/// For so long that who goes on alone is disturbed, and doubted, now and then.
+const FOR_LONGER: &str =
+    "solo=on,solo-window=1ms,solo-gain=0,solo-hold=10ms,solo-pause=0ns,solo-moves=4294967295,solo-run=1s";
 const MEMBERS: usize = 20;
 const MESSAGES: u64 = 200;
 
@@ -54,8 +57,8 @@ fn all_talk_to_each_other(runtime: &Runtime) -> u64 {
 
 #[test]
 fn trials_all_the_time_lose_nothing() {
-    for workers in [2, 4] {
-        let config: Config = ALL_THE_TIME.parse().unwrap();
+    for (workers, config) in [(2, ALL_THE_TIME), (4, ALL_THE_TIME), (2, FOR_LONGER), (4, FOR_LONGER)] {
+        let config: Config = config.parse().unwrap();
         let runtime = Shape::flat(workers).builder().config(config).build().unwrap();
         let expected = (MEMBERS * MEMBERS) as u64 * (1..=MESSAGES).sum::<u64>();
         eventually("trials, and windows alone", || {
