@@ -235,7 +235,10 @@ impl SoloTrial {
                 self.right /= 2;
                 self.rests(LOOK * window)
             }
-            Stage::Gathers { since, .. } if passed(since) > Self::STALE * window => {
+            // They are waited for in vain; or who waits had no CPU, and they have rescued what it has.
+            Stage::Gathers { since, last, .. }
+                if passed(since) > Self::STALE * window || passed(last.at) > window / 2 =>
+            {
                 self.vain = self.vain.saturating_add(1);
                 self.rests((LOOK * window).saturating_mul(1 << (self.vain - 1).min(PAUSES)))
             }

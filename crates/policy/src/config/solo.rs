@@ -20,8 +20,8 @@ pub struct Solo {
     /// For how long it goes on alone before all are measured again; twice as long after each time that it was right, up to 64 times this. Default 20 ms, 0
     /// to 1 s. Ours, assumed.
     pub hold: Nanos,
-    /// For how long nothing is tried after it got less done, unless all get much less done than before; twice as long after each time, up to 32 times this. Default
-    /// 200 ms, 0 to 10 s. Ours, assumed: with 6.4 s trials that are in vain cost less than a thousandth of the time.
+    /// For how long nothing is tried after it got less done, unless all get so little done that the one would gain 20 % more than it must; twice as long after each
+    /// time, up to 32 times this. Default 200 ms, 0 to 10 s. Ours, assumed: with 6.4 s trials that are in vain cost less than a thousandth of the time.
     pub pause: Nanos,
     /// It is tried only where one of so many polls, at least, is of a task that another worker polled before. Default 16, 1 or more. Ours,
     /// assumed: where 40 tasks all talk to each other it is 2 of 5, with four such groups less than 1 in 100.

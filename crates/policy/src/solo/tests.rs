@@ -353,6 +353,21 @@ fn only_who_polls_of_late_is_at_work() {
     }
 }
 
+/// The others have rescued what the keeper has.
+#[test]
+fn a_keeper_without_a_cpu_says_nothing() {
+    let mut program = Program::new([100_000, 150_000]);
+    program.gathers();
+    let from = program.tally.at;
+    program.step = SoloStep::All;
+    program.runs(Nanos::from_millis(2));
+    program.tally.others_sleep = false;
+    assert_eq!(program.step(), SoloStep::All);
+    assert_eq!((program.trial.wrong, program.trial.vain), (0, 1));
+    program.goes_on_alone();
+    assert!(program.tally.at.since(from) < Nanos::from_millis(30));
+}
+
 /// Two workers may be in each other's way at one time, and not at another.
 #[test]
 fn who_gained_nothing_is_tried_again_when_all_get_less_done() {
