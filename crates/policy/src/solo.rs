@@ -12,11 +12,12 @@
 //! | rests | its time has come | all are measured |
 //! | all are measured | a window has passed | the others leave; or it rests, since it does not look like a gain, or was none lately |
 //! | others leave | they sleep | one settles; or it rests, since they do not |
-//! | one settles | half a window has passed | one is measured, or goes on alone if it did before |
-//! | one is measured | a window has passed | it goes on alone; or it rests for longer each time |
+//! | one settles | half a window has passed | one is measured, or goes on alone if it did before; or it rests, since it was late |
+//! | one is measured | a window has passed | it goes on alone; or it rests for longer each time; or it was late |
 //! | goes on alone | it is over | it rests, for a moment |
-//! | | less gets done than was, or by others | others leave once more; the third time in a row it rests, as after a trial in vain |
+//! | | less gets done than was, or by others, or it is late while others leave | others leave once more; the third time in a row it rests, as after a trial in vain |
 //! | | half as much again gets done | it rests, as after a trial in vain |
+//! | any in which others leave | they go on polling | it rests, as after a trial in vain |
 //!
 //! A host that others use takes a CPU away for milliseconds. Then less gets done in a window, those who were to leave are in the middle of a poll, and others rescue what
 //! the one has: all that says nothing of the program. So who goes on alone is doubted before it is given up, and who does not poll is waited for.
@@ -31,6 +32,8 @@ const FEW: u64 = 16;
 const LOST: u64 = 8;
 /// Who gained nothing is tried before its time only if it would gain so many per cent more than it must.
 const MORE: u64 = 20;
+/// Looks in a row that find others polling while they are to leave, by which they won't.
+const BUSY: u32 = 8;
 /// Unlike windows in a row by which a hold is over.
 const DOUBTS: u32 = 3;
 /// Times that a hold is doubled, and a pause.
@@ -83,6 +86,8 @@ enum Stage {
     Gathers {
         since: Nanos,
         last: SoloTally,
+        /// Looks in a row, up to now, that found others polling.
+        busy: u32,
         goal: Goal,
     },
     Settles {
@@ -206,7 +211,7 @@ pub struct SoloTrial {
     /// How many holds in a row were right to their end, and trials in vain.
     right: u32,
     wrong: u32,
-    /// How often in a row others were waited for in vain.
+    /// How often others were waited for in vain, or the one came late, since there was a result.
     vain: u32,
     /// One gained nothing and got this done: until then it is tried again only if all get so little done that it would gain more than it must.
     pause: Option<(Nanos, Rates)>,
@@ -235,33 +240,47 @@ impl SoloTrial {
                 self.right /= 2;
                 self.rests(LOOK * window)
             }
-            // They are waited for in vain; or who waits had no CPU, and they have rescued what it has.
-            Stage::Gathers { since, last, .. }
-                if passed(since) > Self::STALE * window || passed(last.at) > window / 2 =>
+            Stage::Gathers { since, last, goal, .. }
+                if passed(since) > Self::STALE * window || passed(last.at) > window =>
             {
-                self.vain = self.vain.saturating_add(1);
-                self.rests((LOOK * window).saturating_mul(1 << (self.vain - 1).min(PAUSES)))
+                self.waits(goal, passed(since), now, config)
             }
             Stage::Gathers { goal, .. } if now.others_sleep => {
-                self.vain = 0;
                 self.stage = Stage::Settles { since: now.at, goal };
                 (SoloStep::Alone, window / 2)
             }
-            // The others find something to do.
-            Stage::Gathers { since, last, .. } if passed(since) >= window / 2 && !is_alone(&last, now) => {
-                self.was_wrong(config)
+            Stage::Gathers {
+                since,
+                last,
+                busy,
+                goal,
+            } => {
+                let busy = if is_alone(&last, now) { 0 } else { busy + 1 };
+                // The others find something to do.
+                if busy >= BUSY {
+                    return self.was_wrong(config);
+                }
+                self.stage = Stage::Gathers {
+                    since,
+                    last: *now,
+                    busy,
+                    goal,
+                };
+                (SoloStep::Gathers, window / 16)
             }
-            Stage::Gathers { since, goal, .. } => self.gathers(now, since, goal, window),
             // What waited meanwhile is done: it is no gain.
-            Stage::Settles { since, .. } if is_late(passed(since), window) => self.rests(LOOK * window),
+            Stage::Settles { since, goal } if is_late(passed(since), window) => {
+                self.waits(goal, passed(since), now, config)
+            }
             Stage::Settles { goal, .. } => match goal {
                 Goal::Measure(trial) => {
                     self.stage = Stage::Alone { from: *now, trial };
                     (SoloStep::Alone, window)
                 }
+                Goal::GoOn(hold) if now.at >= hold.until => self.rests(window / 2),
                 Goal::GoOn(hold) => self.goes_on(now, hold, window),
             },
-            Stage::Alone { from, .. } if is_late(passed(from.at), window) => self.rests(LOOK * window),
+            Stage::Alone { from, .. } if is_late(passed(from.at), window) => self.was_in_vain(window),
             Stage::Alone { from, trial } => self.compares(&from, trial, now, config),
             Stage::Holds { from, .. } if passed(from.at) > Self::STALE * window => {
                 self.right = 0;
@@ -276,7 +295,7 @@ impl SoloTrial {
         let window = config.window.0;
         let trial = |all, is_early| Goal::Measure(Trial { all, is_early });
         let Some((end, one)) = self.pause.filter(|(end, _)| now.at < *end) else {
-            return self.gathers(now, now.at, trial(all, false), window);
+            return self.gathers(now, trial(all, false), window);
         };
         if !one.gains_on(&all, u64::from(config.gain) + MORE) {
             return self.watches(now, end, window);
@@ -285,8 +304,8 @@ impl SoloTrial {
             // They may have had no CPU.
             None => self.measures_all(now, Some(all), window),
             // The one is to gain on the better of both.
-            Some(before) if before.done() > all.done() => self.gathers(now, now.at, trial(before, true), window),
-            Some(_) => self.gathers(now, now.at, trial(all, true), window),
+            Some(before) if before.done() > all.done() => self.gathers(now, trial(before, true), window),
+            Some(_) => self.gathers(now, trial(all, true), window),
         }
     }
 
@@ -297,11 +316,13 @@ impl SoloTrial {
             return self.was_wrong(config);
         }
         if !one.gains_on(&trial.all, config.gain.into()) {
+            self.vain = 0;
             let end = Nanos(now.at.0.saturating_add(self.pauses(config)));
             self.pause = Some((end, one));
             return self.watches(now, end, window);
         }
         self.pause = None;
+        self.vain = 0;
         let time = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
         let hold = Hold {
             one,
@@ -317,25 +338,47 @@ impl SoloTrial {
         let window = config.window.0;
         let rates = Rates::of(from, now);
         let is_steady = rates.keeps(&hold.one, 4) && is_alone(from, now);
-        let doubts = if is_steady { 0 } else { hold.doubts + 1 };
-        if rates.is_another(&hold.one) || doubts >= DOUBTS {
+        if rates.is_another(&hold.one) {
             return self.was_wrong(config);
         }
-        if now.at >= hold.until {
-            if is_steady {
-                self.right = self.right.saturating_add(1);
-                // What comes early may have come for want of a CPU.
-                self.wrong = if hold.is_early { self.wrong / 2 } else { 0 };
-            }
-            // Those who slept come back, and take some of the tasks again, before they are measured.
-            return self.rests(window / 2);
+        if !is_steady {
+            return self.doubts(hold, now, config);
         }
-        let hold = Hold { doubts, ..hold };
-        if is_steady {
-            self.goes_on(now, hold, window)
+        if now.at < hold.until {
+            return self.goes_on(now, Hold { doubts: 0, ..hold }, window);
+        }
+        self.right = self.right.saturating_add(1);
+        // What comes early may have come for want of a CPU.
+        self.wrong = if hold.is_early { self.wrong / 2 } else { 0 };
+        // Those who slept come back, and take some of the tasks again, before they are measured.
+        self.rests(window / 2)
+    }
+
+    /// Something was unlike the hold.
+    fn doubts(&mut self, hold: Hold, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
+        let (doubts, window) = (hold.doubts + 1, config.window.0);
+        if doubts >= DOUBTS {
+            self.was_wrong(config)
+        } else if now.at >= hold.until {
+            self.rests(window / 2)
         } else {
-            self.gathers(now, now.at, Goal::GoOn(hold), window)
+            self.gathers(now, Goal::GoOn(Hold { doubts, ..hold }), window)
         }
+    }
+
+    /// Others are waited for in vain, or who waits came late: it had no CPU, and they may have rescued what it has.
+    fn waits(&mut self, goal: Goal, passed: u64, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
+        match goal {
+            Goal::GoOn(hold) if passed <= Self::STALE * config.window.0 => self.doubts(hold, now, config),
+            _ => self.was_in_vain(config.window.0),
+        }
+    }
+
+    /// Nothing is known of the program by it.
+    fn was_in_vain(&mut self, window: u64) -> (SoloStep, u64) {
+        let rest = (LOOK * window).saturating_mul(1 << self.vain.min(PAUSES));
+        self.vain = self.vain.saturating_add(1);
+        self.rests(rest)
     }
 
     fn measures_all(&mut self, now: &SoloTally, little: Option<Rates>, window: u64) -> (SoloStep, u64) {
@@ -343,9 +386,13 @@ impl SoloTrial {
         (SoloStep::All, window)
     }
 
-    fn gathers(&mut self, now: &SoloTally, since: Nanos, goal: Goal, window: u64) -> (SoloStep, u64) {
-        let last = *now;
-        self.stage = Stage::Gathers { since, last, goal };
+    fn gathers(&mut self, now: &SoloTally, goal: Goal, window: u64) -> (SoloStep, u64) {
+        self.stage = Stage::Gathers {
+            since: now.at,
+            last: *now,
+            busy: 0,
+            goal,
+        };
         (SoloStep::Gathers, window / 16)
     }
 
