@@ -24,6 +24,9 @@ impl<T> Sender<T> {
 
     /// Sends a message; waits while the channel is full.
     ///
+    /// Nothing is sent before the future is polled: await it, or [`wait`](crate::Wait::wait) for it. Without a bound [`try_send`](Self::try_send) is enough, which sends at
+    /// once, as `send` of tokio's `UnboundedSender` does.
+    ///
     /// # Errors
     /// Gives the message back if the channel is closed, also if that happens while waiting.
     /// # Cancel safety
