@@ -171,6 +171,11 @@ impl Rates {
     }
 }
 
+/// Twice as long, so many times.
+fn doubled(time: u64, times: u32) -> u64 {
+    time.saturating_mul(1 << times)
+}
+
 /// All that counts, from one tally to the next.
 fn done(from: &SoloTally, to: &SoloTally) -> u64 {
     let units = to.units.wrapping_sub(from.units);
@@ -300,13 +305,12 @@ impl SoloTrial {
         if !one.gains_on(&all, u64::from(config.gain) + MORE) {
             return self.watches(now, end, window);
         }
-        match little {
+        let Some(before) = little else {
             // They may have had no CPU.
-            None => self.measures_all(now, Some(all), window),
-            // The one is to gain on the better of both.
-            Some(before) if before.done() > all.done() => self.gathers(now, trial(before, true), window),
-            Some(_) => self.gathers(now, trial(all, true), window),
-        }
+            return self.measures_all(now, Some(all), window);
+        };
+        let better = if before.done() > all.done() { before } else { all };
+        self.gathers(now, trial(better, true), window)
     }
 
     /// One has been measured.
@@ -315,15 +319,14 @@ impl SoloTrial {
         if !is_alone(from, now) {
             return self.was_wrong(config);
         }
+        self.vain = 0;
         if !one.gains_on(&trial.all, config.gain.into()) {
-            self.vain = 0;
             let end = Nanos(now.at.0.saturating_add(self.pauses(config)));
             self.pause = Some((end, one));
             return self.watches(now, end, window);
         }
         self.pause = None;
-        self.vain = 0;
-        let time = config.hold.0.saturating_mul(1 << self.right.min(HOLDS));
+        let time = doubled(config.hold.0, self.right.min(HOLDS));
         let hold = Hold {
             one,
             until: Nanos(now.at.0.saturating_add(time)),
@@ -337,11 +340,10 @@ impl SoloTrial {
     fn holds(&mut self, from: &SoloTally, hold: Hold, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
         let window = config.window.0;
         let rates = Rates::of(from, now);
-        let is_steady = rates.keeps(&hold.one, 4) && is_alone(from, now);
         if rates.is_another(&hold.one) {
             return self.was_wrong(config);
         }
-        if !is_steady {
+        if !rates.keeps(&hold.one, 4) || !is_alone(from, now) {
             return self.doubts(hold, now, config);
         }
         if now.at < hold.until {
@@ -376,7 +378,7 @@ impl SoloTrial {
 
     /// Nothing is known of the program by it.
     fn was_in_vain(&mut self, window: u64) -> (SoloStep, u64) {
-        let rest = (LOOK * window).saturating_mul(1 << self.vain.min(PAUSES));
+        let rest = doubled(LOOK * window, self.vain.min(PAUSES));
         self.vain = self.vain.saturating_add(1);
         self.rests(rest)
     }
@@ -413,7 +415,7 @@ impl SoloTrial {
 
     /// For how long nothing is tried after a trial in vain.
     fn pauses(&mut self, config: &Solo) -> u64 {
-        let pause = config.pause.0.saturating_mul(1 << self.wrong.min(PAUSES));
+        let pause = doubled(config.pause.0, self.wrong.min(PAUSES));
         self.wrong = self.wrong.saturating_add(1);
         self.right = 0;
         self.pause = None;
@@ -422,7 +424,7 @@ impl SoloTrial {
 
     /// Until `end` all are measured now and then.
     fn watches(&mut self, now: &SoloTally, end: Nanos, window: u64) -> (SoloStep, u64) {
-        let look = (LOOK * window).saturating_mul(1 << self.wrong.saturating_sub(1).min(PAUSES));
+        let look = doubled(LOOK * window, self.wrong.saturating_sub(1).min(PAUSES));
         self.rests(look.min(end.since(now.at).0))
     }
 }

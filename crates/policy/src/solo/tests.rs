@@ -131,9 +131,7 @@ fn a_hold_that_breaks_counts_as_a_trial_in_vain() {
 #[test]
 fn a_hold_outlives_two_windows_without_a_cpu() {
     for (number, disturb) in DISTURBS.into_iter().enumerate() {
-        let mut program = Program::new([100_000, 150_000]);
-        program.config.hold = Nanos::from_millis(100);
-        program.goes_on_alone();
+        let mut program = Program::that_holds(100);
         let until = program.until();
         let end = Nanos(until.0 - 10_000_000);
         while program.tally.at < end {
@@ -156,9 +154,7 @@ fn a_hold_outlives_two_windows_without_a_cpu() {
 #[test]
 fn three_such_windows_in_a_row_end_a_hold() {
     for (number, disturb) in DISTURBS.into_iter().enumerate() {
-        let mut program = Program::new([100_000, 150_000]);
-        program.config.hold = Nanos::from_millis(100);
-        program.goes_on_alone();
+        let mut program = Program::that_holds(100);
         for expected in [SoloStep::Gathers, SoloStep::Gathers, SoloStep::All] {
             disturb(&mut program);
             assert_eq!(program.step(), expected, "{number}");
@@ -173,8 +169,7 @@ fn three_such_windows_in_a_row_end_a_hold() {
 /// The last window says whether it was right; by one that is unlike nothing is known.
 #[test]
 fn a_hold_that_ends_in_doubt_is_neither_right_nor_wrong() {
-    let mut program = Program::new([100_000, 150_000]);
-    program.goes_on_alone();
+    let mut program = Program::that_holds(20);
     while program.tally.at < program.until() {
         assert_eq!(program.step(), SoloStep::Alone);
     }
@@ -271,9 +266,7 @@ fn what_comes_late_says_nothing_but_that_it_is_late() {
 #[test]
 fn what_comes_late_in_a_hold_is_one_doubt() {
     for stage in [2, 3] {
-        let mut program = Program::new([100_000, 150_000]);
-        program.config.hold = Nanos::from_millis(100);
-        program.goes_on_alone();
+        let mut program = Program::that_holds(100);
         let until = program.until();
         DISTURBS[0](&mut program);
         program.step();
@@ -293,8 +286,7 @@ fn what_comes_late_in_a_hold_is_one_doubt() {
 /// Who is to leave again when the time is over need not.
 #[test]
 fn a_doubt_ends_with_its_hold() {
-    let mut program = Program::new([100_000, 150_000]);
-    program.goes_on_alone();
+    let mut program = Program::that_holds(20);
     let until = program.until();
     while until.since(program.tally.at) > Nanos::from_millis(1) {
         assert_eq!(program.step(), SoloStep::Alone);
@@ -401,9 +393,7 @@ fn who_is_alone_notices_that_the_program_has_changed() {
         |program| program.runs(Nanos::from_millis(9)),
     ];
     for (number, change) in changes.into_iter().enumerate() {
-        let mut program = Program::new([100_000, 150_000]);
-        program.config.hold = Nanos::from_millis(1_000);
-        program.goes_on_alone();
+        let mut program = Program::that_holds(1_000);
         assert_eq!(program.step(), SoloStep::Alone);
         change(&mut program);
         // Three windows, and what comes between.

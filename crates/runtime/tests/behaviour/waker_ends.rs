@@ -33,11 +33,16 @@ static TABLE: RawWakerVTable = RawWakerVTable::new(
     |_| assert!(!PANICS.replace(false), "as asked"),
 );
 
+/// By the table above. It isn't dropped, its clones are.
+fn waker() -> ManuallyDrop<Waker> {
+    // SAFETY: the functions of the table use no data.
+    ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(null(), &TABLE)) })
+}
+
 /// Polls it, `gives` in the middle of that, and sees it panic.
 fn panics_in_the_middle<F: Future>(future: Pin<&mut F>, gives: impl FnOnce() + 'static) {
     ON_CLONE.set(Some(Box::new(gives)));
-    // SAFETY: the functions of the table use no data.
-    let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(null(), &TABLE)) });
+    let waker = waker();
     PANICS.set(true);
     let polled = catch_unwind(AssertUnwindSafe(|| drop(future.poll(&mut Context::from_waker(&waker)))));
     assert!(polled.is_err() && !PANICS.get());
@@ -140,9 +145,7 @@ fn a_oneshot_whose_waker_cannot_be_cloned_keeps_the_one_before() {
             assert!(is_pending(&mut receiver, &wakes.waker()));
         }
         ON_CLONE.set(Some(Box::new(|| panic!("as asked"))));
-        // SAFETY: the functions of the table use no data.
-        let waker = ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(null(), &TABLE)) });
-        let polled = catch_unwind(AssertUnwindSafe(|| is_pending(&mut receiver, &waker)));
+        let polled = catch_unwind(AssertUnwindSafe(|| is_pending(&mut receiver, &waker())));
         assert!(polled.is_err());
         sender.send(7).unwrap();
         assert_eq!(wakes.get(), usize::from(has_waited));

@@ -39,6 +39,14 @@ impl Program {
         }
     }
 
+    /// One of which a worker alone gets half as much again done, and goes on alone for so many milliseconds.
+    pub(super) fn that_holds(millis: u64) -> Self {
+        let mut program = Self::new([100_000, 150_000]);
+        program.config.hold = Nanos::from_millis(millis);
+        program.goes_on_alone();
+        program
+    }
+
     /// Goes on until the next tally is due, and what follows.
     pub(super) fn step(&mut self) -> SoloStep {
         let (step, next) = self.trial.step(&self.tally, &self.config);
