@@ -16,11 +16,15 @@ use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::{Buf, BytesMut};
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille_examples::accept;
 
 #[path = "resp/protocol.rs"]
 mod protocol;
+
+/// There is room for so many bytes at each read.
+const READ_MIN: usize = 16 << 10;
 
 type Part = HashMap<Vec<u8>, Vec<u8>>;
 
@@ -60,12 +64,11 @@ async fn serve(listener: TcpListener) {
 }
 
 async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
-    let (mut input, mut output) = (Vec::new(), Vec::new());
-    let mut buffer = vec![0; 16 << 10];
+    let (mut input, mut output) = (BytesMut::new(), Vec::new());
     loop {
-        match connection.read(&mut buffer).await? {
-            0 => return Ok(()),
-            count => input.extend_from_slice(&buffer[..count]),
+        input.reserve(READ_MIN);
+        if connection.read_buf(&mut input).await? == 0 {
+            return Ok(());
         }
         let mut done = 0;
         let malformed = loop {
@@ -78,7 +81,7 @@ async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
                 Err(malformed) => break Some(malformed),
             }
         };
-        input.drain(..done);
+        input.advance(done);
         if let Some(malformed) = &malformed {
             protocol::error(&mut output, malformed.0);
         }

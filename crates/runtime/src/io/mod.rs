@@ -30,6 +30,8 @@ mod as_fd;
 mod async_fd;
 mod copy;
 mod interest;
+#[cfg(feature = "bytes")]
+mod read_buf;
 mod stdin;
 mod stdout;
 mod transfer;
@@ -43,6 +45,8 @@ pub use self::async_fd::AsyncFd;
 pub(crate) use self::async_fd::{tell, tell_of_the_end, told};
 pub use self::copy::{copy, copy_bidirectional};
 pub use self::interest::{Interest, Ready};
+#[cfg(feature = "bytes")]
+pub use self::read_buf::read_buf;
 pub use self::stdin::{Stdin, stdin};
 pub use self::stdout::{Stderr, Stdout, stderr, stdout};
 pub(crate) use self::transfer::Progress;

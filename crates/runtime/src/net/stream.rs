@@ -277,6 +277,9 @@ macro_rules! read_methods {
         pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.fd().poll_readable(cx)
         }
+
+        #[cfg(feature = "bytes")]
+        crate::net::buf::read_buf_methods!();
     };
 }
 pub(crate) use read_methods;
@@ -425,6 +428,9 @@ macro_rules! write_methods {
         pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.$($fd)+.poll_writable(cx)
         }
+
+        #[cfg(feature = "bytes")]
+        crate::net::buf::write_buf_methods!($($fd)+);
     };
 }
 pub(crate) use write_methods;

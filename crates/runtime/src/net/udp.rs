@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use socket2::{Domain, SockRef, Type};
 
 use super::addr::{self, ToSocketAddrs};
+#[cfg(feature = "bytes")]
+use super::buf::{self, recv_buf_methods};
 use super::stream::ready_methods;
 use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell};
 use crate::sys::socket;
@@ -243,6 +245,24 @@ impl UdpSocket {
 
     fn fd(&self) -> &AsyncFd<net::UdpSocket> {
         &self.fd
+    }
+}
+
+/// Into buffers that grow.
+#[cfg(feature = "bytes")]
+impl UdpSocket {
+    recv_buf_methods!();
+
+    fn append(&self, socket: &net::UdpSocket, buffer: &mut (impl ::bytes::BufMut + ?Sized)) -> io::Result<usize> {
+        buf::recv(socket, buffer)
+    }
+
+    fn append_from(
+        &self,
+        socket: &net::UdpSocket,
+        buffer: &mut (impl ::bytes::BufMut + ?Sized),
+    ) -> io::Result<(usize, SocketAddr)> {
+        buf::recv_from(socket, buffer)
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny};
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::fd::BUFFERS_MAX;
@@ -181,8 +181,13 @@ pub(crate) fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// Reads into `buffer`, and tells whom it is from, which must have an address of the internet.
 pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
     let (count, _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
+    Ok((count, of_the_internet(sender)?))
+}
+
+/// The address of whom something was received from.
+fn of_the_internet(sender: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
     let sender = sender.and_then(|sender| SocketAddr::try_from(sender).ok());
-    Ok((count, with_flow_turned(sender.ok_or(Errno::AFNOSUPPORT)?)))
+    Ok(with_flow_turned(sender.ok_or(Errno::AFNOSUPPORT)?))
 }
 
 /// Writes of `buffer`, without a signal if nobody is at the other end.
@@ -218,6 +223,13 @@ fn with_flow_turned(mut address: SocketAddr) -> SocketAddr {
 pub(crate) fn recv_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     let ((read, _), _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
     Ok(read.len())
+}
+
+/// Reads into the beginning of `buffer`, so many bytes of which are initialised then, and tells whom it is from, as [`recv_from`].
+#[cfg(feature = "bytes")]
+pub(crate) fn recv_from_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<(usize, SocketAddr)> {
+    let ((read, _), _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
+    Ok((read.len(), of_the_internet(sender)?))
 }
 
 /// Reads into `buffers`. Also tells whether it has met what a plain read doesn't get: descriptors or credentials, which go with

@@ -8,6 +8,8 @@ mod async_fd;
 mod blocking_io;
 mod broken;
 mod budget;
+#[cfg(feature = "bytes")]
+mod buf;
 mod buffers;
 mod cancelled;
 mod copy;

@@ -11,6 +11,8 @@ use std::time::Duration;
 use super::until_end;
 use crate::coop;
 use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell_of_the_end};
+#[cfg(feature = "bytes")]
+use crate::net::buf::{self, recv_buf_methods};
 use crate::net::stream::ready_methods;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::socket;
@@ -274,6 +276,28 @@ impl UnixDatagram {
     pub fn recv_from(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
         self.fd
             .read_with(move |socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
+    }
+
+    #[cfg(feature = "bytes")]
+    recv_buf_methods!();
+
+    #[cfg(feature = "bytes")]
+    fn append(&self, socket: &net::UnixDatagram, buffer: &mut (impl ::bytes::BufMut + ?Sized)) -> io::Result<usize> {
+        self.receive(|| buf::recv(socket, buffer), || Ok(0))
+    }
+
+    #[cfg(feature = "bytes")]
+    fn append_from(
+        &self,
+        socket: &net::UnixDatagram,
+        buffer: &mut (impl ::bytes::BufMut + ?Sized),
+    ) -> io::Result<(usize, SocketAddr)> {
+        // The system's address is for std alone to make one of its own of, and std takes no memory that isn't initialised.
+        let receive = |place: &mut [u8]| socket.recv_from(place).map(|(count, from)| (count, (count, from)));
+        self.receive(
+            || buf::append_to_zeros(buffer, usize::MAX, receive),
+            nothing_from_nobody,
+        )
     }
 
     /// [`send`](Self::send) without a wait.

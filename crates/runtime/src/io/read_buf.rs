@@ -1,0 +1,69 @@
+//! Reading into a buffer of the crate `bytes`, from anything.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::Poll;
+
+use ::bytes::BufMut;
+use futures_io::AsyncRead;
+
+use crate::net::buf::append_to_zeros;
+use crate::net::stream::poll_nothing;
+
+/// Most bytes that one call reads: so many zeros are written before.
+const MOST: usize = 8 * 1024;
+
+/// Appends what is there to be read, at least one byte and at most 8 KiB, to `buffer`; returns how many bytes. Zero means that `reader` has ended, or that
+/// `buffer` is full. With the feature `bytes`.
+///
+/// For what has the trait alone: TLS, files, readers that decompress. It takes initialised memory, so zeros are written first; sockets and pipes have a method
+/// of this name that does without. One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there, or, if there
+/// is none, the 64 bytes by which those two grow then.
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use bytes::{Buf, BytesMut};
+/// use quadrille::io;
+///
+/// let mut text = &b"one two"[..];
+/// let mut buffer = BytesMut::with_capacity(100);
+/// assert_eq!(io::read_buf(&mut text, &mut buffer).await?, 7);
+/// buffer.advance(4);
+/// assert_eq!(&buffer[..], b"two");
+/// assert_eq!(io::read_buf(&mut text, &mut buffer).await?, 0, "the end");
+/// # io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+///
+/// Those of `reader`; an [`Interrupted`](io::ErrorKind::Interrupted) is one.
+///
+/// # Panics
+///
+/// If `reader` says that it has read more than it was asked for.
+///
+/// # Cancel safety
+///
+/// That of `reader`: of a stream in general strict, and `buffer` is what it was.
+pub async fn read_buf<R, B>(reader: &mut R, buffer: &mut B) -> io::Result<usize>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    B: BufMut + ?Sized,
+{
+    if !buffer.has_remaining_mut() {
+        return poll_fn(poll_nothing).await;
+    }
+    poll_fn(|cx| {
+        let read = |place: &mut [u8]| match Pin::new(&mut *reader).poll_read(cx, place) {
+            Poll::Ready(outcome) => outcome.map(|count| (count, Poll::Ready(count))),
+            Poll::Pending => Ok((0, Poll::Pending)),
+        };
+        match append_to_zeros(buffer, MOST, read) {
+            Ok(progress) => progress.map(Ok),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    })
+    .await
+}

@@ -1,0 +1,259 @@
+//! Reading into buffers of the crate `bytes`, and writing from them: with the feature `bytes`.
+//!
+//! A buffer says where its next bytes go (`BufMut`) or come from (`Buf`), and is told how many those were, in the same step as the system's call:
+//! between two polls nothing of it is lent, so whoever is dropped while it waits has changed nothing.
+//!
+//! The macros give the methods, as those of `stream` do, and are called there.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use ::bytes::{Buf, BufMut};
+
+use super::stream::{Sink, Source};
+use crate::io::Progress;
+use crate::sys::socket;
+
+/// Most pieces of a buffer that one write takes.
+const PIECES: usize = 16;
+
+/// Appends to `buffer` what `read` puts into the place that it is lent. `read` answers how many bytes that are, and whatever else it has to say.
+///
+/// # Safety
+/// `read` writes nothing to its place that isn't initialised, and has initialised as many bytes as it answers, from the beginning of the place on.
+unsafe fn append<R>(
+    buffer: &mut (impl BufMut + ?Sized),
+    read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
+) -> io::Result<R> {
+    // SAFETY: nothing that was initialised ceases to be, says the caller.
+    let place = unsafe { buffer.chunk_mut().as_uninit_slice_mut() };
+    let (count, answer) = read(place)?;
+    // SAFETY: so many bytes are initialised, says the caller, from the beginning of the place, which is no shorter; `chunk_mut` answers with the place
+    // that this counts in, says `BufMut`, which is unsafe to implement.
+    unsafe { buffer.advance_mut(count) };
+    Ok(answer)
+}
+
+/// Reads what is there from a stream; how many bytes.
+pub(crate) fn read(source: &impl Source, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<Progress<usize>> {
+    let read = |place: &mut _| Source::read_uninit(source, place).map(|progress| (progress.result, progress));
+    // SAFETY: `read_uninit` initialises as many bytes as it says, and writes nothing else.
+    unsafe { append(buffer, read) }
+}
+
+/// Receives a datagram; its length.
+pub(crate) fn recv(socket: impl AsFd, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<usize> {
+    let receive = |place: &mut _| socket::recv_uninit(socket, place).map(|count| (count, count));
+    // SAFETY: `recv_uninit` initialises as many bytes as it says, and writes nothing else.
+    unsafe { append(buffer, receive) }
+}
+
+/// Receives a datagram from somebody in the internet; its length, and the sender.
+pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<(usize, SocketAddr)> {
+    let receive = |place: &mut _| socket::recv_from_uninit(socket, place).map(|(count, from)| (count, (count, from)));
+    // SAFETY: `recv_from_uninit` initialises as many bytes as it says, and writes nothing else.
+    unsafe { append(buffer, receive) }
+}
+
+/// Appends what `read`, which takes no memory but what is initialised, puts into its place: zeros are there before, in no more than `most` bytes.
+pub(crate) fn append_to_zeros<R>(
+    buffer: &mut (impl BufMut + ?Sized),
+    most: usize,
+    read: impl FnOnce(&mut [u8]) -> io::Result<(usize, R)>,
+) -> io::Result<R> {
+    let read = |place: &mut [MaybeUninit<u8>]| {
+        let length = place.len().min(most);
+        let place = &mut place[..length];
+        place.fill(MaybeUninit::new(0));
+        // SAFETY: all of it was initialised just now; a `MaybeUninit<u8>` is laid out as a `u8`.
+        let place = unsafe { &mut *(std::ptr::from_mut(place) as *mut [u8]) };
+        let (count, answer) = read(place)?;
+        assert!(count <= length, "{count} bytes were read into {length}");
+        Ok((count, answer))
+    };
+    // SAFETY: zeros are initialised, and what is written over them by way of a `[u8]` is; the count is no more than there are.
+    unsafe { append(buffer, read) }
+}
+
+/// Writes what fits of a buffer, and takes that out; how many bytes.
+pub(crate) fn write(sink: &impl Sink, buffer: &mut (impl Buf + ?Sized)) -> io::Result<Progress<usize>> {
+    let mut pieces = [IoSlice::new(&[]); PIECES];
+    let count = buffer.chunks_vectored(&mut pieces);
+    let progress = Sink::write_vectored(sink, &pieces[..count])?;
+    buffer.advance(progress.result);
+    Ok(progress)
+}
+
+/// Methods that read, for what has `read_methods`, which calls this.
+macro_rules! read_buf_methods {
+    () => {
+        /// Appends what is there, at least one byte, to `buffer`; returns how many. Zero means that the other end is closed, or that `buffer` is
+        /// full. With the feature `bytes`.
+        ///
+        /// One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there, or, if there is none,
+        /// the 64 bytes by which those two grow then. `reserve` makes more.
+        ///
+        /// # Errors
+        ///
+        /// Those of `read(2)`; the runtime shuts down.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a read that was dropped has read nothing, and `buffer` is what it was.
+        pub fn read_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<usize>>
+        where
+            B: ::bytes::BufMut + ?Sized,
+        {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                if !buffer.has_remaining_mut() {
+                    return crate::net::stream::poll_nothing(cx);
+                }
+                self.fd()
+                    .poll_with(&mut wait, Side::Read, cx, |io| crate::net::buf::read(io, buffer))
+            })
+        }
+
+        /// Appends what is there to `buffer`, without a wait; returns how many bytes, zero as [`read_buf`](Self::read_buf). With the feature `bytes`.
+        ///
+        /// # Errors
+        ///
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the next
+        /// event then. Others of `read(2)`.
+        pub fn try_read_buf<B>(&self, buffer: &mut B) -> io::Result<usize>
+        where
+            B: ::bytes::BufMut + ?Sized,
+        {
+            if !buffer.has_remaining_mut() {
+                return Ok(0);
+            }
+            self.fd()
+                .try_transfer(Side::Read, |io| crate::net::buf::read(io, buffer))
+        }
+    };
+}
+pub(crate) use read_buf_methods;
+
+/// Methods that write, for what has `write_methods`, which calls this with what leads to the descriptor.
+macro_rules! write_buf_methods {
+    ($($fd:tt)+) => {
+        /// Writes what fits, at least one byte, of `buffer`, and takes that out of it; returns how many bytes. Up to 16 pieces of `buffer` go in one
+        /// call. Zero if nothing is in it, for which it never waits. With the feature `bytes`.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`write`](Self::write).
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a write that was dropped has written nothing, and `buffer` is what it was.
+        pub fn write_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<usize>>
+        where
+            B: ::bytes::Buf + ?Sized,
+        {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                if !buffer.has_remaining() {
+                    return crate::net::stream::poll_write_nothing(self.$($fd)+, cx);
+                }
+                self.$($fd)+
+                    .poll_with(&mut wait, Side::Write, cx, |io| crate::net::buf::write(io, buffer))
+            })
+        }
+
+        /// Writes all of `buffer`, and takes it out. With the feature `bytes`.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`write`](Self::write); what was not written is in `buffer`.
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: what was written is no longer in `buffer`, so that another call goes on where this one was dropped.
+        pub fn write_all_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<()>>
+        where
+            B: ::bytes::Buf + ?Sized,
+        {
+            let mut wait = None;
+            std::future::poll_fn(move |cx| {
+                while buffer.has_remaining() {
+                    let written = self
+                        .$($fd)+
+                        .poll_with(&mut wait, Side::Write, cx, |io| crate::net::buf::write(io, buffer));
+                    if std::task::ready!(written)? == 0 {
+                        return Poll::Ready(Err(crate::net::stream::write_zero()));
+                    }
+                }
+                Poll::Ready(Ok(()))
+            })
+        }
+    };
+}
+pub(crate) use write_buf_methods;
+
+/// Methods that receive datagrams, for what has a field `fd`, and methods `append` and `append_from` that receive one from the socket inside.
+macro_rules! recv_buf_methods {
+    () => {
+        /// [`recv`](Self::recv) that appends to `buffer`. With the feature `bytes`.
+        ///
+        /// There must be room before: what doesn't fit into the piece of `buffer` that comes next is lost, and a `BytesMut` or `Vec` without room
+        /// grows by 64 bytes alone. `reserve` makes more.
+        ///
+        /// # Errors
+        ///
+        /// As [`recv`](Self::recv).
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a call that was dropped has received nothing, and `buffer` is what it was.
+        pub fn recv_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<usize>>
+        where
+            B: ::bytes::BufMut + ?Sized,
+        {
+            self.fd.read_with(move |socket| self.append(socket, buffer))
+        }
+
+        /// [`recv_from`](Self::recv_from) that appends to `buffer`, as [`recv_buf`](Self::recv_buf). With the feature `bytes`.
+        ///
+        /// # Errors
+        ///
+        /// As [`recv_from`](Self::recv_from).
+        ///
+        /// # Cancel safety
+        ///
+        /// Strict: a call that was dropped has received nothing, and `buffer` is what it was.
+        pub fn recv_buf_from<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<(usize, SocketAddr)>>
+        where
+            B: ::bytes::BufMut + ?Sized,
+        {
+            self.fd.read_with(move |socket| self.append_from(socket, buffer))
+        }
+
+        /// [`recv_buf`](Self::recv_buf) without a wait. With the feature `bytes`.
+        ///
+        /// # Errors
+        ///
+        /// As [`try_recv`](Self::try_recv).
+        pub fn try_recv_buf<B>(&self, buffer: &mut B) -> io::Result<usize>
+        where
+            B: ::bytes::BufMut + ?Sized,
+        {
+            self.fd.try_read_with(|socket| self.append(socket, buffer))
+        }
+
+        /// [`recv_buf_from`](Self::recv_buf_from) without a wait. With the feature `bytes`.
+        ///
+        /// # Errors
+        ///
+        /// As [`try_recv_from`](Self::try_recv_from).
+        pub fn try_recv_buf_from<B>(&self, buffer: &mut B) -> io::Result<(usize, SocketAddr)>
+        where
+            B: ::bytes::BufMut + ?Sized,
+        {
+            self.fd.try_read_with(|socket| self.append_from(socket, buffer))
+        }
+    };
+}
+pub(crate) use recv_buf_methods;
