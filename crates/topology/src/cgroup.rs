@@ -12,9 +12,10 @@
 //! groups and as many files say something there; what they say is read each time. A mount that moves while the old one stays is not noticed.
 
 use std::{
-    fs, io,
+    fs::File,
+    io::{self, Read},
     path::{Component, Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use crate::remembered::at_once;
@@ -31,7 +32,7 @@ pub(crate) struct Limits {
 }
 
 /// A hierarchy, as both files in `/proc` name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Hierarchy {
     V1(Vec<String>),
     V2,
@@ -55,7 +56,7 @@ struct Mount {
 }
 
 /// Where the groups of one text of `/proc/self/cgroup` are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Places {
     groups: String,
     /// By hierarchy: the folders of the group and of its ancestors, innermost first.
@@ -66,7 +67,7 @@ struct Places {
 
 /// The places that were looked up last.
 #[derive(Debug)]
-pub(crate) struct KnownPlaces(Mutex<Option<Places>>);
+pub(crate) struct KnownPlaces(Mutex<Option<Arc<Places>>>);
 
 impl KnownPlaces {
     pub(crate) const fn none() -> Self {
@@ -74,14 +75,14 @@ impl KnownPlaces {
     }
 
     /// Those of these groups.
-    fn of(&self, groups: &str) -> Option<Places> {
+    fn of(&self, groups: &str) -> Option<Arc<Places>> {
         let known = at_once(&self.0)?;
         known.as_ref().filter(|places| places.groups == groups).cloned()
     }
 
     fn remember(&self, places: Places) {
         if let Some(mut known) = at_once(&self.0) {
-            *known = Some(places);
+            *known = Some(Arc::new(places));
         }
     }
 }
@@ -119,9 +120,19 @@ pub(crate) fn read(roots: &Roots, known: &KnownPlaces, warnings: &mut Warnings) 
     limits
 }
 
+/// What a file says. The kernel doesn't know how long those here are, so it isn't asked, and most are shorter than a read.
+fn contents(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(READ);
+    File::open(file)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Bytes of a read.
+const READ: usize = 1024;
+
 fn text(roots: &Roots, name: &str, warnings: &mut Warnings) -> Option<String> {
     let file = roots.proc_self.join(name);
-    match fs::read(&file) {
+    match contents(&file) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(e) => {
             warnings.push(&file, &e.to_string(), "cgroup limits are unknown and not applied");
@@ -337,7 +348,7 @@ struct Files<'a> {
 impl Files<'_> {
     /// What a file says, without the newline; nothing if it is missing.
     fn contents(&mut self, file: &Path, expected: &'static str) -> Option<String> {
-        match fs::read(file) {
+        match contents(file) {
             Ok(bytes) => {
                 self.read += 1;
                 Some(String::from_utf8_lossy(&bytes).trim().to_owned())
