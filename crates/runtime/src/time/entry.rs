@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
 
 use super::Instant;
 use super::clock;
@@ -77,10 +78,11 @@ impl TimerEntry {
         runtime::with_current(|shared| Self::new(shared, sys::clock::to_nanos(deadline.into_std()), 0))
     }
 
-    /// The same, `ns` from now on; about 30 years if the clock can't express that.
+    /// The same, `duration` from now on; about 30 years if the clock can't express that.
     #[track_caller]
     #[inline]
-    pub(super) fn after(ns: u64) -> Self {
+    pub(super) fn after(duration: Duration) -> Self {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         runtime::with_current_worker(|shared, worker| {
             let deadline = signed(sys::clock::later_nanos(shared.clock.now(), ns));
             let born = worker.filter(|_| ns != 0).map_or(0, Context::poll_number);
@@ -268,6 +270,11 @@ impl TimerEntry {
             };
             entry.set_again(shared, context, waker);
         });
+    }
+
+    /// Sets it, which it is not, for a waker that is to be called at the deadline.
+    pub(super) fn set_for(&mut self, waker: Waker) {
+        self.with_runtime(|entry, shared, context| entry.set_again(shared, context, waker));
     }
 
     fn set_again(&mut self, shared: Option<&Shared>, context: Option<&Context>, waker: Waker) {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::Instant;
@@ -37,7 +37,8 @@ use crate::coop;
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep {
-        entry: TimerEntry::after(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        entry: TimerEntry::after(duration),
+        told: None,
     }
 }
 
@@ -55,6 +56,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         entry: TimerEntry::at(deadline),
+        told: None,
     }
 }
 
@@ -65,6 +67,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     entry: TimerEntry,
+    /// Who was told that it is ready. Nobody polls again for that, so a reset sets the timer for him. While there is one it is not set.
+    told: Option<Waker>,
 }
 
 impl Sleep {
@@ -80,9 +84,13 @@ impl Sleep {
         self.entry.is_elapsed()
     }
 
-    /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new deadline.
+    /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new deadline, also if that poll was
+    /// ready.
     pub fn reset(&mut self, deadline: Instant) {
         self.entry.reset(deadline);
+        if let Some(waker) = self.told.take() {
+            self.entry.set_for(waker);
+        }
     }
 
     /// The current instant by the clock that it goes by, which may not be that of the calling code.
@@ -105,8 +113,15 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        coop::poll_progress(cx, |cx| self.entry.poll(cx))
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { entry, told } = self.get_mut();
+        coop::poll_progress(cx, |cx| {
+            let outcome = entry.poll(cx);
+            if outcome.is_ready() && !told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                *told = Some(cx.waker().clone());
+            }
+            outcome
+        })
     }
 }
 
@@ -114,7 +129,7 @@ impl Future for Sleep {
 mod tests {
     use std::sync::Arc;
     use std::sync::mpsc;
-    use std::task::{Wake, Waker};
+    use std::task::Wake;
 
     use futures_lite::future::block_on;
 
@@ -249,6 +264,76 @@ mod tests {
             assert!(moved.is_elapsed());
             assert!(poll(&mut moved, Waker::noop()).is_ready());
         });
+    }
+
+    #[test]
+    fn who_was_told_that_it_is_ready_is_woken_after_a_reset() {
+        with_runtime(|| {
+            let (waker, calls) = telling_waker();
+            let mut moved = sleep_until(Instant::now());
+            for ms in [0, 3, 1] {
+                assert!(poll(&mut moved, &waker).is_ready());
+                let deadline = Instant::now() + Duration::from_millis(ms);
+                moved.reset(deadline);
+                assert!(calls.recv().unwrap() >= deadline);
+            }
+            drop(waker);
+            assert!(calls.recv().is_err(), "once each");
+        });
+    }
+
+    #[test]
+    fn the_last_who_was_told_is_woken() {
+        with_runtime(|| {
+            let (first, first_calls) = telling_waker();
+            let (second, second_calls) = telling_waker();
+            let mut moved = sleep_until(Instant::now());
+            assert!(poll(&mut moved, &first).is_ready());
+            assert!(poll(&mut moved, &second).is_ready());
+            drop(first);
+            assert!(first_calls.recv().is_err(), "it was dropped and never called");
+            moved.reset(Instant::now() + LONG);
+            moved.reset(Instant::now());
+            second_calls.recv().unwrap();
+            drop((moved, second));
+            assert!(second_calls.recv().is_err());
+        });
+    }
+
+    /// As a `poll` by hand does that moves its timer each time and waits to be called.
+    #[test]
+    fn a_poll_that_resets_what_was_ready_and_is_pending_comes_back() {
+        with_runtime(|| {
+            let mut periods = sleep_until(Instant::now());
+            let mut left = 3;
+            block_on(std::future::poll_fn(|cx| {
+                while Pin::new(&mut periods).poll(cx).is_ready() {
+                    left -= 1;
+                    if left == 0 {
+                        return Poll::Ready(());
+                    }
+                    periods.reset(Instant::now() + Duration::from_millis(1));
+                    if left == 1 {
+                        break;
+                    }
+                }
+                Poll::Pending
+            }));
+        });
+    }
+
+    #[test]
+    fn who_was_told_is_woken_once_the_runtime_is_gone() {
+        let (waker, calls) = telling_waker();
+        let mut told = None;
+        with_runtime(|| {
+            let moved = told.insert(sleep_until(Instant::now()));
+            assert!(poll(moved, &waker).is_ready());
+        });
+        let mut moved = told.unwrap();
+        let deadline = Instant::now() + Duration::from_millis(2);
+        moved.reset(deadline);
+        assert!(calls.recv().unwrap() >= deadline);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use super::Instant;
-use super::sleep::{Sleep, sleep, sleep_until};
+use super::entry::TimerEntry;
 use crate::coop;
 
 /// Waits for `future`, but not longer than `duration`.
@@ -32,7 +32,7 @@ use crate::coop;
 ///
 /// # Panics
 ///
-/// As [`sleep`].
+/// As [`sleep`](super::sleep()).
 ///
 /// # Cancel safety
 ///
@@ -42,7 +42,7 @@ use crate::coop;
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        sleep: sleep(duration),
+        timer: TimerEntry::after(duration),
     }
 }
 
@@ -54,7 +54,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// # Panics
 ///
-/// As [`sleep`].
+/// As [`sleep`](super::sleep()).
 ///
 /// # Cancel safety
 ///
@@ -64,7 +64,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        sleep: sleep_until(deadline),
+        timer: TimerEntry::at(deadline),
     }
 }
 
@@ -75,7 +75,7 @@ pin_project! {
     pub struct Timeout<F> {
         #[pin]
         future: F,
-        sleep: Sleep,
+        timer: TimerEntry,
     }
 }
 
@@ -112,9 +112,9 @@ impl<F: Future> Future for Timeout<F> {
         }
         let elapsed = if had_budget && !coop::has_budget_remaining() {
             // The future has spent all the budget in this poll, and may do so in each: its deadline counts even so.
-            this.sleep.entry().poll(cx)
+            this.timer.poll(cx)
         } else {
-            Pin::new(this.sleep).poll(cx)
+            coop::poll_progress(cx, |cx| this.timer.poll(cx))
         };
         elapsed.map(|()| Err(Elapsed(())))
     }
@@ -155,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::tests::with_runtime;
+    use crate::time::sleep;
 
     /// Late enough never to come within a test.
     const LONG: Duration = Duration::from_secs(1000);

@@ -1,6 +1,9 @@
 //! Timers of workers: never early, and not held up by a worker that is.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -200,4 +203,36 @@ fn timers_within_the_slack_fire_together() {
     };
     // All of them within one sleep, which may be interrupted a few times for other reasons.
     assert!(sleeps(LONG) < 10);
+}
+
+/// A `poll` by hand that moves a timer which was ready, and waits to be called, as some of those written for tokio do.
+#[test]
+fn a_timer_that_was_ready_calls_who_was_told_once_it_is_moved() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let tasks: Vec<_> = (0..10).map(|_| runtime.spawn(three_periods())).collect();
+        for task in tasks {
+            assert!(runtime.block_on(task).unwrap() >= 2 * PERIOD);
+        }
+        assert!(runtime.block_on(three_periods()) >= 2 * PERIOD);
+    });
+}
+
+/// Long enough for the timer to be set before it comes.
+const PERIOD: Duration = Duration::from_millis(2);
+
+/// Polls a timer once each time that it is called. How long it took to be called for the third time.
+async fn three_periods() -> Duration {
+    let start = Instant::now();
+    let mut timer = sleep_until(start);
+    let mut left = 3;
+    poll_fn(|cx| {
+        if Pin::new(&mut timer).poll(cx).is_ready() {
+            left -= 1;
+            timer.reset(Instant::now() + PERIOD);
+        }
+        if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    start.elapsed()
 }
