@@ -79,6 +79,24 @@ impl<T> Receiver<T> {
         }
     }
 
+    /// [`recv`](Self::recv) for implementations of `Future` and `Stream`, as this is one by itself: a receiver that was polled keeps its place, and delays nobody who waits
+    /// behind it.
+    ///
+    /// # Errors
+    /// If the channel is closed and drained.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// let (sender, mut receiver) = quadrille::sync::mpmc::bounded(1);
+    /// sender.send(42).await.unwrap();
+    /// assert_eq!(std::future::poll_fn(|cx| receiver.poll_recv(cx)).await, Ok(42));
+    /// # });
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
+        let next = Pin::new(self).poll_next(cx);
+        next.map(|message| message.ok_or(RecvError))
+    }
+
     /// Receives the oldest message if there is one now.
     ///
     /// # Errors

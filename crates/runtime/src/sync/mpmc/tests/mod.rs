@@ -303,6 +303,17 @@ fn a_batch_makes_room_for_every_waiting_sender() {
 }
 
 #[test]
+fn a_receiver_is_polled_until_nothing_comes_any_more() {
+    let (sender, mut receiver) = bounded(2);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(receiver.poll_recv(&mut cx).is_pending());
+    sender.try_send(1).unwrap();
+    assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Ok(1)));
+    drop(sender);
+    assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Err(RecvError)));
+}
+
+#[test]
 fn receiver_is_a_stream() {
     let (sender, mut receiver) = bounded(2);
     let count: Arc<Count> = Arc::default();
