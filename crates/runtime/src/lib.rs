@@ -60,8 +60,8 @@
 //!
 //! # Features
 //!
-//! `macros` (default): the attributes. `hyper`: the traits of hyper's runtime. `bytes`: methods of sockets and pipes that read into buffers of the crate
-//! `bytes`, and write from them (`read_buf` and the like), and `io::read_buf` for what has `AsyncRead` alone. `hwloc`: machines through the C library hwloc. `io-uring`:
+//! `macros` (default): the attributes. `hyper`: the traits of hyper's runtime. `bytes`: methods of sockets and pipes that read into
+//! buffers of the crate `bytes`, and write from them (`read_buf` and the like), and `io::read_buf` for what has `AsyncRead` alone. `hwloc`: machines through the C library hwloc. `io-uring`:
 //! the module `quadrille::uring`, sockets and files whose operations own their buffers; Linux only, a compile error elsewhere. `decision-log`: for tests, what the
 //! policies were asked and answered. `sanitizer`: for builds with AddressSanitizer, which must be told of every switch between
 //! stacks.

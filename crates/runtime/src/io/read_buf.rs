@@ -18,8 +18,8 @@ const MOST: usize = 8 * 1024;
 /// `buffer` is full. With the feature `bytes`.
 ///
 /// For what has the trait alone: TLS, files, readers that decompress. It takes initialised memory, so zeros are written first; sockets and pipes have a method
-/// of this name that does without. One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there, or, if there
-/// is none, the 64 bytes by which those two grow then.
+/// of this name that does without. One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there. Where there is
+/// none those two grow, by what they think best, 64 bytes at least.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -46,7 +46,7 @@ const MOST: usize = 8 * 1024;
 ///
 /// # Cancel safety
 ///
-/// That of `reader`: of a stream in general strict, and `buffer` is what it was.
+/// That of `reader`, of a stream in general strict: nothing was appended to `buffer`.
 pub async fn read_buf<R, B>(reader: &mut R, buffer: &mut B) -> io::Result<usize>
 where
     R: AsyncRead + Unpin + ?Sized,

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::os::unix;
 
 use ::bytes::{Buf, BufMut};
 
@@ -39,7 +40,7 @@ unsafe fn append<R>(
 /// Reads what is there from a stream; how many bytes.
 pub(crate) fn read(source: &impl Source, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<Progress<usize>> {
     let read = |place: &mut _| Source::read_uninit(source, place).map(|progress| (progress.result, progress));
-    // SAFETY: `read_uninit` initialises as many bytes as it says, and writes nothing else.
+    // SAFETY: `read_uninit` initialises as many bytes as it says, and writes nothing else: each of the three types that have it calls rustix's for that.
     unsafe { append(buffer, read) }
 }
 
@@ -54,6 +55,17 @@ pub(crate) fn recv(socket: impl AsFd, buffer: &mut (impl BufMut + ?Sized)) -> io
 pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<(usize, SocketAddr)> {
     let receive = |place: &mut _| socket::recv_from_uninit(socket, place).map(|(count, from)| (count, (count, from)));
     // SAFETY: `recv_from_uninit` initialises as many bytes as it says, and writes nothing else.
+    unsafe { append(buffer, receive) }
+}
+
+/// The same from somebody in the Unix domain.
+pub(crate) fn recv_from_unix(
+    socket: impl AsFd,
+    buffer: &mut (impl BufMut + ?Sized),
+) -> io::Result<(usize, unix::net::SocketAddr)> {
+    let receive =
+        |place: &mut _| socket::recv_from_unix_uninit(socket, place).map(|(count, from)| (count, (count, from)));
+    // SAFETY: `recv_from_unix_uninit` initialises as many bytes as it says, and writes nothing else.
     unsafe { append(buffer, receive) }
 }
 
@@ -81,7 +93,8 @@ pub(crate) fn append_to_zeros<R>(
 pub(crate) fn write(sink: &impl Sink, buffer: &mut (impl Buf + ?Sized)) -> io::Result<Progress<usize>> {
     let mut pieces = [IoSlice::new(&[]); PIECES];
     let count = buffer.chunks_vectored(&mut pieces);
-    let progress = Sink::write_vectored(sink, &pieces[..count])?;
+    // What a buffer says is not believed.
+    let progress = Sink::write_vectored(sink, &pieces[..count.min(PIECES)])?;
     buffer.advance(progress.result);
     Ok(progress)
 }
@@ -92,8 +105,8 @@ macro_rules! read_buf_methods {
         /// Appends what is there, at least one byte, to `buffer`; returns how many. Zero means that the other end is closed, or that `buffer` is
         /// full. With the feature `bytes`.
         ///
-        /// One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there, or, if there is none,
-        /// the 64 bytes by which those two grow then. `reserve` makes more.
+        /// One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there. Where there is none those two grow,
+        /// by what they think best, 64 bytes at least; `reserve` makes as much as is wanted.
         ///
         /// # Errors
         ///
@@ -101,7 +114,7 @@ macro_rules! read_buf_methods {
         ///
         /// # Cancel safety
         ///
-        /// Strict: a read that was dropped has read nothing, and `buffer` is what it was.
+        /// Strict: a read that was dropped has read nothing, and nothing was appended to `buffer`.
         pub fn read_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<usize>>
         where
             B: ::bytes::BufMut + ?Sized,
@@ -146,9 +159,13 @@ macro_rules! write_buf_methods {
         ///
         /// Those of [`write`](Self::write).
         ///
+        /// # Panics
+        ///
+        /// If `buffer` does, as one that can't take out what it has lent may, once that is written.
+        ///
         /// # Cancel safety
         ///
-        /// Strict: a write that was dropped has written nothing, and `buffer` is what it was.
+        /// Strict: a write that was dropped has written nothing, and nothing was taken out of `buffer`.
         pub fn write_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<usize>>
         where
             B: ::bytes::Buf + ?Sized,
@@ -168,6 +185,10 @@ macro_rules! write_buf_methods {
         /// # Errors
         ///
         /// Those of [`write`](Self::write); what was not written is in `buffer`.
+        ///
+        /// # Panics
+        ///
+        /// As [`write_buf`](Self::write_buf).
         ///
         /// # Cancel safety
         ///
@@ -198,8 +219,8 @@ macro_rules! recv_buf_methods {
     () => {
         /// [`recv`](Self::recv) that appends to `buffer`. With the feature `bytes`.
         ///
-        /// There must be room before: what doesn't fit into the piece of `buffer` that comes next is lost, and a `BytesMut` or `Vec` without room
-        /// grows by 64 bytes alone. `reserve` makes more.
+        /// There must be room before (`reserve`): what doesn't fit into the piece of `buffer` that comes next is lost, and where there is no room at all the
+        /// whole datagram, for which this answers zero. A `BytesMut` or `Vec` without room grows by what it thinks best, which may be 64 bytes.
         ///
         /// # Errors
         ///
@@ -207,7 +228,7 @@ macro_rules! recv_buf_methods {
         ///
         /// # Cancel safety
         ///
-        /// Strict: a call that was dropped has received nothing, and `buffer` is what it was.
+        /// Strict: a call that was dropped has received nothing, and nothing was appended to `buffer`.
         pub fn recv_buf<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<usize>>
         where
             B: ::bytes::BufMut + ?Sized,
@@ -223,7 +244,7 @@ macro_rules! recv_buf_methods {
         ///
         /// # Cancel safety
         ///
-        /// Strict: a call that was dropped has received nothing, and `buffer` is what it was.
+        /// Strict: a call that was dropped has received nothing, and nothing was appended to `buffer`.
         pub fn recv_buf_from<B>(&self, buffer: &mut B) -> impl Future<Output = io::Result<(usize, SocketAddr)>>
         where
             B: ::bytes::BufMut + ?Sized,

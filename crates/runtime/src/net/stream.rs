@@ -206,7 +206,7 @@ macro_rules! read_methods {
         /// Waits until there may be something to read, or the other end is closed.
         ///
         /// Ready again at once until a read has found less than it had room for; of a pipe, and of a Unix stream with room for fewer than 1,024
-        /// bytes, until one has found nothing.
+        /// bytes or into memory that need not be initialised, until one has found nothing.
         ///
         /// # Errors
         ///

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny};
+#[cfg(feature = "bytes")]
+use socket2::SockRef;
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::fd::BUFFERS_MAX;
@@ -230,6 +232,16 @@ pub(crate) fn recv_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> 
 pub(crate) fn recv_from_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<(usize, SocketAddr)> {
     let ((read, _), _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
     Ok((read.len(), of_the_internet(sender)?))
+}
+
+/// The same of a socket of the Unix domain. Who has a path of the greatest length is told as who has none, as `accept_unix` does.
+#[cfg(feature = "bytes")]
+pub(crate) fn recv_from_unix_uninit(
+    socket: impl AsFd,
+    buffer: &mut [MaybeUninit<u8>],
+) -> io::Result<(usize, unix::net::SocketAddr)> {
+    let (count, address) = SockRef::from(&socket).recv_from(buffer)?;
+    Ok((count, unix_from_any(&address).or_else(|_| unix_unnamed())?))
 }
 
 /// Reads into `buffers`. Also tells whether it has met what a plain read doesn't get: descriptors or credentials, which go with

@@ -278,28 +278,6 @@ impl UnixDatagram {
             .read_with(move |socket| self.receive(|| socket.recv_from(buffer), nothing_from_nobody))
     }
 
-    #[cfg(feature = "bytes")]
-    recv_buf_methods!();
-
-    #[cfg(feature = "bytes")]
-    fn append(&self, socket: &net::UnixDatagram, buffer: &mut (impl ::bytes::BufMut + ?Sized)) -> io::Result<usize> {
-        self.receive(|| buf::recv(socket, buffer), || Ok(0))
-    }
-
-    #[cfg(feature = "bytes")]
-    fn append_from(
-        &self,
-        socket: &net::UnixDatagram,
-        buffer: &mut (impl ::bytes::BufMut + ?Sized),
-    ) -> io::Result<(usize, SocketAddr)> {
-        // The system's address is for std alone to make one of its own of, and std takes no memory that isn't initialised.
-        let receive = |place: &mut [u8]| socket.recv_from(place).map(|(count, from)| (count, (count, from)));
-        self.receive(
-            || buf::append_to_zeros(buffer, usize::MAX, receive),
-            nothing_from_nobody,
-        )
-    }
-
     /// [`send`](Self::send) without a wait.
     ///
     /// # Errors
@@ -498,6 +476,24 @@ impl UnixDatagram {
 
     fn fd(&self) -> &AsyncFd<net::UnixDatagram> {
         &self.fd
+    }
+}
+
+/// Into buffers that grow.
+#[cfg(feature = "bytes")]
+impl UnixDatagram {
+    recv_buf_methods!();
+
+    fn append(&self, socket: &net::UnixDatagram, buffer: &mut (impl ::bytes::BufMut + ?Sized)) -> io::Result<usize> {
+        self.receive(|| buf::recv(socket, buffer), || Ok(0))
+    }
+
+    fn append_from(
+        &self,
+        socket: &net::UnixDatagram,
+        buffer: &mut (impl ::bytes::BufMut + ?Sized),
+    ) -> io::Result<(usize, SocketAddr)> {
+        self.receive(|| buf::recv_from_unix(socket, buffer), nothing_from_nobody)
     }
 }
 
