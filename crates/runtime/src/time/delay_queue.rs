@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
+use super::entry::TimerEntry;
 use super::entry::signed;
 use super::heap::{Key as Node, Timers};
 use super::instant::{Instant, now};
-use super::sleep::{Sleep, sleep_until};
 use crate::coop;
 use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 
@@ -41,7 +41,7 @@ use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 pub struct DelayQueue<T> {
     timers: Timers<Held<T>>,
     /// What whoever polls waits for. It is made with the first value, and expires when that does which is first, or before.
-    sleep: Option<Sleep>,
+    timer: Option<TimerEntry>,
     /// When it does, as in `timers`.
     wakes_at: u64,
     /// The time when the clock was read last. What has come by then needs no further look at it.
@@ -86,7 +86,7 @@ impl<T> DelayQueue<T> {
     pub fn new() -> Self {
         Self {
             timers: Timers::default(),
-            sleep: None,
+            timer: None,
             wakes_at: 0,
             now: 0,
             inserted: 0,
@@ -116,8 +116,8 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn set(&mut self, value: T, deadline: i64) -> Key {
-        if self.sleep.is_none() {
-            self.sleep = Some(sleep_until(Instant::from_std(from_nanos(deadline))));
+        if self.timer.is_none() {
+            self.timer = Some(TimerEntry::at(Instant::from_std(from_nanos(deadline))));
             self.wakes_at = due(deadline);
         }
         self.inserted += 1;
@@ -255,16 +255,16 @@ impl<T> DelayQueue<T> {
                     return Poll::Ready(None);
                 };
                 let deadline = first.deadline;
-                let Some(sleep) = &mut self.sleep else {
+                let Some(timer) = &mut self.timer else {
                     unreachable!("it is made with the first value");
                 };
                 if due(deadline) > self.wakes_at {
                     // What was before it is gone, or comes later.
                     self.wakes_at = due(deadline);
-                    sleep.reset(Instant::from_std(from_nanos(deadline)));
+                    timer.reset(Instant::from_std(from_nanos(deadline)));
                 }
-                ready!(sleep.entry().poll(cx));
-                self.now = self.wakes_at.max(due(signed(sleep.nanos())));
+                ready!(timer.poll(cx));
+                self.now = self.wakes_at.max(due(signed(timer.nanos())));
             }
         })
     }
@@ -279,10 +279,10 @@ impl<T> DelayQueue<T> {
 
     fn wakes_by(&mut self, deadline: i64) {
         if due(deadline) < self.wakes_at
-            && let Some(sleep) = &mut self.sleep
+            && let Some(timer) = &mut self.timer
         {
             self.wakes_at = due(deadline);
-            sleep.reset(Instant::from_std(from_nanos(deadline)));
+            timer.reset(Instant::from_std(from_nanos(deadline)));
         }
     }
 
@@ -299,8 +299,8 @@ impl<T> DelayQueue<T> {
     /// By the clock of its runtime, once it has one.
     fn deadline_in(&self, after: Duration) -> i64 {
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        match &self.sleep {
-            Some(sleep) => signed(later_nanos(sleep.nanos(), after)),
+        match &self.timer {
+            Some(timer) => signed(later_nanos(timer.nanos(), after)),
             None => {
                 let now = u64::try_from(to_nanos(now().into_std())).unwrap_or(0);
                 signed(later_nanos(now, after))

@@ -15,7 +15,7 @@ use crate::sched::context::Context;
 use crate::sys;
 use crate::task::is_waker_of;
 
-/// A deadline to wait for. Set while somebody has polled it and it has not expired; dropping it unsets it.
+/// A deadline to wait for. Set while somebody has polled it, or a `Sleep` was reset that was ready, and it has not expired; dropping it unsets it.
 ///
 /// It holds no reference to its runtime, only its number: on a worker of that runtime, which is where nearly all are polled, none
 /// is needed, and elsewhere the runtime is looked up among those that live. Once that has stopped, or is gone, the timer is one of the process (`stray`).
@@ -169,6 +169,7 @@ impl TimerEntry {
     /// On a thread that is no worker of the runtime.
     #[cold]
     fn poll_elsewhere(&mut self, waker: &Waker) -> Poll<()> {
+        self.born = 0;
         let elapsed = self.is_elapsed();
         let shared = Shared::numbered(self.runtime);
         let shared = shared.as_deref();
@@ -272,8 +273,9 @@ impl TimerEntry {
         });
     }
 
-    /// Sets it, which it is not, for a waker that is to be called at the deadline.
+    /// Sets it for a waker that is to be called at the deadline. It is not set: its last poll was ready.
     pub(super) fn set_for(&mut self, waker: Waker) {
+        debug_assert!(self.set.is_none(), "what was ready is not set");
         self.with_runtime(|entry, shared, context| entry.set_again(shared, context, waker));
     }
 

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use super::entry::TimerEntry;
 use super::instant::{Instant, now};
-use super::sleep::{Sleep, sleep_until};
 use crate::coop;
 
 /// Ticks now and then every `period`.
@@ -38,7 +38,7 @@ pub fn interval(period: Duration) -> Interval {
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(!period.is_zero(), "the period of an interval must not be zero");
     Interval {
-        sleep: sleep_until(start),
+        timer: TimerEntry::at(start),
         period,
         missed: MissedTickBehavior::default(),
     }
@@ -92,7 +92,7 @@ fn remainder(time: Duration, period: Duration) -> Duration {
 /// The ticks of [`interval`].
 #[derive(Debug)]
 pub struct Interval {
-    sleep: Sleep,
+    timer: TimerEntry,
     period: Duration,
     missed: MissedTickBehavior,
 }
@@ -109,11 +109,11 @@ impl Interval {
 
     /// Polls for the next tick; the waker of `cx` is called when it is due.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(coop::poll_progress(cx, |cx| self.sleep.entry().poll(cx)));
-        let due = self.sleep.deadline();
+        ready!(coop::poll_progress(cx, |cx| self.timer.poll(cx)));
+        let due = self.timer.deadline();
         // By the clock of the ticks' own runtime, here and below, whichever that of the calling code is.
-        let now = self.sleep.now();
-        self.sleep.reset(self.missed.next(due, now, self.period));
+        let now = self.timer.now();
+        self.timer.reset(self.missed.next(due, now, self.period));
         Poll::Ready(due)
     }
 
@@ -124,7 +124,7 @@ impl Interval {
 
     /// The next tick comes at once.
     pub fn reset_immediately(&mut self) {
-        self.sleep.reset(self.sleep.now());
+        self.timer.reset(self.timer.now());
     }
 
     /// The next tick comes `after` from now, those that follow a period apart.
@@ -141,12 +141,12 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.sleep.reset(self.sleep.now().later(after));
+        self.timer.reset(self.timer.now().later(after));
     }
 
     /// The next tick comes at `deadline`.
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.sleep.reset(deadline);
+        self.timer.reset(deadline);
     }
 
     /// The time between two ticks.
@@ -292,15 +292,15 @@ mod tests {
             assert_eq!(block_on(interval.tick()), deadline);
             let before = Instant::now();
             interval.reset();
-            assert!(interval.sleep.deadline() >= before + interval.period());
+            assert!(interval.timer.deadline() >= before + interval.period());
             let before = Instant::now();
             interval.reset_after(Duration::from_millis(1));
             let due = block_on(interval.tick());
             assert!(due >= before + Duration::from_millis(1) && due < before + interval.period());
-            assert_eq!(interval.sleep.deadline(), due + interval.period());
+            assert_eq!(interval.timer.deadline(), due + interval.period());
             // Farther than the clock goes.
             interval.reset_after(Duration::MAX);
-            assert!(interval.sleep.deadline() > due + interval.period());
+            assert!(interval.timer.deadline() > due + interval.period());
         });
     }
 

@@ -62,12 +62,14 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It is `Unpin`, `Send` and `Sync`. Set and dropped on one worker it costs two locks that nobody else wants, never polled nothing.
+/// It is `Unpin`, `Send` and `Sync`. Set and dropped on one worker it costs two locks that nobody else wants, never polled nothing. Once it is ready it keeps
+/// a clone of the waker, until it is reset or dropped: a task that keeps it, and that nobody else can wake any more, lasts until its runtime stops.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     entry: TimerEntry,
-    /// Who was told that it is ready. Nobody polls again for that, so a reset sets the timer for him. While there is one it is not set.
+    /// Who was told by the last poll that it is ready. Nobody polls again for that, so a reset sets the timer for him. While there is one the timer isn't set:
+    /// no poll that is ready leaves it set, and one that is pending ends this.
     told: Option<Waker>,
 }
 
@@ -92,22 +94,6 @@ impl Sleep {
             self.entry.set_for(waker);
         }
     }
-
-    /// The current instant by the clock that it goes by, which may not be that of the calling code.
-    pub(super) fn now(&self) -> Instant {
-        self.entry.now()
-    }
-
-    /// The same in nanoseconds.
-    #[inline]
-    pub(super) fn nanos(&self) -> u64 {
-        self.entry.nanos()
-    }
-
-    /// The timer below, for those who account for the budget themselves.
-    pub(super) fn entry(&mut self) -> &mut TimerEntry {
-        &mut self.entry
-    }
 }
 
 impl Future for Sleep {
@@ -117,7 +103,10 @@ impl Future for Sleep {
         let Self { entry, told } = self.get_mut();
         coop::poll_progress(cx, |cx| {
             let outcome = entry.poll(cx);
-            if outcome.is_ready() && !told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            if outcome.is_pending() {
+                // It may have been ready before, by a clock that was ahead of this one.
+                *told = None;
+            } else if !told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *told = Some(cx.waker().clone());
             }
             outcome
@@ -134,7 +123,9 @@ mod tests {
     use futures_lite::future::block_on;
 
     use super::*;
+    use crate::Runtime;
     use crate::runtime::tests::with_runtime;
+    use crate::time::advance;
     use crate::time::tests::{poll, set_here};
 
     /// Late enough never to come within a test.
@@ -298,6 +289,25 @@ mod tests {
             drop((moved, second));
             assert!(second_calls.recv().is_err());
         });
+    }
+
+    /// A clock that was ahead goes with its runtime, and what was ready by it is set anew by the system's. Then there is one timer, and nobody is forgotten in another.
+    #[test]
+    fn what_was_ready_by_a_clock_that_is_gone_is_set_once() {
+        let (waker, calls) = telling_waker();
+        let mut ahead = {
+            let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
+            let _entered = runtime.enter();
+            let mut ahead = sleep(LONG);
+            runtime.block_on(advance(LONG));
+            assert!(poll(&mut ahead, &waker).is_ready());
+            ahead
+        };
+        assert!(poll(&mut ahead, &waker).is_pending(), "by the system's clock");
+        ahead.reset(Instant::now() + 2 * LONG);
+        ahead.reset(Instant::now() + 3 * LONG);
+        drop((ahead, waker));
+        assert!(calls.recv().is_err(), "nobody has a waker of ours");
     }
 
     /// As a `poll` by hand does that moves its timer each time and waits to be called.
