@@ -238,6 +238,8 @@ macro_rules! recv_buf_methods {
 
         /// [`recv_from`](Self::recv_from) that appends to `buffer`, as [`recv_buf`](Self::recv_buf). With the feature `bytes`.
         ///
+        /// A sender of the Unix domain whose path has the greatest length, which std makes no address of, is told as one without a name.
+        ///
         /// # Errors
         ///
         /// As [`recv_from`](Self::recv_from).

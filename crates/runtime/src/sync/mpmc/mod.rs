@@ -29,8 +29,8 @@
 //! - **Forgotten futures.** A [`Send`], [`Reserve`], [`ReserveOwned`] or [`Recv`] that was told and is then neither polled nor dropped delays others
 //!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
 //!   on, however few are inside at a time. So does one whose task or user-level thread cannot run, behind a long poll or bound to a worker that is
-//!   held up: until 64 have come, whoever waits behind it is not told of those that are there, and if they never come because who receives waits for one of
-//!   those, all wait for ever. Dropping it hands its turn on at once. A [`Receiver`] that was
+//!   held up. While it does, nobody behind it is told. So never let the other side wait for one of those behind it: then neither 64 messages nor a full, or
+//!   empty, channel comes, and all wait for ever. Dropping it hands its turn on at once. A [`Receiver`] that was
 //!   polled as a stream keeps its place when the future of `next` is dropped; it delays nobody: whoever waits behind it is told as well.
 //!
 // ---- For maintainers -------------------------------------------------------------------------------------------------

@@ -79,8 +79,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// [`recv`](Self::recv) for implementations of `Future` and `Stream`, as this is one by itself: a receiver that was polled keeps its place, and delays nobody who waits
-    /// behind it.
+    /// [`recv`](Self::recv) for whoever implements `Future` or `Stream`. It waits where the receiver waits as a `Stream`: it keeps that place until something comes,
+    /// and delays nobody behind it. Of those who poll, only the last is woken.
     ///
     /// # Errors
     /// If the channel is closed and drained.

@@ -305,11 +305,16 @@ fn a_batch_makes_room_for_every_waiting_sender() {
 #[test]
 fn a_receiver_is_polled_until_nothing_comes_any_more() {
     let (sender, mut receiver) = bounded(2);
-    let mut cx = Context::from_waker(Waker::noop());
+    let count: Arc<Count> = Arc::default();
+    let waker = Waker::from(Arc::clone(&count));
+    let mut cx = Context::from_waker(&waker);
     assert!(receiver.poll_recv(&mut cx).is_pending());
     sender.try_send(1).unwrap();
+    assert_eq!(count.wakes(), 1);
     assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Ok(1)));
+    assert!(receiver.poll_recv(&mut cx).is_pending());
     drop(sender);
+    assert_eq!(count.wakes(), 2);
     assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Err(RecvError)));
 }
 
