@@ -104,14 +104,21 @@ impl Future for Sleep {
         coop::poll_progress(cx, |cx| {
             let outcome = entry.poll(cx);
             if outcome.is_pending() {
-                // It may have been ready before, by a clock that was ahead of this one.
-                *told = None;
+                if told.is_some() {
+                    forget(told);
+                }
             } else if !told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *told = Some(cx.waker().clone());
             }
             outcome
         })
     }
+}
+
+/// What was ready is pending again: it was so by a clock that was ahead of the one that it goes by now.
+#[cold]
+fn forget(told: &mut Option<Waker>) {
+    *told = None;
 }
 
 #[cfg(test)]
