@@ -8,8 +8,7 @@ use ::hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use futures_io::{AsyncRead, AsyncWrite};
 use pin_project_lite::pin_project;
 
-/// How much is read at a time, at most: it is zeroed before. As much as a record of TLS holds.
-const READ_MAX: usize = 16 * 1024;
+use crate::io::reader::{READ_MAX, poll_checked};
 
 pin_project! {
     /// Lends what has the traits of `futures-io` those of hyper, and the other way round.
@@ -77,11 +76,7 @@ impl<T: AsyncRead> Read for Io<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         let wanted = buffer.remaining().min(READ_MAX);
         let unfilled = buffer.initialize_unfilled_to(wanted);
-        let count = ready!(self.project().inner.poll_read(cx, unfilled))?;
-        assert!(
-            count <= wanted,
-            "a reader says that it has read {count} bytes into a buffer of {wanted}"
-        );
+        let count = ready!(poll_checked(self.project().inner, cx, unfilled))?;
         // SAFETY: `initialize_unfilled_to` has initialised `wanted` bytes from where the cursor stands; those are no fewer.
         unsafe { buffer.advance(count) };
         Poll::Ready(Ok(()))

@@ -32,6 +32,8 @@ mod copy;
 mod interest;
 #[cfg(feature = "bytes")]
 mod read_buf;
+#[cfg(any(feature = "bytes", feature = "hyper"))]
+pub(crate) mod reader;
 mod stdin;
 mod stdout;
 mod transfer;

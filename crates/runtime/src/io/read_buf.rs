@@ -3,18 +3,14 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::Poll;
 
 use ::bytes::BufMut;
 use futures_io::AsyncRead;
 
-use crate::net::buf::append_to_zeros;
+use crate::net::buf::poll_read;
 use crate::net::stream::poll_nothing;
 
-/// Most bytes that one call reads: so many zeros are written before.
-const MOST: usize = 8 * 1024;
-
-/// Appends what is there to be read, at least one byte and at most 8 KiB, to `buffer`; returns how many bytes. Zero means that `reader` has ended, or that
+/// Appends what is there to be read, at least one byte and at most 16 KiB, to `buffer`; returns how many bytes. Zero means that `reader` has ended, or that
 /// `buffer` is full. With the feature `bytes`.
 ///
 /// For what has the trait alone: TLS, files, readers that decompress. It takes initialised memory, so zeros are written first; sockets and pipes have a method
@@ -55,15 +51,5 @@ where
     if !buffer.has_remaining_mut() {
         return poll_fn(poll_nothing).await;
     }
-    poll_fn(|cx| {
-        let read = |place: &mut [u8]| match Pin::new(&mut *reader).poll_read(cx, place) {
-            Poll::Ready(outcome) => outcome.map(|count| (count, Poll::Ready(count))),
-            Poll::Pending => Ok((0, Poll::Pending)),
-        };
-        match append_to_zeros(buffer, MOST, read) {
-            Ok(progress) => progress.map(Ok),
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    })
-    .await
+    poll_fn(|cx| poll_read(Pin::new(&mut *reader), cx, buffer)).await
 }

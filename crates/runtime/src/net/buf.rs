@@ -10,52 +10,62 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use ::bytes::{Buf, BufMut};
+use futures_io::AsyncRead;
 
 use super::stream::{Sink, Source};
 use crate::io::Progress;
+use crate::io::reader::{READ_MAX, poll_checked};
 use crate::sys::socket;
 
 /// Most pieces of a buffer that one write takes.
 const PIECES: usize = 16;
 
-/// Appends to `buffer` what `read` puts into the place that it is lent. `read` answers how many bytes that are, and whatever else it has to say.
+/// Appends to `buffer` what `read` puts into the place that it is lent: as many bytes as `count` finds in its answer.
 ///
 /// # Safety
-/// `read` writes nothing to its place that isn't initialised, and has initialised as many bytes as it answers, from the beginning of the place on.
+/// `read` writes nothing to its place that isn't initialised, and has initialised as many bytes as `count` finds, from the beginning of the place on.
 unsafe fn append<R>(
     buffer: &mut (impl BufMut + ?Sized),
-    read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
-) -> io::Result<R> {
+    read: impl FnOnce(&mut [MaybeUninit<u8>]) -> R,
+    count: impl FnOnce(&R) -> usize,
+) -> R {
     // SAFETY: nothing that was initialised ceases to be, says the caller.
     let place = unsafe { buffer.chunk_mut().as_uninit_slice_mut() };
-    let (count, answer) = read(place)?;
+    let answer = read(place);
     // SAFETY: so many bytes are initialised, says the caller, from the beginning of the place, which is no shorter; `chunk_mut` answers with the place
     // that this counts in, says `BufMut`, which is unsafe to implement.
-    unsafe { buffer.advance_mut(count) };
-    Ok(answer)
+    unsafe { buffer.advance_mut(count(&answer)) };
+    answer
+}
+
+/// What a call has read, if it has: nothing if it failed.
+fn counted<R>(answer: &io::Result<R>, count: impl FnOnce(&R) -> usize) -> usize {
+    answer.as_ref().map_or(0, count)
 }
 
 /// Reads what is there from a stream; how many bytes.
 pub(crate) fn read(source: &impl Source, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<Progress<usize>> {
-    let read = |place: &mut _| Source::read_uninit(source, place).map(|progress| (progress.result, progress));
+    let read = |place: &mut _| Source::read_uninit(source, place);
     // SAFETY: `read_uninit` initialises as many bytes as it says, and writes nothing else: each of the three types that have it calls rustix's for that.
-    unsafe { append(buffer, read) }
+    unsafe { append(buffer, read, |read| counted(read, |progress| progress.result)) }
 }
 
 /// Receives a datagram; its length.
 pub(crate) fn recv(socket: impl AsFd, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<usize> {
-    let receive = |place: &mut _| socket::recv_uninit(socket, place).map(|count| (count, count));
+    let receive = |place: &mut _| socket::recv_uninit(socket, place);
     // SAFETY: `recv_uninit` initialises as many bytes as it says, and writes nothing else.
-    unsafe { append(buffer, receive) }
+    unsafe { append(buffer, receive, |received| counted(received, |count| *count)) }
 }
 
 /// Receives a datagram from somebody in the internet; its length, and the sender.
 pub(crate) fn recv_from(socket: impl AsFd, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<(usize, SocketAddr)> {
-    let receive = |place: &mut _| socket::recv_from_uninit(socket, place).map(|(count, from)| (count, (count, from)));
+    let receive = |place: &mut _| socket::recv_from_uninit(socket, place);
     // SAFETY: `recv_from_uninit` initialises as many bytes as it says, and writes nothing else.
-    unsafe { append(buffer, receive) }
+    unsafe { append(buffer, receive, |received| counted(received, |(count, _)| *count)) }
 }
 
 /// The same from somebody in the Unix domain.
@@ -63,30 +73,31 @@ pub(crate) fn recv_from_unix(
     socket: impl AsFd,
     buffer: &mut (impl BufMut + ?Sized),
 ) -> io::Result<(usize, unix::net::SocketAddr)> {
-    let receive =
-        |place: &mut _| socket::recv_from_unix_uninit(socket, place).map(|(count, from)| (count, (count, from)));
+    let receive = |place: &mut _| socket::recv_from_unix_uninit(socket, place);
     // SAFETY: `recv_from_unix_uninit` initialises as many bytes as it says, and writes nothing else.
-    unsafe { append(buffer, receive) }
+    unsafe { append(buffer, receive, |received| counted(received, |(count, _)| *count)) }
 }
 
-/// Appends what `read`, which takes no memory but what is initialised, puts into its place: zeros are there before, in no more than `most` bytes.
-pub(crate) fn append_to_zeros<R>(
+/// Reads what is there, at most [`READ_MAX`] bytes, from what takes no memory but what is initialised: zeros are written before.
+pub(crate) fn poll_read(
+    reader: Pin<&mut (impl AsyncRead + ?Sized)>,
+    cx: &mut Context<'_>,
     buffer: &mut (impl BufMut + ?Sized),
-    most: usize,
-    read: impl FnOnce(&mut [u8]) -> io::Result<(usize, R)>,
-) -> io::Result<R> {
+) -> Poll<io::Result<usize>> {
     let read = |place: &mut [MaybeUninit<u8>]| {
-        let length = place.len().min(most);
-        let place = &mut place[..length];
+        let wanted = place.len().min(READ_MAX);
+        let place = &mut place[..wanted];
         place.fill(MaybeUninit::new(0));
         // SAFETY: all of it was initialised just now; a `MaybeUninit<u8>` is laid out as a `u8`.
         let place = unsafe { &mut *(std::ptr::from_mut(place) as *mut [u8]) };
-        let (count, answer) = read(place)?;
-        assert!(count <= length, "{count} bytes were read into {length}");
-        Ok((count, answer))
+        poll_checked(reader, cx, place)
     };
-    // SAFETY: zeros are initialised, and what is written over them by way of a `[u8]` is; the count is no more than there are.
-    unsafe { append(buffer, read) }
+    let count = |read: &Poll<_>| match read {
+        Poll::Ready(read) => counted(read, |count| *count),
+        Poll::Pending => 0,
+    };
+    // SAFETY: zeros are initialised, and what is written over them by way of a `[u8]` is; `poll_checked` says no more than there are.
+    unsafe { append(buffer, read, count) }
 }
 
 /// Writes what fits of a buffer, and takes that out; how many bytes.

@@ -273,9 +273,14 @@ impl TimerEntry {
         });
     }
 
-    /// Sets it for a waker that is to be called at the deadline. It is not set: its last poll was ready.
+    /// Whether it was set, and has not been ready since.
+    pub(super) fn is_set(&self) -> bool {
+        self.set.is_some()
+    }
+
+    /// Sets it for a waker that is to be called at the deadline. Only one that isn't set.
     pub(super) fn set_for(&mut self, waker: Waker) {
-        debug_assert!(self.set.is_none(), "what was ready is not set");
+        debug_assert!(self.set.is_none(), "it is set already");
         self.with_runtime(|entry, shared, context| entry.set_again(shared, context, waker));
     }
 

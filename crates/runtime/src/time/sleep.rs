@@ -68,8 +68,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     entry: TimerEntry,
-    /// Who was told by the last poll that it is ready. Nobody polls again for that, so a reset sets the timer for him. While there is one the timer isn't set:
-    /// no poll that is ready leaves it set, and one that is pending ends this.
+    /// Who was told last that it is ready. Nobody polls again for that, so a reset sets the timer for him, if it isn't set: no poll that is ready leaves it
+    /// set, but one that is pending after that does.
     told: Option<Waker>,
 }
 
@@ -89,8 +89,10 @@ impl Sleep {
     /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new deadline, also if that poll was
     /// ready.
     pub fn reset(&mut self, deadline: Instant) {
+        // By a clock that was ahead it may have been ready, and pending since by the one that it goes by now: then the timer knows whom to wake.
+        let told = self.told.take().filter(|_| !self.entry.is_set());
         self.entry.reset(deadline);
-        if let Some(waker) = self.told.take() {
+        if let Some(waker) = told {
             self.entry.set_for(waker);
         }
     }
@@ -103,22 +105,12 @@ impl Future for Sleep {
         let Self { entry, told } = self.get_mut();
         coop::poll_progress(cx, |cx| {
             let outcome = entry.poll(cx);
-            if outcome.is_pending() {
-                if told.is_some() {
-                    forget(told);
-                }
-            } else if !told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            if outcome.is_ready() && !told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *told = Some(cx.waker().clone());
             }
             outcome
         })
     }
-}
-
-/// What was ready is pending again: it was so by a clock that was ahead of the one that it goes by now.
-#[cold]
-fn forget(told: &mut Option<Waker>) {
-    *told = None;
 }
 
 #[cfg(test)]

@@ -348,7 +348,7 @@ impl AsyncRead for Answers {
         match &answer {
             Poll::Ready(Ok(count)) => {
                 let count = (*count).min(buffer.len());
-                buffer.write_all(&[7; 10_000][..count]).unwrap();
+                buffer.write_all(&[7; 20_000][..count]).unwrap();
             }
             Poll::Ready(Err(_)) => buffer.fill(9),
             Poll::Pending => {
@@ -364,9 +364,9 @@ impl AsyncRead for Answers {
 fn any_reader_is_appended_from() {
     on_runtimes(|| async {
         let error = || Poll::Ready(Err(ErrorKind::NotConnected.into()));
-        // The last one as much as it may: 8 KiB.
+        // The last one as much as it may: 16 KiB.
         let mut reader = Answers(vec![Poll::Pending, Poll::Ready(Ok(3)), error(), Poll::Ready(Ok(ALL))]);
-        let mut heard = BytesMut::with_capacity(20_000);
+        let mut heard = BytesMut::with_capacity(40_000);
         heard.put_u8(1);
         assert_eq!(quadrille::io::read_buf(&mut reader, &mut heard).await.unwrap(), 3);
         assert_eq!(&heard[..], [1, 7, 7, 7]);
@@ -375,8 +375,8 @@ fn any_reader_is_appended_from() {
             (failed.kind(), &heard[..]),
             (ErrorKind::NotConnected, &[1, 7, 7, 7][..])
         );
-        assert_eq!(quadrille::io::read_buf(&mut reader, &mut heard).await.unwrap(), 8192);
-        assert_eq!(heard.len(), 4 + 8192);
+        assert_eq!(quadrille::io::read_buf(&mut reader, &mut heard).await.unwrap(), 16_384);
+        assert_eq!(heard.len(), 4 + 16_384);
         let mut full = (&mut heard).limit(0);
         assert_eq!(
             quadrille::io::read_buf(&mut reader, &mut full).await.unwrap(),
@@ -395,7 +395,7 @@ fn a_reader_that_says_it_has_read_more_than_it_could_is_told_off() {
         });
         let panic = reading.await.unwrap_err().into_panic();
         let message = panic.downcast_ref::<String>().unwrap();
-        assert_eq!(message, "101 bytes were read into 100");
+        assert_eq!(message, "a reader says that it has read 101 bytes into a buffer of 100");
     });
 }
 
