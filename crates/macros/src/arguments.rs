@@ -3,10 +3,10 @@
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Result, Token};
+use syn::{Error, Expr, ExprLit, ExprPath, Ident, Lit, LitInt, LitStr, Path, Result, Token};
 
 /// What is listed when an argument isn't known.
-const KNOWN: &str = "`worker_threads = N`, `topology = \"...\"`, `start_paused = true` or `seed = N`";
+const KNOWN: &str = "`worker_threads = N`, `topology = \"...\"`, `start_paused = true`, `seed = N` or `crate = path`";
 
 /// The arguments of one attribute; what is `None` was not given.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Arguments {
     pub(crate) start_paused: Option<bool>,
     /// What decides the choices that are made by chance.
     pub(crate) seed: Option<u64>,
+    /// Where the runtime's crate is to be found.
+    pub(crate) home: Option<Path>,
 }
 
 impl Parse for Arguments {
@@ -58,6 +60,10 @@ impl Arguments {
             "seed" => {
                 let value = read_value(input, &name, "a number, as in `seed = 7`")?;
                 store(&mut self.seed, &name, seed(&value)?)
+            }
+            "crate" => {
+                let value = read_value(input, &name, "a path, as in `crate = framework::quadrille`")?;
+                store(&mut self.home, &name, home(&value)?)
             }
             "flavor" => Err(Error::new(
                 name.span(),
@@ -132,6 +138,23 @@ fn start_paused(value: &Expr) -> Result<bool> {
     }
 }
 
+/// A path, in quotes or without.
+fn home(value: &Expr) -> Result<Path> {
+    const EXPECTED: &str = "`crate` must be a path such as framework::quadrille";
+    if let Some(Lit::Str(text)) = literal(value) {
+        return text
+            .parse_with(Path::parse_mod_style)
+            .map_err(|reason| Error::new(text.span(), format!("{EXPECTED}: {reason}")));
+    }
+    match value {
+        Expr::Path(ExprPath { qself: None, path, .. }) if path.segments.iter().all(|part| part.arguments.is_none()) => {
+            Ok(path.clone())
+        }
+        Expr::Group(group) => home(&group.expr),
+        _ => Err(Error::new(value.span(), EXPECTED)),
+    }
+}
+
 /// The literal that `value` consists of.
 fn literal(value: &Expr) -> Option<&Lit> {
     match value {
@@ -191,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_unknown_argument_is_named_with_what_was_expected() {
-        for name in ["threads", "crate", "paused"] {
+        for name in ["threads", "krate", "paused"] {
             let message = message(&format!("{name} = \"x\""));
             assert!(message.contains(&format!("unknown argument `{name}`")), "{message}");
             assert!(
@@ -280,6 +303,32 @@ mod tests {
         }
         assert_eq!(message("seed = 1, seed = 1"), "`seed` is given twice");
         assert!(message("seed").contains("`seed = 7`"));
+    }
+
+    #[test]
+    fn the_crate_is_a_path_in_quotes_or_without() {
+        let path = |text: &str| {
+            let home = syn::parse_str::<Arguments>(text).map(|arguments| arguments.home);
+            home.unwrap()
+                .map(|path| quote::quote!(#path).to_string().replace(' ', ""))
+        };
+        assert_eq!(path("seed = 1"), None);
+        for name in [
+            "renamed",
+            "framework::quadrille",
+            "::framework::quadrille",
+            "crate::inner",
+            "self::inner",
+        ] {
+            assert_eq!(path(&format!("crate = {name}")).as_deref(), Some(name));
+            assert_eq!(path(&format!("crate = \"{name}\", seed = 1")).as_deref(), Some(name));
+        }
+        for value in ["4", "\"\"", "\"a b\"", "a::<u8>", "\"a::<u8>\"", "<u8 as A>::b", "f()"] {
+            let message = message(&format!("crate = {value}"));
+            assert!(message.contains("must be a path"), "{value}: {message}");
+        }
+        assert_eq!(message("crate = a, crate = b"), "`crate` is given twice");
+        assert!(message("crate").contains("framework::quadrille"));
     }
 
     #[test]

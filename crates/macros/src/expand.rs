@@ -107,11 +107,12 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     let worker_threads = arguments.worker_threads.map(|number| quote!(.worker_threads(#number)));
     let start_paused = arguments.start_paused.map(|paused| quote!(.start_paused(#paused)));
     let seed = arguments.seed.map(|seed| quote!(.seed(#seed)));
+    let home = arguments.home.clone().unwrap_or_else(|| parse_quote!(::quadrille));
     let topology = arguments.topology.as_ref().map(|text| {
         let message = format!("{}: topology = {:?}", entry.name(), text.value());
         quote! {
             .topology(
-                <::quadrille::topology::Topology as ::core::str::FromStr>::from_str(#text)
+                <#home::topology::Topology as ::core::str::FromStr>::from_str(#text)
                     .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
             )
         }
@@ -122,7 +123,7 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
         #(#attrs)*
         #vis #outer {
             #sig #block
-            ::quadrille::Runtime::builder()
+            #home::Runtime::builder()
                 #worker_threads
                 #topology
                 #start_paused
@@ -259,6 +260,19 @@ mod tests {
         let text = expansion(Entry::Test, "seed = 0x10, start_paused = true", "async fn works() {}");
         assert!(text.contains(&printed(".start_paused(true).seed(16u64)")), "{text}");
         assert!(!expansion(Entry::Test, "", "async fn works() {}").contains("seed"));
+    }
+
+    #[test]
+    fn the_crate_is_named_by_the_path_that_is_given() {
+        for arguments in [
+            "topology = \"core:3\", crate = \"my::own\"",
+            "crate = my::own, topology = \"core:3\"",
+        ] {
+            let text = expansion(Entry::Test, arguments, "async fn works() {}");
+            assert!(text.contains(&printed("my::own::Runtime::builder()")), "{text}");
+            assert!(text.contains(&printed("<my::own::topology::Topology as")), "{text}");
+            assert!(!text.contains(&printed("::quadrille::")), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The attribute macros of quadrille: `#[quadrille::main]` and `#[quadrille::test]`.
 //!
 //! Use them through the `quadrille` crate, which re-exports both under its feature `macros`; the expansion names
-//! `::quadrille`.
+//! `::quadrille`, if it isn't told another path.
 //!
 //! # Arguments
 //!
@@ -11,6 +11,7 @@
 //! | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default | `false` |
 //! | `seed = 7` | what decides the choices that are made by chance, `select!`'s on a worker among them: an integer literal | that of the configuration |
 //! | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |
+//! | `crate = framework::quadrille` | where the crate is found, for who renames it or exports it again; also in quotes, as tokio's | `::quadrille` |
 //!
 //! # Expansion
 //!

@@ -40,6 +40,26 @@
 //! fn main() {}
 //! ```
 //!
+//! A crate that is renamed, or exported again by another one:
+//!
+//! ```
+//! mod framework {
+//!     pub use quadrille as runtime;
+//! }
+//! #[framework::runtime::main(worker_threads = 1, topology = "core:1", crate = framework::runtime)]
+//! async fn main() {}
+//! ```
+//!
+//! One that isn't there:
+//!
+//! ```compile_fail
+//! mod framework {
+//!     pub use quadrille as runtime;
+//! }
+//! #[framework::runtime::main(worker_threads = 1, topology = "core:1", crate = framework::runtimes)]
+//! async fn main() {}
+//! ```
+//!
 //! Arguments and generic parameters of a function that isn't `main`:
 //!
 //! ```
