@@ -73,6 +73,12 @@ pub(crate) fn stop() {
     UNITS.set(UNLIMITED);
 }
 
+/// Whether nothing that is done now is paid for.
+#[inline]
+pub(crate) fn is_unlimited() -> bool {
+    UNITS.get() == UNLIMITED
+}
+
 /// Spends one unit, or wakes the task and returns `Pending` if none is left.
 ///
 /// For operations that surely make progress. Where that is known only afterwards use [`poll_progress`].

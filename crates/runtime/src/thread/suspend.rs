@@ -90,6 +90,8 @@ pub(super) struct Frame {
     key: Cell<Option<usize>>,
     /// It was told to unwind while it had to outlast that.
     owes_unwinding: Cell<bool>,
+    /// How often it has gone on after a suspension; wraps.
+    turns: Cell<usize>,
     /// What the thread waits for, for others.
     note: Note,
     locals: Locals,
@@ -124,6 +126,7 @@ impl Frame {
             waker: OnceCell::new(),
             key: Cell::new(None),
             owes_unwinding: Cell::new(false),
+            turns: Cell::new(0),
             note: Note::new(meta),
             locals: Locals::new(),
             meta,
@@ -182,17 +185,25 @@ impl Frame {
     }
 
     /// Waits for `future` by suspending the thread, and notes why. The answer is ready: it is the poll's own, so that it need not be copied.
+    ///
+    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. All waits of a thread have one waker, its task's, so what goes on then may be due
+    /// to a wake-up for something that the poll had asked before, and that wake-up is used up. So a poll in whose course the thread was suspended is repeated before this
+    /// suspends it: what was woken is asked again, and what wasn't has the waker.
     #[track_caller]
     #[inline(always)]
     pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> Poll<F::Output> {
         let mut future = pin!(future);
+        let mut turns = self.turns.get();
         // One place for all that is answered: a large output is not copied from one to another.
         let mut polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         if polled.is_pending() && std::thread::panicking() {
             polled = self.wait_in_place(future.as_mut());
         }
         while polled.is_pending() {
-            self.suspend::<F>(pause, reason);
+            if turns == self.turns.get() {
+                self.suspend::<F>(pause, reason);
+            }
+            turns = self.turns.get();
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
         }
         polled
@@ -243,8 +254,14 @@ impl Frame {
         // SAFETY: `new`'s contract: the yielder of this coroutine, which is running.
         let yielder = unsafe { self.yielder.as_ref() };
         let here = 0;
+        let is_unlimited = coop::is_unlimited();
         let input = yielder.suspend(Suspension::new(&raw const here, pause));
         CURRENT.set(self);
+        self.turns.set(self.turns.get().wrapping_add(1));
+        // In the middle of a poll that spends none: the worker has given the thread a budget with its turn.
+        if is_unlimited {
+            coop::stop();
+        }
         self.note.goes_on();
         match (input, pause) {
             (Some(_), _) => {}

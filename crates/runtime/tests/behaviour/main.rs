@@ -71,6 +71,7 @@ mod thread_list;
 mod thread_local;
 mod thread_locks;
 mod thread_meetings;
+mod thread_nested;
 mod thread_park;
 mod thread_places;
 mod thread_rendezvous;
