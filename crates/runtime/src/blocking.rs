@@ -62,15 +62,20 @@
 //!
 //! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a thread that is
 //! neither asleep nor gone, and tells of a job that isn't there.
+//!
+//! A thread that has left still drops its thread-locals, and one of those may own the runtime, whose end is [`Pool::shutdown`] without a limit. That would wait for
+//! who has left last: for itself, or for the next one, which as it left began to wait for the first. So a thread that has left the pool waits for none that has: they end by themselves.
 
 mod job;
 mod state;
 mod watch;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
+use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -90,6 +95,11 @@ const CALLS: usize = 2;
 
 /// While so many are on their way, who queues a job calls nobody but the watcher.
 const ON_THEIR_WAY: usize = 2;
+
+thread_local! {
+    /// The pool that the calling thread has left; compared, never followed.
+    static HAS_LEFT: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+}
 
 /// Bounds of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,8 +287,9 @@ impl Pool {
         let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
         drop(state);
-        // With a limit nobody waits for the thread-locals of who has left, which may take their time.
-        last.filter(|_| limit.is_none()).map(JoinHandle::join);
+        // With a limit nobody waits for the thread-locals of who has left, which may take their time; nor does such a thread-local.
+        let waits = limit.is_none() && HAS_LEFT.get() != Arc::as_ptr(&self.shared);
+        last.filter(|_| waits).map(JoinHandle::join);
         abandoned
     }
 }
@@ -511,6 +522,7 @@ impl Shared {
             }
         };
         state.threads -= 1;
+        HAS_LEFT.set(Arc::as_ptr(self));
         let own = state.handles.remove(&number);
         let previous = mem::replace(&mut state.last_left, own);
         drop(state);

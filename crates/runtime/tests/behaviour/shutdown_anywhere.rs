@@ -21,10 +21,11 @@ enum Code {
     BlockingJob,
     ForeignThread,
     DestructorOfThreadLocal,
+    DestructorOfThreadLocalOfThePool,
     DestructorAtShutdown,
 }
 
-const PLACES: [Code; 9] = [
+const PLACES: [Code; 10] = [
     Code::Task,
     Code::UserLevelThread,
     Code::InPlace,
@@ -33,6 +34,7 @@ const PLACES: [Code; 9] = [
     Code::BlockingJob,
     Code::ForeignThread,
     Code::DestructorOfThreadLocal,
+    Code::DestructorOfThreadLocalOfThePool,
     Code::DestructorAtShutdown,
 ];
 
@@ -41,7 +43,10 @@ impl Code {
     fn must_not_wait(self) -> bool {
         !matches!(
             self,
-            Self::BlockingJob | Self::ForeignThread | Self::DestructorOfThreadLocal
+            Self::BlockingJob
+                | Self::ForeignThread
+                | Self::DestructorOfThreadLocal
+                | Self::DestructorOfThreadLocalOfThePool
         )
     }
 }
@@ -86,6 +91,9 @@ fn run(place: Code, on: &Handle, f: impl FnOnce() + Send + 'static, ended: &Gate
         Code::DestructorOfThreadLocal => drop(std::thread::spawn(move || {
             AT_THE_END.with(|at_the_end| *at_the_end.borrow_mut() = Some(OnDrop::new(Box::new(f))));
         })),
+        Code::DestructorOfThreadLocalOfThePool => drop(on.spawn_blocking(move || {
+            AT_THE_END.with(|at_the_end| *at_the_end.borrow_mut() = Some(OnDrop::new(Box::new(f))));
+        })),
         Code::DestructorAtShutdown => {
             let last = Shape::flat(2).runtime();
             let polled = Gate::default();
@@ -103,7 +111,15 @@ fn run(place: Code, on: &Handle, f: impl FnOnce() + Send + 'static, ended: &Gate
 }
 
 fn check(shape: &Shape, place: Code, way: Way, own: bool) {
-    let (runtime, other) = (shape.runtime(), Shape::flat(2).runtime());
+    // Threads of the pool that are idle leave soon.
+    let built = |shape: &Shape| {
+        shape
+            .builder()
+            .thread_keep_alive(Duration::from_millis(1))
+            .build()
+            .unwrap()
+    };
+    let (runtime, other) = (built(shape), built(&Shape::flat(2)));
     let (drops, waiting, job, released) = (Count::default(), Count::default(), Gate::default(), Count::default());
     for _ in 0..10 {
         let (tokens, waits) = ((drops.token(), drops.token()), (waiting.clone(), waiting.clone()));
@@ -160,6 +176,44 @@ fn in_every_place_and_way() {
                     }
                 }
             }
+        },
+    );
+}
+
+/// A thread of the pool that has left drops the runtime, and waits for the last job: whose thread leaves after it.
+#[test]
+fn by_a_thread_of_the_pool_that_has_left_while_another_has_a_job() {
+    for_each_shape_if(
+        |shape| shape.workers <= 4,
+        |shape| {
+            let runtime = shape
+                .builder()
+                .thread_keep_alive(Duration::from_millis(1))
+                .build()
+                .unwrap();
+            let handle = runtime.handle().clone();
+            let (started, ends, ended) = (Gate::default(), Gate::default(), Gate::default());
+            let (starts, is_ending, asks) = (started.clone(), ends.clone(), handle.clone());
+            let job = handle.spawn_blocking(move || {
+                starts.open();
+                is_ending.block();
+                // Until the pool stops, which refuses it.
+                eventually("the end waits for this job", || {
+                    asks.spawn_blocking(|| ()).wait().is_err()
+                });
+            });
+            started.block();
+            run(
+                Code::DestructorOfThreadLocalOfThePool,
+                &handle,
+                move || {
+                    ends.open();
+                    drop(runtime);
+                },
+                &ended,
+            );
+            eventually("the end has returned", || ended.is_open());
+            job.wait().unwrap();
         },
     );
 }
