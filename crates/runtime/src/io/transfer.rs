@@ -35,6 +35,10 @@ use crate::coop;
 use crate::reactor::{self, Side, Tick};
 use crate::sys::fd::{Polled, poll_now};
 
+/// What one call of the system moves at least, if there is as much and as much room: its limit, `i32::MAX` down to the end of a page (read(2), write(2)), of
+/// which the largest have 64 KiB. Who got that from it was cut short by the limit, and nothing tells him of what is left.
+const CUT_SHORT_FROM: usize = 0x7fff_0000;
+
 /// What an operation has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress<R> {
@@ -58,7 +62,7 @@ impl Progress<usize> {
     pub(crate) fn of(count: usize, wanted: usize) -> Self {
         Progress {
             result: count,
-            exhausted: 0 < count && count < wanted,
+            exhausted: 0 < count && count < wanted.min(CUT_SHORT_FROM),
         }
     }
 
@@ -306,6 +310,15 @@ mod tests {
                 }
             );
         }
+    }
+
+    /// A socket that has room for more takes no more than this of 3 GiB, and no event says that it has.
+    #[test]
+    fn what_the_system_cuts_short_exhausts_nothing() {
+        const WANTED: usize = 0xc000_0000;
+        let counts = [0x7ffe_ffff, 0x7fff_0000, 0x7fff_f000, 0x7fff_ffff];
+        let exhausted = counts.map(|count| Progress::of(count, WANTED).exhausted);
+        assert_eq!(exhausted, [true, false, false, false]);
     }
 
     /// The end comes in the same event as the last bytes, and must be found after a short read.
