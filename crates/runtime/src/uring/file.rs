@@ -4,6 +4,7 @@ use std::fs::FileType;
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -263,7 +264,7 @@ async fn check(offset: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun.
+/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun. A panic of its, as the buffer is the user's, goes on here.
 async fn lend<B: Send + 'static>(
     buffer: B,
     operation: impl FnOnce(&mut B) -> io::Result<usize> + Send + 'static,
@@ -273,13 +274,18 @@ async fn lend<B: Send + 'static>(
     let take = |place: &Mutex<Option<B>>| place.lock().unwrap_or_else(PoisonError::into_inner).take();
     let outcome = run(move || {
         let mut buffer = take(&lent).expect("the future waits for us to put it back");
-        let outcome = operation(&mut buffer);
+        // The buffer goes back in any case, and is dropped when the panic goes on.
+        let outcome = catch_unwind(AssertUnwindSafe(|| operation(&mut buffer)));
         *lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(buffer);
-        outcome
+        Ok(outcome)
     });
     let outcome = outcome.await;
     let buffer = take(&place).expect("the operation has put it back, or was dropped before it took it");
-    (outcome, buffer)
+    match outcome {
+        Ok(Ok(outcome)) => (outcome, buffer),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(error) => (Err(error), buffer),
+    }
 }
 
 impl AsFd for File {

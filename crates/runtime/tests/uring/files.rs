@@ -4,10 +4,11 @@ use std::future::Future;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_lite::future::poll_once;
 use quadrille::time::{self, Duration, Instant, sleep, timeout};
-use quadrille::uring::File;
+use quadrille::uring::{File, IoBuf};
 
 use crate::scratch::Scratch;
 use crate::watched::watched;
@@ -46,6 +47,34 @@ fn what_is_in_the_file_is_read() {
         assert_eq!((count.unwrap(), buffer.len()), (0, 0), "it ends there");
         let (count, _) = file.read_at(Vec::new(), 0).await;
         assert_eq!(count.unwrap(), 0, "nothing fits");
+    });
+}
+
+/// A buffer that says nothing of what it has.
+struct Panics {
+    _dropped: Arc<()>,
+}
+
+// SAFETY: it never gives bytes.
+unsafe impl IoBuf for Panics {
+    fn bytes(&self) -> &[u8] {
+        panic!("the buffer's own")
+    }
+}
+
+#[test]
+fn a_panic_of_the_buffer_reaches_who_writes() {
+    on_backends(|| async {
+        let path = Scratch::new();
+        let file = File::create(&path.0).await.unwrap();
+        let lives = Arc::new(());
+        let buffer = Panics {
+            _dropped: Arc::clone(&lives),
+        };
+        let writes = quadrille::spawn(async move { file.write_at(buffer, 0).await.0 });
+        let payload = writes.await.unwrap_err().into_panic();
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"the buffer's own"));
+        assert_eq!(Arc::strong_count(&lives), 1);
     });
 }
 
