@@ -88,27 +88,40 @@ impl<T: 'static> LocalKey<T> {
     /// # Errors
     /// In a task, and in a destructor that runs after the value was dropped.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
-        std::thread_local! {
-            static OF_OS_THREAD: Locals = const { Locals::new() };
-        }
+        self.with_made(self.init, f)
+    }
+
+    /// Calls `f` with the calling thread's value, which `init` makes where there is none.
+    fn with_made<R>(&'static self, init: impl FnOnce() -> T, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         Frame::with(|frame| match frame {
-            Some(frame) => frame.locals().with(self, f),
-            None if may_block() => OF_OS_THREAD
-                .try_with(|locals| locals.with(self, f))
-                .unwrap_or(Err(AccessError(()))),
+            Some(frame) => frame.locals().with(self, init, f),
+            None if may_block() => OfOsThread::with(|locals| locals?.with(self, init, f)),
             None => Err(AccessError(())),
         })
+    }
+
+    /// Makes the calling thread's value of `new`, as std's `set` without its initialiser; gives `new` back where there is a value.
+    #[track_caller]
+    fn start_with<V>(&'static self, new: V, wrap: impl FnOnce(V) -> T) -> Result<(), V> {
+        let new = Cell::new(Some(new));
+        let take = || new.take().expect("it is taken once");
+        match self.with_made(|| wrap(take()), |_| ()) {
+            Ok(()) => new.into_inner().map_or(Ok(()), Err),
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
 impl<T: 'static> LocalKey<Cell<T>> {
-    /// Sets the value.
+    /// Sets the value; the first one, too, without its initialiser.
     ///
     /// # Panics
     /// As [`with`](Self::with).
     #[track_caller]
     pub fn set(&'static self, value: T) {
-        self.with(|cell| cell.set(value));
+        if let Err(value) = self.start_with(value, Cell::new) {
+            self.with(|cell| cell.set(value));
+        }
     }
 
     /// A copy of the value.
@@ -165,13 +178,15 @@ impl<T: 'static> LocalKey<RefCell<T>> {
         self.with(|cell| f(&mut cell.borrow_mut()))
     }
 
-    /// Sets the value.
+    /// Sets the value; the first one, too, without its initialiser.
     ///
     /// # Panics
     /// As [`with`](Self::with), and if the value is borrowed.
     #[track_caller]
     pub fn set(&'static self, value: T) {
-        drop(self.replace(value));
+        if let Err(value) = self.start_with(value, RefCell::new) {
+            drop(self.replace(value));
+        }
     }
 
     /// The value, in whose place the default is left.
@@ -245,10 +260,15 @@ impl Locals {
         })
     }
 
-    fn with<T, R>(&self, key: &'static LocalKey<T>, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+    fn with<T, R>(
+        &self,
+        key: &'static LocalKey<T>,
+        init: impl FnOnce() -> T,
+        f: impl FnOnce(&T) -> R,
+    ) -> Result<R, AccessError> {
         let value = match self.find(key) {
             Some(found) => found?,
-            None => self.make(key)?,
+            None => self.make(key, init)?,
         };
         // SAFETY: the value lies in a box that is dropped by `end` alone, when what the thread runs has ended, `f` with it. It is
         // lent out shared only, and a destructor that `end` calls does not find it any more.
@@ -256,9 +276,9 @@ impl Locals {
     }
 
     /// Makes the value of `key`.
-    fn make<T>(&self, key: &'static LocalKey<T>) -> Result<*const T, AccessError> {
+    fn make<T>(&self, key: &'static LocalKey<T>, init: impl FnOnce() -> T) -> Result<*const T, AccessError> {
         // May use other keys, and this one.
-        let new: Box<T> = Box::new((key.init)());
+        let new: Box<T> = Box::new(init());
         if self.find(key).is_none() {
             self.entries.borrow_mut().push(Entry {
                 key: ptr::from_ref(key).cast(),
@@ -301,5 +321,36 @@ impl Locals {
 impl Drop for Locals {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// What a thread of the operating system has of its own.
+struct OfOsThread(Locals);
+
+std::thread_local! {
+    static OF_OS_THREAD: OfOsThread = const { OfOsThread(Locals::new()) };
+    /// The same while its values are dropped, when std does not lend it any more; else null.
+    static ENDING: Cell<*const Locals> = const { Cell::new(ptr::null()) };
+}
+
+impl OfOsThread {
+    /// Calls `f` with what the calling thread has of its own, unless that is gone.
+    fn with<R>(f: impl FnOnce(Result<&Locals, AccessError>) -> R) -> R {
+        let mut f = Some(f);
+        let mut call = |locals: Result<&Locals, AccessError>| f.take().map(|f| f(locals));
+        let called = OF_OS_THREAD.try_with(|own| call(Ok(&own.0))).unwrap_or_else(|_gone| {
+            // SAFETY: not null only while `drop` below runs, on this thread, which lends the values until its end.
+            let ending = unsafe { ENDING.get().as_ref() };
+            call(ending.ok_or(AccessError(())))
+        });
+        called.expect("it is called once")
+    }
+}
+
+impl Drop for OfOsThread {
+    fn drop(&mut self) {
+        ENDING.set(&raw const self.0);
+        self.0.end();
+        ENDING.set(ptr::null());
     }
 }

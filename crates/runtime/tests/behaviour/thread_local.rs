@@ -77,6 +77,50 @@ fn destructors_use_others() {
     assert_eq!(seen.get(), 1);
 }
 
+/// As on a user-level thread: what is not dropped yet, what is made meanwhile, and not itself.
+#[test]
+fn destructors_use_others_on_an_ordinary_thread() {
+    let (seen, tokens) = (Count::default(), Count::default());
+    let (sees, token) = (seen.clone(), tokens.token());
+    let thread = std::thread::spawn(move || {
+        NUMBER.set(1);
+        let destructor: Box<dyn FnOnce()> = Box::new(move || {
+            assert_eq!(NUMBER.get(), 1);
+            assert!(LAST.try_with(|_| ()).is_err());
+            TOKENS.with_borrow_mut(|tokens| tokens.push(token));
+            sees.add();
+        });
+        LAST.with_borrow_mut(|last| *last = Some(OnDrop::new(destructor)));
+    });
+    thread.join().unwrap();
+    assert_eq!((seen.get(), tokens.get()), (1, 1));
+}
+
+quadrille::thread_local! {
+    static UNMADE: Cell<usize> = panic!("it is set before it is used");
+    static UNMADE_TOO: RefCell<usize> = panic!("it is set before it is used");
+}
+
+/// On an ordinary thread and a user-level one.
+#[test]
+fn the_first_value_may_be_set() {
+    let sets = || {
+        UNMADE.set(1);
+        UNMADE_TOO.set(2);
+        UNMADE.set(UNMADE.get() + 2);
+        UNMADE_TOO.set(UNMADE_TOO.with_borrow(|number| *number) + 2);
+        (UNMADE.get(), UNMADE_TOO.take())
+    };
+    assert_eq!(sets(), (3, 4));
+    assert_eq!(Shape::flat(1).runtime().spawn_thread(sets).join().unwrap(), (3, 4));
+    let task = async { std::panic::catch_unwind(|| UNMADE.set(1)).is_err() };
+    assert!(
+        Shape::flat(1)
+            .runtime()
+            .block_on(async { quadrille::spawn(task).await.unwrap() })
+    );
+}
+
 #[test]
 fn a_task_has_none() {
     let runtime = Shape::flat(1).runtime();
