@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use super::lock::Lock;
 use super::waiters::{Wait, Waiter, Waiters};
 use super::wake_all::Batch;
+use crate::panics::quietly;
 use crate::primitives::const_fn;
 
 /// See the module.
@@ -105,7 +106,7 @@ impl<S> Watched<S> {
     /// whichever change; so of two who change at once none stops before somebody has taken all.
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut S) -> (bool, R)) -> R {
         let mut batch = Batch::default();
-        let result = self.0.with(|crowd| {
+        let result = Kept(Some(self.0.with(|crowd| {
             let (changed, result) = f(&mut crowd.state);
             if changed {
                 crowd.owed = crowd.len;
@@ -113,9 +114,28 @@ impl<S> Watched<S> {
                 crowd.fill(&mut batch);
             }
             result
-        });
+        })));
         batch.wake_all(|batch| self.0.with(|crowd| crowd.fill(batch)));
-        result
+        result.give()
+    }
+}
+
+/// What a change has for who asked for it, such as a value of the user's that it replaced. If a waker panics meanwhile it is dropped, whatever its
+/// destructor does.
+struct Kept<R>(Option<R>);
+
+impl<R> Kept<R> {
+    fn give(mut self) -> R {
+        self.0.take().expect("it is given once")
+    }
+}
+
+impl<R> Drop for Kept<R> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(result) = self.0.take() {
+            quietly(|| drop(result));
+        }
     }
 }
 

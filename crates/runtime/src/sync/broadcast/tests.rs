@@ -333,6 +333,28 @@ fn receivers_come_and_go_while_others_send() {
     }
 }
 
+/// The oldest message makes room for a new one, and its destructor panics, as the waker of who waits does: the message was sent all the same.
+#[test]
+fn a_lost_message_and_a_waker_may_both_panic() {
+    #[derive(Clone)]
+    struct Message(bool);
+    impl Drop for Message {
+        fn drop(&mut self) {
+            assert!(!self.0, "for the test, from a message");
+        }
+    }
+    let (sender, _slow) = channel(1);
+    let mut receiver = sender.subscribe();
+    assert!(sender.send(Message(true)).is_ok());
+    mem::forget(receiver.try_recv());
+    let mut receive = Box::pin(receiver.recv());
+    let bomb = waker_that_panics();
+    assert!(receive.as_mut().poll(&mut Context::from_waker(&bomb)).is_pending());
+    let sends = || _ = sender.send(Message(false));
+    assert!(catch_unwind(AssertUnwindSafe(sends)).is_err());
+    assert!(block_on(receive).is_ok());
+}
+
 /// Of one that goes, and is not gone yet, what was sent since is not kept; `len` may count it all the same, and never more than is kept.
 #[test]
 fn who_leaves_counts_as_if_it_were_there_or_not_at_all() {

@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use super::super::queue::Queue;
 use super::super::waiters::{Wait, Waiter, Waiters};
+use crate::panics::quietly;
 
 /// A token is written off once this many messages (or places) have come since it was given, the one of its holder included, while somebody else
 /// waits.
@@ -78,14 +79,18 @@ pub(super) fn deliver(receiver: Option<Waker>, sender: Option<Waker>) {
     drop(sender);
 }
 
-/// Calls its waker when dropped, so also while a panic unwinds.
+/// Calls its waker when dropped, so also while a panic unwinds, which a second one must not meet.
 struct WakeOnDrop(Option<Waker>);
 
 impl Drop for WakeOnDrop {
     #[inline]
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
-            waker.wake();
+            if std::thread::panicking() {
+                quietly(|| waker.wake());
+            } else {
+                waker.wake();
+            }
         }
     }
 }

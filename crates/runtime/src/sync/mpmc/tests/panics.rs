@@ -33,6 +33,27 @@ fn a_stream_whose_waker_panics_delays_nobody() {
     }
 }
 
+/// Who receives tells the next receiver and a sender, both of whose wakers panic: the first panic is the one that is seen.
+#[test]
+fn two_wakers_of_one_section_may_panic() {
+    let (sender, receiver) = bounded(2);
+    let mut first = Hand::new(receiver.recv()).pending();
+    let mut second = Hand::new(receiver.recv()).pending();
+    let mut third = Box::pin(receiver.recv());
+    assert!(poll_with_bomb(third.as_mut()).is_pending());
+    sender.try_send(1).unwrap();
+    // Full: the first one is not relied on any more, and the second one is told.
+    sender.try_send(2).unwrap();
+    assert_eq!((first.wakes(), second.wakes()), (1, 1));
+    let mut send = Box::pin(sender.send(3));
+    assert!(poll_with_bomb(send.as_mut()).is_pending());
+    assert!(panics(|| _ = second.poll()));
+    // Both were told, and nothing is stuck.
+    assert_eq!(first.poll(), Poll::Ready(Ok(2)));
+    assert!(poll_with_bomb(send.as_mut()).is_ready());
+    assert_eq!(receiver.try_recv(), Ok(3));
+}
+
 #[test]
 fn the_last_receiver_drops_the_messages_though_a_waker_panics() {
     let probe = Arc::new(());
