@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -58,7 +58,18 @@ pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) ->
 
 /// The same, for as long as `goes_on` says each time that it waits, `None` for ever; or no longer, if that says nothing.
 pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Option<Duration>>) -> Option<F::Output> {
-    let mut future = pin!(future);
+    // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).
+    let output;
+    {
+        output = block_on_pinned(pin!(future), goes_on);
+    }
+    output
+}
+
+fn block_on_pinned<F: Future>(
+    mut future: Pin<&mut F>,
+    goes_on: impl Fn() -> Option<Option<Duration>>,
+) -> Option<F::Output> {
     let (stay, budget) = current::with(|shared| {
         let budget = shared.map_or(coop::DEFAULT, |shared| shared.policy.config.budget);
         (Stay::begin(shared), budget)

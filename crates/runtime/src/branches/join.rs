@@ -75,29 +75,34 @@ macro_rules! __join {
         $crate::__join!(@name $next [$($futures,)*] [$($named)* ($name $future)] $($names)*)
     };
     (@name { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
-        $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
-        let mut first = 0_u32;
-        ::core::future::poll_fn(move |cx| {
-            // Made here, the compiler knows its value.
-            let futures = 0_u32 $(+ { let $name = 1; $name })+;
-            let mut all = true;
-            for chosen in $crate::branches::turns(first, futures) {
-                let mut numbers = 0..futures;
-                $(if numbers.next() == ::core::option::Option::Some(chosen) {
-                    match $name.as_mut().poll_done(cx) {
-                        ::core::result::Result::Ok(done) => all &= done,
-                        ::core::result::Result::Err(error) => return ::core::task::Poll::Ready(::core::result::Result::Err(error)),
-                    }
-                })+
-            }
-            first = ($next)(first, futures);
-            if all {
-                ::core::task::Poll::Ready(::core::result::Result::Ok(($($name.as_mut().take(),)+)))
-            } else {
-                ::core::task::Poll::Pending
-            }
-        })
-        .await
+        // Not the value of the block: that would be leaked if the destructor of a future panicked (rust-lang/rust#47949).
+        let joined;
+        {
+            $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+
+            let mut first = 0_u32;
+            joined = ::core::future::poll_fn(move |cx| {
+                // Made here, the compiler knows its value.
+                let futures = 0_u32 $(+ { let $name = 1; $name })+;
+                let mut all = true;
+                for chosen in $crate::branches::turns(first, futures) {
+                    let mut numbers = 0..futures;
+                    $(if numbers.next() == ::core::option::Option::Some(chosen) {
+                        match $name.as_mut().poll_done(cx) {
+                            ::core::result::Result::Ok(done) => all &= done,
+                            ::core::result::Result::Err(error) => return ::core::task::Poll::Ready(::core::result::Result::Err(error)),
+                        }
+                    })+
+                }
+                first = ($next)(first, futures);
+                if all {
+                    ::core::task::Poll::Ready(::core::result::Result::Ok(($($name.as_mut().take(),)+)))
+                } else {
+                    ::core::task::Poll::Pending
+                }
+            })
+            .await;
+        }
+        joined
     }};
 }
 

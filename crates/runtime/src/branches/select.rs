@@ -143,8 +143,11 @@ macro_rules! __select {
             $($name($name),)*
             Disabled,
         }
+        // Not the value of the block: that would be leaked if the destructor of a future panicked (rust-lang/rust#47949).
+        #[allow(unused_mut, reason = "few patterns borrow")]
+        let mut selected;
         #[allow(unused_mut, unused_assignments, unused_variables, reason = "there may be no branch")]
-        let mut selected = {
+        {
             let mut disabled = 0_u32;
             let mut bit = 1_u32;
             $(
@@ -158,7 +161,7 @@ macro_rules! __select {
                 let $name = $future;
                 let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($name));
             )*
-            ::core::future::poll_fn(move |cx| {
+            selected = ::core::future::poll_fn(move |cx| {
                 if $crate::branches::poll_budget(cx).is_pending() {
                     return ::core::task::Poll::Pending;
                 }
@@ -194,8 +197,8 @@ macro_rules! __select {
                     ::core::task::Poll::Ready(__QuadrilleSelected::Disabled)
                 }
             })
-            .await
-        };
+            .await;
+        }
         #[allow(unreachable_patterns, reason = "most patterns match always")]
         match selected {
             $(__QuadrilleSelected::$name($($pattern)+) => $handler,)*

@@ -162,7 +162,11 @@ impl<T: 'static> LocalKey<T> {
     /// Inside of [`with`](Self::with) of the same key.
     #[track_caller]
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
-        self.enter(&mut Some(value), f)
+        let mut place = Some(value);
+        // Not the value of the function: that would be leaked if the scope's value panicked as it is dropped (rust-lang/rust#47949).
+        let result = self.enter(&mut place, f);
+        drop(place);
+        result
     }
 
     /// Calls `f` with the value of the innermost scope.

@@ -192,19 +192,23 @@ impl Frame {
     #[track_caller]
     #[inline(always)]
     pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> Poll<F::Output> {
-        let mut future = pin!(future);
-        let mut turns = self.turns.get();
-        // One place for all that is answered: a large output is not copied from one to another.
-        let mut polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
-        if polled.is_pending() && std::thread::panicking() {
-            polled = self.wait_in_place(future.as_mut());
-        }
-        while polled.is_pending() {
-            if turns == self.turns.get() {
-                self.suspend::<F>(pause, reason);
-            }
-            turns = self.turns.get();
+        // One place for all that is answered: a large output is not copied from one to another. It outlives the future, whose destructor may panic: the value of
+        // the block would be leaked then (rust-lang/rust#47949).
+        let mut polled;
+        {
+            let mut future = pin!(future);
+            let mut turns = self.turns.get();
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
+            if polled.is_pending() && std::thread::panicking() {
+                polled = self.wait_in_place(future.as_mut());
+            }
+            while polled.is_pending() {
+                if turns == self.turns.get() {
+                    self.suspend::<F>(pause, reason);
+                }
+                turns = self.turns.get();
+                polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
+            }
         }
         polled
     }

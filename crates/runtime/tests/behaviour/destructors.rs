@@ -1,13 +1,16 @@
 //! Destructors that panic, spawn, wake and send: none of them may harm a worker or another task.
 
+use std::future::{Future, pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, channel};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quadrille::sync::mpmc;
 use quadrille::task::{TaskTracker, yield_now};
 use quadrille::time::sleep;
-use quadrille::{Runtime, TaskGroup, Wait as _, spawn, thread};
+use quadrille::{Runtime, TaskGroup, Wait as _, select, spawn, thread, try_join};
 
 use crate::blocking::running;
 use crate::count::{Count, OnDrop, Token};
@@ -258,7 +261,7 @@ fn destructors_find_their_runtime_at_shutdown() {
             });
             drop(runtime.spawn(async move {
                 let _guard = guard;
-                std::future::pending::<()>().await;
+                pending::<()>().await;
             }));
         }
         drop(runtime);
@@ -296,7 +299,7 @@ fn destructors_wake_and_send_at_shutdown() {
                 } else {
                     let _message = receiver.recv().await;
                 }
-                std::future::pending::<()>().await;
+                pending::<()>().await;
             }));
         }
         drop((sender, receiver));
@@ -387,4 +390,81 @@ fn a_destructor_that_waits_hides_no_wake_up_of_its_thread() {
         received.unwrap()
     });
     assert_eq!(runtime.block_on(waits).unwrap(), 7);
+}
+
+/// Ready with what it has; panics when it is dropped.
+struct ReadyBomb {
+    value: Option<Token>,
+    _bomb: Bomb,
+}
+
+impl Future for ReadyBomb {
+    type Output = Token;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Token> {
+        Poll::Ready(self.value.take().unwrap())
+    }
+}
+
+quadrille::task_local! {
+    static SCOPED: Bomb;
+}
+
+/// What there was to be given is dropped once, by whatever it was asked for.
+#[test]
+fn what_was_ready_is_dropped_though_a_future_panics_as_it_is_dropped() {
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    let bombs = Count::default();
+    let pends = |bomb: Bomb| async move {
+        let _bomb = bomb;
+        pending::<()>().await;
+    };
+    let asks: [(&str, fn(&Runtime, ReadyBomb)); 4] = [
+        ("block_on", |runtime, future| drop(runtime.block_on(future))),
+        ("wait", |_, future| drop(future.wait())),
+        ("wait_timeout", |_, future| {
+            drop(future.wait_timeout(Duration::from_secs(1000)));
+        }),
+        ("wait on a user-level thread", |runtime, future| {
+            let ended = runtime.spawn_thread(move || drop(future.wait())).join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }),
+    ];
+    for (what, ask) in asks {
+        let values = Count::default();
+        let future = ReadyBomb {
+            value: Some(values.token()),
+            _bomb: Bomb::armed(&bombs),
+        };
+        let asked = catch_unwind(AssertUnwindSafe(|| ask(&runtime, future)));
+        assert_eq!((asked.is_err(), values.get()), (true, 1), "{what}");
+    }
+
+    let values = Count::default();
+    let (value, bomb) = (values.token(), Bomb::armed(&bombs));
+    let selects = async move {
+        select! {
+            biased;
+            value = ready(value) => drop(value),
+            () = pends(bomb) => {}
+        }
+    };
+    assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(selects))).is_err());
+    assert_eq!(values.get(), 1, "select!");
+
+    let values = Count::default();
+    let (value, bomb) = (values.token(), Bomb::armed(&bombs));
+    let joins = async move {
+        let pends = async { Ok::<(), Token>(pends(bomb).await) };
+        drop(try_join!(biased; pends, ready(Err::<(), Token>(value))));
+    };
+    assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(joins))).is_err());
+    assert_eq!(values.get(), 1, "try_join!");
+
+    let values = Count::default();
+    let (value, bomb) = (values.token(), Bomb::armed(&bombs));
+    let scopes = || drop(SCOPED.sync_scope(bomb, || value));
+    assert!(catch_unwind(AssertUnwindSafe(scopes)).is_err());
+    assert_eq!(values.get(), 1, "sync_scope");
+    assert_eq!(bombs.get(), 7);
 }
