@@ -99,7 +99,7 @@ fn futures_whose_destructors_panic_at_shutdown() {
                 let bomb = Bomb::new(i % 2 == 0, &drops);
                 runtime.spawn(async move {
                     let _bomb = bomb;
-                    std::future::pending::<()>().await;
+                    pending::<()>().await;
                 })
             })
             .collect();
@@ -228,7 +228,7 @@ fn destructors_spawn_at_shutdown() {
             let guard = OnDrop::new(move || {
                 let later = handle.spawn(async move {
                     let _second = second;
-                    std::future::pending::<()>().await;
+                    pending::<()>().await;
                 });
                 let _third = third;
                 drop(later);
@@ -236,7 +236,7 @@ fn destructors_spawn_at_shutdown() {
             });
             drop(runtime.spawn(async move {
                 let _guard = guard;
-                std::future::pending::<()>().await;
+                pending::<()>().await;
             }));
         }
         drop(runtime);
@@ -406,6 +406,9 @@ impl Future for ReadyBomb {
     }
 }
 
+/// A way to have what it has.
+type Ask = fn(&Runtime, ReadyBomb);
+
 quadrille::task_local! {
     static SCOPED: Bomb;
 }
@@ -417,9 +420,9 @@ fn what_was_ready_is_dropped_though_a_future_panics_as_it_is_dropped() {
     let bombs = Count::default();
     let pends = |bomb: Bomb| async move {
         let _bomb = bomb;
-        pending::<()>().await;
+        pending::<Result<(), Token>>().await
     };
-    let asks: [(&str, fn(&Runtime, ReadyBomb)); 4] = [
+    let asks: [(&str, Ask); 4] = [
         ("block_on", |runtime, future| drop(runtime.block_on(future))),
         ("wait", |_, future| drop(future.wait())),
         ("wait_timeout", |_, future| {
@@ -446,7 +449,7 @@ fn what_was_ready_is_dropped_though_a_future_panics_as_it_is_dropped() {
         select! {
             biased;
             value = ready(value) => drop(value),
-            () = pends(bomb) => {}
+            _ = pends(bomb) => {}
         }
     };
     assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(selects))).is_err());
@@ -455,8 +458,7 @@ fn what_was_ready_is_dropped_though_a_future_panics_as_it_is_dropped() {
     let values = Count::default();
     let (value, bomb) = (values.token(), Bomb::armed(&bombs));
     let joins = async move {
-        let pends = async { Ok::<(), Token>(pends(bomb).await) };
-        drop(try_join!(biased; pends, ready(Err::<(), Token>(value))));
+        drop(try_join!(biased; pends(bomb), ready(Err::<(), Token>(value))));
     };
     assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(joins))).is_err());
     assert_eq!(values.get(), 1, "try_join!");
