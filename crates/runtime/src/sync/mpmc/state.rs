@@ -72,25 +72,23 @@ pub(super) struct Notices {
 /// the lock.
 #[inline(always)]
 pub(super) fn deliver(receiver: Option<Waker>, sender: Option<Waker>) {
-    let sender = WakeOnDrop(sender);
+    let mut sender = WakeIfUnwound(sender);
     if let Some(receiver) = receiver {
         receiver.wake();
     }
-    drop(sender);
+    if let Some(sender) = sender.0.take() {
+        sender.wake();
+    }
 }
 
-/// Calls its waker when dropped, so also while a panic unwinds, which a second one must not meet.
-struct WakeOnDrop(Option<Waker>);
+/// Calls its waker if it still has it when it is dropped: while a panic unwinds, which a second one must not meet.
+struct WakeIfUnwound(Option<Waker>);
 
-impl Drop for WakeOnDrop {
+impl Drop for WakeIfUnwound {
     #[inline]
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
-            if std::thread::panicking() {
-                quietly(|| waker.wake());
-            } else {
-                waker.wake();
-            }
+            quietly(|| waker.wake());
         }
     }
 }
