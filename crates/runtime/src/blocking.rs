@@ -63,8 +63,8 @@
 //! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a thread that is
 //! neither asleep nor gone, and tells of a job that isn't there.
 //!
-//! A thread that has left still drops its thread-locals, and one of those may own the runtime, whose end is [`Pool::shutdown`] without a limit. That would wait for
-//! who has left last: for itself, or for the next one, which as it left began to wait for the first. So a thread that has left the pool waits for none that has: they end by themselves.
+//! A thread that has left still drops its thread-locals, and one of those may own the runtime, whose end is [`Pool::shutdown`] without a limit. It would join the thread that
+//! left last: itself, or one that is joining it. So a thread that has left a pool joins none of its threads: they end by themselves.
 
 mod job;
 mod state;
@@ -75,7 +75,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -87,6 +86,7 @@ use self::job::{Place, Queued};
 use self::state::{Calls, State};
 use self::watch::Watch;
 use crate::panics::quietly;
+use crate::primitives::{Ordering, StaticU64};
 use crate::sys::clock;
 use crate::sys::thread::{Spawner, Threads};
 
@@ -97,8 +97,8 @@ const CALLS: usize = 2;
 const ON_THEIR_WAY: usize = 2;
 
 thread_local! {
-    /// The pool that the calling thread has left; compared, never followed.
-    static HAS_LEFT: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+    /// The number of the pool that the calling thread has left.
+    static HAS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// Bounds of a pool.
@@ -150,7 +150,10 @@ impl Pool {
             threads_max: limits.threads_max.max(1),
             ..limits
         };
+        static POOLS: StaticU64 = StaticU64::new(0);
         let shared = Shared {
+            // Ordering: Relaxed; a number that no other has.
+            number: POOLS.fetch_add(1, Ordering::Relaxed),
             limits,
             name: name.into(),
             spawner,
@@ -288,7 +291,7 @@ impl Pool {
         let last = state.last_left.take();
         drop(state);
         // With a limit nobody waits for the thread-locals of who has left, which may take their time; nor does such a thread-local.
-        let waits = limit.is_none() && HAS_LEFT.get() != Arc::as_ptr(&self.shared);
+        let waits = limit.is_none() && HAS_LEFT.get() != Some(self.shared.number);
         last.filter(|_| waits).map(JoinHandle::join);
         abandoned
     }
@@ -311,6 +314,8 @@ impl fmt::Debug for Pool {
 
 /// What the pool and its threads share.
 struct Shared {
+    /// No other pool of the process has it.
+    number: u64,
     limits: Limits,
     name: String,
     spawner: Spawner,
@@ -522,7 +527,7 @@ impl Shared {
             }
         };
         state.threads -= 1;
-        HAS_LEFT.set(Arc::as_ptr(self));
+        HAS_LEFT.set(Some(self.number));
         let own = state.handles.remove(&number);
         let previous = mem::replace(&mut state.last_left, own);
         drop(state);

@@ -124,6 +124,7 @@ pub(crate) mod stack;
 mod suspend;
 pub mod sync;
 mod wait;
+mod woken;
 
 use std::io;
 use std::num::NonZeroUsize;

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use corosensei::Yielder;
@@ -13,6 +14,7 @@ use corosensei::Yielder;
 use super::handle::Thread;
 use super::local::Locals;
 use super::note::{Note, Reason};
+use super::woken::Woken;
 use crate::coop;
 use crate::primitives::relax;
 use crate::sched::context::Context;
@@ -186,9 +188,8 @@ impl Frame {
 
     /// Waits for `future` by suspending the thread, and notes why. The answer is ready: it is the poll's own, so that it need not be copied.
     ///
-    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. All waits of a thread have one waker, its task's, so what goes on then may be due
-    /// to a wake-up for something that the poll had asked before, and that wake-up is used up. So a poll in whose course the thread was suspended is repeated before this
-    /// suspends it: what was woken is asked again, and what wasn't has the waker.
+    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. All waits of a thread have one waker, its task's, so it may go on then by
+    /// a wake-up for something that the poll had asked before, and that wake-up is used up. See [`wait_nested`](Self::wait_nested).
     #[track_caller]
     #[inline(always)]
     pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> Poll<F::Output> {
@@ -203,14 +204,39 @@ impl Frame {
                 polled = self.wait_in_place(future.as_mut());
             }
             while polled.is_pending() {
-                if turns == self.turns.get() {
-                    self.suspend::<F>(pause, reason);
+                if turns != self.turns.get() {
+                    polled = self.wait_nested(future.as_mut(), pause, reason);
+                    break;
                 }
+                self.suspend::<F>(pause, reason);
                 turns = self.turns.get();
                 polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
             }
         }
         polled
+    }
+
+    /// The rest of [`wait`](Self::wait) once a poll has suspended the thread: the future is polled again, by a waker of its own that remembers. After a poll in whose
+    /// course the thread was suspended, and the future woken, it is polled once more. Else nothing was used up, and the thread is suspended: a wake-up that has come meanwhile
+    /// resumes it at once, with a new budget.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn wait_nested<F: Future>(&self, mut future: Pin<&mut F>, pause: Pause, reason: Reason) -> Poll<F::Output> {
+        let woken = Woken::new(self.waker().clone());
+        let waker = Waker::from(Arc::clone(&woken));
+        loop {
+            let turns = self.turns.get();
+            // What came until here is found by the poll.
+            woken.take();
+            let polled = future.as_mut().poll(&mut TaskContext::from_waker(&waker));
+            if polled.is_ready() {
+                return polled;
+            }
+            if turns == self.turns.get() || !woken.take() {
+                self.suspend::<F>(pause, reason);
+            }
+        }
     }
 
     /// Waits for `future` for about a second on a thread that can't give way, as it panics: its worker is blocked. What a destructor waits for often comes from

@@ -12,6 +12,7 @@ use super::{BufResult, IoBuf, RingFd};
 use crate::coop;
 use crate::fs::attempt::patiently;
 use crate::fs::job::run;
+use crate::panics::quietly;
 use crate::reactor::Side;
 use crate::runtime::with_current;
 use crate::sys::ring::{Fsync, ReadAt, WriteAt};
@@ -264,7 +265,7 @@ async fn check(offset: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun. A panic of its, as the buffer is the user's, goes on here.
+/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun. If it panics, as it may in the user's buffer, that goes on here.
 async fn lend<B: Send + 'static>(
     buffer: B,
     operation: impl FnOnce(&mut B) -> io::Result<usize> + Send + 'static,
@@ -274,7 +275,7 @@ async fn lend<B: Send + 'static>(
     let take = |place: &Mutex<Option<B>>| place.lock().unwrap_or_else(PoisonError::into_inner).take();
     let outcome = run(move || {
         let mut buffer = take(&lent).expect("the future waits for us to put it back");
-        // The buffer goes back in any case, and is dropped when the panic goes on.
+        // The buffer goes back in any case.
         let outcome = catch_unwind(AssertUnwindSafe(|| operation(&mut buffer)));
         *lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(buffer);
         Ok(outcome)
@@ -283,7 +284,10 @@ async fn lend<B: Send + 'static>(
     let buffer = take(&place).expect("the operation has put it back, or was dropped before it took it");
     match outcome {
         Ok(Ok(outcome)) => (outcome, buffer),
-        Ok(Err(panic)) => resume_unwind(panic),
+        Ok(Err(panic)) => {
+            quietly(|| drop(buffer));
+            resume_unwind(panic)
+        }
         Err(error) => (Err(error), buffer),
     }
 }

@@ -1,18 +1,21 @@
 //! A thread that waits within a poll of what it waits for: a nested wait, a lock, a turn that it gives up. Its waits have one waker, and none uses up
 //! what another is owed.
 
-use std::future::Future as _;
-use std::future::poll_fn;
+use std::future::{Future as _, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use quadrille::sync::mpmc;
 use quadrille::thread::{self, sync::Mutex};
-use quadrille::{Wait as _, coop};
+use quadrille::time::sleep;
+use quadrille::{Runtime, Wait as _, coop};
 
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape_if};
+use crate::wait::{eventually, watched};
 
 /// The message comes while the thread has given way, later in the same poll.
 #[test]
@@ -100,6 +103,88 @@ fn wake_ups_outlive_waits_within_waits() {
             assert_eq!(thread.join().unwrap(), 10);
         },
     );
+}
+
+/// A poll that gives way each time is not repeated for that: others have a hundred turns meanwhile.
+#[test]
+fn who_gives_way_in_each_poll_sleeps_between_them() {
+    let runtime = Shape::flat(1).runtime();
+    let (sender, receiver) = mpmc::bounded(1);
+    let thread = runtime.spawn_thread(move || {
+        let mut received = pin!(receiver.recv());
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            thread::yield_now();
+            received.as_mut().poll(cx).map(|number| number.unwrap())
+        })
+        .wait();
+        polls
+    });
+    let sends = runtime.spawn_thread(move || {
+        (0..100).for_each(|_| thread::yield_now());
+        sender.try_send(7).unwrap();
+    });
+    sends.join().unwrap();
+    let polls = thread.join().unwrap();
+    assert!(polls <= 4, "{polls} polls");
+}
+
+/// It sleeps in the end, so that the clock goes on.
+#[test]
+fn a_paused_clock_goes_on_beside_who_gives_way_in_each_poll() {
+    watched("the clock stands", || {
+        let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
+        let thread = runtime.spawn_thread(|| {
+            let mut sleeps = pin!(sleep(Duration::from_secs(5)));
+            poll_fn(|cx| {
+                thread::yield_now();
+                sleeps.as_mut().poll(cx)
+            })
+            .wait();
+        });
+        thread.join().unwrap();
+    });
+}
+
+/// It is told to end in the middle of a poll that catches that, and answers that it goes on to wait.
+#[test]
+fn who_catches_its_end_in_a_poll_ends_all_the_same() {
+    let waits = || {
+        poll_fn(|_| -> Poll<()> {
+            assert!(catch_unwind(AssertUnwindSafe(|| pending::<()>().wait())).is_err());
+            Poll::Pending
+        })
+        .wait();
+    };
+    watched("an abort, or the end of the runtime", move || {
+        let runtime = Shape::flat(1).runtime();
+        let (aborted, left) = (runtime.spawn_thread(waits), runtime.spawn_thread(waits));
+        eventually("both wait", || runtime.handle().threads().len() == 2);
+        aborted.abort();
+        assert!(aborted.join().is_err());
+        drop(runtime);
+        assert!(left.join().is_err());
+    });
+}
+
+/// Who wakes itself for want of budget has it with its next turn, and not before.
+#[test]
+fn who_has_spent_its_budget_after_a_nested_turn_has_another() {
+    watched("it is polled without a budget", || {
+        let runtime = Shape::flat(1).runtime();
+        let thread = runtime.spawn_thread(|| {
+            let spends = async {
+                thread::yield_now();
+                quadrille::task::yield_now().await;
+                for _ in 0..1000 {
+                    coop::consume_budget().await;
+                }
+            };
+            spends.wait();
+        });
+        thread.join().unwrap();
+    });
 }
 
 /// What spends no budget spends none after a nested wait either.

@@ -1,0 +1,43 @@
+//! Whether what a user-level thread waits for was woken, where its own waker does not tell.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use crate::primitives::{AtomicBool, Ordering};
+
+/// A waker of a thread that remembers that it was called.
+///
+/// A thread that is suspended in the middle of a poll goes on by a wake-up that may have been for what the poll had asked before, and that wake-up is used up then. Label W:
+/// the call that sets the word pairs with the exchange that finds it set, or that clears it before a poll: what led to the wake-up is seen by the poll that follows.
+#[derive(Debug)]
+pub(super) struct Woken {
+    since: AtomicBool,
+    thread: Waker,
+}
+
+impl Woken {
+    pub(super) fn new(thread: Waker) -> Arc<Self> {
+        Arc::new(Self {
+            since: AtomicBool::new(false),
+            thread,
+        })
+    }
+
+    /// Whether it was called since this was asked last.
+    pub(super) fn take(&self) -> bool {
+        // Ordering: AcqRel (W); pairs with `wake_by_ref`.
+        self.since.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // First: who is resumed by the call finds it. Ordering: Release (W); pairs with `take`.
+        self.since.store(true, Ordering::Release);
+        self.thread.wake_by_ref();
+    }
+}
