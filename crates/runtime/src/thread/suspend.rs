@@ -188,7 +188,7 @@ impl Frame {
 
     /// Waits for `future` by suspending the thread, and notes why. The answer is ready: it is the poll's own, so that it need not be copied.
     ///
-    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. All waits of a thread have one waker, its task's, so it may go on then by
+    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. Both waits have the waker of the thread's task, so it may go on then by
     /// a wake-up for something that the poll had asked before, and that wake-up is used up. See [`wait_nested`](Self::wait_nested).
     #[track_caller]
     #[inline(always)]
@@ -216,9 +216,8 @@ impl Frame {
         polled
     }
 
-    /// The rest of [`wait`](Self::wait) once a poll has suspended the thread: the future is polled again, by a waker of its own that remembers. After a poll in whose
-    /// course the thread was suspended, and the future woken, it is polled once more. Else nothing was used up, and the thread is suspended: a wake-up that has come meanwhile
-    /// resumes it at once, with a new budget.
+    /// The rest of [`wait`](Self::wait) once a poll has suspended the thread: the future is polled again, by a waker of its own that remembers. Where the thread was suspended
+    /// in the course of a poll, and the future woken, that wake-up may be used up: the thread is woken once more, and has its next turn as by any other.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -233,9 +232,10 @@ impl Frame {
             if polled.is_ready() {
                 return polled;
             }
-            if turns == self.turns.get() || !woken.take() {
-                self.suspend::<F>(pause, reason);
+            if turns != self.turns.get() && woken.take() {
+                self.waker().wake_by_ref();
             }
+            self.suspend::<F>(pause, reason);
         }
     }
 

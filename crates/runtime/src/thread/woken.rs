@@ -8,7 +8,7 @@ use crate::primitives::{AtomicBool, Ordering};
 /// A waker of a thread that remembers that it was called.
 ///
 /// A thread that is suspended in the middle of a poll goes on by a wake-up that may have been for what the poll had asked before, and that wake-up is used up then. Label W:
-/// the call that sets the word pairs with the exchange that finds it set, or that clears it before a poll: what led to the wake-up is seen by the poll that follows.
+/// the exchanges that set the word pair with the one that finds it set: what led to each of these wake-ups is seen by the poll that follows.
 #[derive(Debug)]
 pub(super) struct Woken {
     since: AtomicBool,
@@ -25,8 +25,8 @@ impl Woken {
 
     /// Whether it was called since this was asked last.
     pub(super) fn take(&self) -> bool {
-        // Ordering: AcqRel (W); pairs with `wake_by_ref`.
-        self.since.swap(false, Ordering::AcqRel)
+        // Ordering: Acquire (W); pairs with `wake_by_ref`.
+        self.since.swap(false, Ordering::Acquire)
     }
 }
 
@@ -36,8 +36,8 @@ impl Wake for Woken {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // First: who is resumed by the call finds it. Ordering: Release (W); pairs with `take`.
-        self.since.store(true, Ordering::Release);
+        // First: who is resumed by the call finds it. Ordering: Release (W); pairs with `take`. No plain store: of two calls `take` would see the last one's events alone.
+        self.since.swap(true, Ordering::Release);
         self.thread.wake_by_ref();
     }
 }

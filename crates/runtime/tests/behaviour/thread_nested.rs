@@ -147,11 +147,12 @@ fn a_paused_clock_goes_on_beside_who_gives_way_in_each_poll() {
     });
 }
 
-/// It is told to end in the middle of a poll that catches that, and answers that it goes on to wait.
+/// It is told to end in the middle of a poll that catches that, and answers that it goes on to wait, woken as it is.
 #[test]
 fn who_catches_its_end_in_a_poll_ends_all_the_same() {
     let waits = || {
-        poll_fn(|_| -> Poll<()> {
+        poll_fn(|cx| -> Poll<()> {
+            cx.waker().wake_by_ref();
             assert!(catch_unwind(AssertUnwindSafe(|| pending::<()>().wait())).is_err());
             Poll::Pending
         })
