@@ -100,6 +100,7 @@
 // | `wait`, `blocking_io` | `.wait()`, on whichever kind of thread, and std's `Read` and `Write` by it |
 // | `handle`, `park`, `scope`, `local` | what users hold |
 // | `list`, `roll`, `note` | a list of all threads: who there is, what each waits for |
+// | `woken` | a waker that remembers, for who waits within a poll of what he waits for |
 // | `rarely` | a vector that few threads ever fill |
 // | `sync` | locks and channels, with std's names |
 // | `stack` | the memory |
