@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 /// Waits until several futures are ready, in one task; a tuple of their outputs.
 ///
 /// They take turns on one worker, whichever is woken: each wake-up polls all that are not ready. Each time another one is first, so that one
-/// which never waits can't spend the [budget](crate::coop) of all; after a leading `biased;` always the first. At most 32 futures. For
+/// which never waits can't spend the [budget](crate::coop) of all; after a leading `biased;` always the first. At most 64 futures. For
 /// what should run side by side, or for more, spawn tasks and use a [`JoinSet`](crate::JoinSet).
 ///
 /// # Cancel safety
@@ -69,7 +69,11 @@ macro_rules! __join {
     }};
     (@all $next:tt $($future:expr,)+) => {
         $crate::__join!(@name $next [$($future,)+] []
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31)
+            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31
+            _32 _33 _34 _35 _36 _37 _38 _39 _40 _41 _42 _43 _44 _45 _46 _47 _48 _49 _50 _51 _52 _53 _54 _55 _56 _57 _58 _59 _60 _61 _62 _63)
+    };
+    (@name $next:tt [$future:expr, $($futures:expr,)*] $named:tt) => {
+        ::core::compile_error!("a `join!` or `try_join!` has at most 64 futures")
     };
     (@name $next:tt [$future:expr, $($futures:expr,)*] [$($named:tt)*] $name:ident $($names:ident)*) => {
         $crate::__join!(@name $next [$($futures,)*] [$($named)* ($name $future)] $($names)*)
@@ -302,5 +306,22 @@ mod tests {
             let of_nothing: Result<(), ()> = try_join!();
             assert_eq!(of_nothing, Ok(()));
         });
+    }
+
+    #[test]
+    fn many_futures() {
+        let joined = block_on(async {
+            join!(biased;
+                ready(0), ready(1), ready(2), ready(3), ready(4), ready(5), ready(6), ready(7),
+                ready(8), ready(9), ready(10), ready(11), ready(12), ready(13), ready(14), ready(15),
+                ready(16), ready(17), ready(18), ready(19), ready(20), ready(21), ready(22), ready(23),
+                ready(24), ready(25), ready(26), ready(27), ready(28), ready(29), ready(30), ready(31),
+                ready(32), ready(33), ready(34), ready(35), ready(36), ready(37), ready(38), ready(39),
+                ready(40), ready(41), ready(42), ready(43), ready(44), ready(45), ready(46), ready(47),
+                ready(48), ready(49), ready(50), ready(51), ready(52), ready(53), ready(54), ready(55),
+                ready(56), ready(57), ready(58), ready(59), ready(60), ready(61), ready(62), ready(63),
+            )
+        });
+        assert_eq!((joined.0, joined.63), (0, 63));
     }
 }

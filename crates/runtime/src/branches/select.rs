@@ -27,7 +27,7 @@ use crate::coop;
 /// What is called chance follows from [`Builder::seed`](crate::Builder::seed) in tasks on a worker and in `block_on`, where nothing else draws from the same generator;
 /// not in tasks that run on a blocking thread because all workers are in [`block_in_place`](crate::task::block_in_place).
 ///
-/// At most 32 branches. Handlers may use `.await`, `?`, `return` and `break`.
+/// At most 32 branches: for more, nest one in another. Handlers may use `.await`, `?`, `return` and `break`.
 ///
 /// # Panics
 /// If all branches are disabled and there is no `else`.
@@ -131,6 +131,7 @@ macro_rules! __select {
         $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
     };
 
+    (@put $s:tt {} $($r:tt)*) => { ::core::compile_error!("a `select!` has at most 32 branches") };
     (@put $s:tt { $name:ident $($names:ident)* } { $($done:tt)* } [$p:tt $f:tt $c:tt $h:tt] $($r:tt)*) => {
         $crate::__select!(@next $s { $($names)* } { $($done)* ($name $p $f $c $h) } $($r)*)
     };
