@@ -33,13 +33,19 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     if may_block() {
         return block_on_here(coop::unconstrained(future));
     }
-    let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(output) = coop::without_limit(|| future.as_mut().poll(&mut cx)) {
-            return output;
+    // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).
+    let output;
+    {
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(ready) = coop::without_limit(|| future.as_mut().poll(&mut cx)) {
+                output = ready;
+                break;
+            }
+            park();
         }
-        park();
     }
+    output
 }
