@@ -224,7 +224,7 @@ impl Builder {
         self
     }
 
-    /// Bytes of stack of each thread of the runtime, workers and those of the blocking pool; the system rounds up, and has a least. Default: std's, 2 MiB
+    /// Bytes of stack of each thread of the runtime, workers and those of the blocking pool, 64 KiB (65536) at least; the system rounds up. Default: std's, 2 MiB
     /// or `RUST_MIN_STACK`. Tasks run on the stacks of workers; user-level threads have their own ([`user_thread_stack_size`](Self::user_thread_stack_size)).
     ///
     /// ```

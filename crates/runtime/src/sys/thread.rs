@@ -11,6 +11,12 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::panics::quietly;
 
+/// Least stack of a thread, bytes: what polls a task that panics and prints its backtrace stays well below it, also in a build without optimisation.
+const STACK_MIN: usize = 64 << 10;
+
+/// Most: above it std fails to round up, and panics. No system has as much.
+const STACK_MAX: usize = usize::MAX >> 2;
+
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
 /// What users ask of every thread of a runtime.
@@ -29,7 +35,7 @@ impl Threads {
     pub(crate) fn builder(&self, name: String) -> Builder {
         let builder = Builder::new().name(name);
         match self.stack_size {
-            Some(size) => builder.stack_size(size),
+            Some(size) => builder.stack_size(size.clamp(STACK_MIN, STACK_MAX)),
             None => builder,
         }
     }

@@ -247,3 +247,30 @@ fn stacks_are_as_large_as_asked_for() {
     let deep = runtime.spawn_blocking(needs_a_large_stack);
     assert_eq!(runtime.block_on(deep).unwrap(), 6 << 20);
 }
+
+/// A stack of nothing would be one of the system's least, which the first poll overflows.
+#[test]
+fn a_stack_that_is_too_small_is_made_large_enough() {
+    let runtime = Runtime::builder()
+        .worker_threads(2)
+        .thread_stack_size(0)
+        .build()
+        .unwrap();
+    let panics = runtime.spawn(async { panic!("for the test, {}", std::backtrace::Backtrace::force_capture()) });
+    assert!(runtime.block_on(panics).unwrap_err().is_panic());
+    let job = runtime.spawn_blocking(|| std::backtrace::Backtrace::force_capture().to_string().len());
+    assert!(runtime.block_on(job).unwrap() > 0);
+}
+
+#[test]
+fn a_stack_that_no_system_has_is_an_error() {
+    let error = Runtime::builder()
+        .worker_threads(1)
+        .thread_stack_size(usize::MAX)
+        .build()
+        .unwrap_err();
+    assert!(
+        error.to_string().starts_with("worker 0 of 1 can't be started"),
+        "{error}"
+    );
+}
