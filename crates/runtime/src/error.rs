@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::io;
 
 use crate::task::Id;
 
@@ -105,6 +106,13 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
+/// So that `?` passes it on in a function that reads and writes: of the kind [`Other`](io::ErrorKind::Other), with this error inside.
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        io::Error::other(error)
+    }
+}
+
 /// Why a runtime could not be built.
 #[derive(Debug)]
 pub struct BuildError {
@@ -122,6 +130,18 @@ impl BuildError {
             message,
             source: Some(Box::new(source)),
         }
+    }
+}
+
+/// So that `?` passes it on in a function that reads and writes: of the kind of what the system said, if it did, else
+/// [`Other`](io::ErrorKind::Other), with this error inside.
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> Self {
+        let cause = error
+            .source
+            .as_ref()
+            .and_then(|source| source.downcast_ref::<io::Error>());
+        io::Error::new(cause.map_or(io::ErrorKind::Other, io::Error::kind), error)
     }
 }
 

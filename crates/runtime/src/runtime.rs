@@ -231,9 +231,17 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
+        self.spawn_blocking_with(Options::default(), f)
+    }
+
+    pub(crate) fn spawn_blocking_with<F, R>(&self, options: Options, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
         let options = Options {
-            flags: BLOCKING,
-            ..Options::default()
+            flags: options.flags | BLOCKING,
+            ..options
         };
         let policy = self.shared.new_policy(None, SetId::NONE);
         let (runnable, handle) = allocate(&self.shared, None, policy, options, Blocking(Some(f)));

@@ -74,6 +74,12 @@ impl<T> fmt::Display for TrySendError<T> {
 
 impl<T> Error for TrySendError<T> {}
 
+impl<T> From<SendError<T>> for TrySendError<T> {
+    fn from(error: SendError<T>) -> Self {
+        Self::Closed(error.0)
+    }
+}
+
 /// The message was not sent in time; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {

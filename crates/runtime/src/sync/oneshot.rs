@@ -23,6 +23,11 @@ use crate::coop;
 
 pub use super::error::{RecvError, SendError, TryRecvError};
 
+/// The errors, where tokio has them.
+pub mod error {
+    pub use super::{RecvError, SendError, TryRecvError};
+}
+
 /// Makes a channel for one message.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sends, receives) = link::pair();

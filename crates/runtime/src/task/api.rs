@@ -161,6 +161,28 @@ impl Builder {
         Handle::current().spawn_pinned_with(self.options(), make)
     }
 
+    /// Runs `f` on a thread of the current runtime's blocking pool; see [`Handle::spawn_blocking`].
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.spawn_blocking_on(f, &Handle::current())
+    }
+
+    /// Runs `f` on a thread of the blocking pool of the runtime behind `handle`.
+    pub fn spawn_blocking_on<F, R>(self, f: F, handle: &Handle) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        handle.spawn_blocking_with(self.options(), f)
+    }
+
     fn options(self) -> Options {
         Options {
             name: self.name,

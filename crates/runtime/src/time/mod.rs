@@ -35,5 +35,10 @@ pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use self::sleep::{Sleep, sleep, sleep_until};
 pub use self::timeout::{Elapsed, Timeout, timeout, timeout_at};
 
+/// The error, where tokio has it.
+pub mod error {
+    pub use super::Elapsed;
+}
+
 #[cfg(test)]
 mod tests;

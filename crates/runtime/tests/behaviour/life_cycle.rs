@@ -1,11 +1,12 @@
 //! The matrix of a task's life: what happens to it × what its owner does with the handle, counting everything.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use quadrille::task::{self, AbortHandle, JoinError};
-use quadrille::{Handle, JoinHandle, Runtime, coop, thread};
+use quadrille::{BuildError, Handle, JoinHandle, Runtime, coop, thread};
 
 use crate::count::{Count, Token};
 use crate::gate::Gate;
@@ -321,13 +322,44 @@ fn names_and_ids_belong_to_the_task() {
             .name("clerk")
             .spawn_on(async { 1 }, runtime.handle());
         let plain = runtime.spawn(async { 2 });
-        assert_eq!((named.name(), plain.name()), (Some("clerk"), None));
+        let job = task::Builder::new()
+            .name("porter")
+            .spawn_blocking_on(|| 3, runtime.handle());
+        assert_eq!(
+            (named.name(), plain.name(), job.name()),
+            (Some("clerk"), None, Some("porter"))
+        );
         assert_ne!(named.id(), plain.id());
         assert_eq!(
-            runtime.block_on(async { named.await.unwrap() + plain.await.unwrap() }),
-            3
+            runtime.block_on(async { named.await.unwrap() + plain.await.unwrap() + job.await.unwrap() }),
+            6
         );
     });
+}
+
+/// By `?`, as in a function that reads and writes.
+#[test]
+fn the_end_of_a_task_is_an_error_of_input_and_output() {
+    fn end_of(runtime: &Runtime, job: fn()) -> io::Result<()> {
+        runtime.block_on(runtime.spawn_blocking(job))?;
+        Ok(())
+    }
+    let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+    assert!(end_of(&runtime, || ()).is_ok());
+    let error = end_of(&runtime, || panic!("for the test")).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Other);
+    let inside = error.downcast::<JoinError>().unwrap();
+    assert!(
+        inside.is_panic() && inside.to_string().contains("for the test"),
+        "{inside}"
+    );
+
+    let build = || -> io::Result<()> {
+        drop(Runtime::builder().worker_threads(0).build()?);
+        Ok(())
+    };
+    let error = build().unwrap_err();
+    assert!(error.downcast::<BuildError>().unwrap().to_string().contains('0'));
 }
 
 /// What the task says before and after it gave way, and while it blocks.

@@ -144,6 +144,12 @@ mod tests;
 use std::sync::Arc;
 
 pub use super::error::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+
+/// The errors, where tokio has them.
+pub mod error {
+    pub use super::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+}
+
 pub use permit::{OwnedPermit, Permit, Reserve, ReserveOwned};
 pub use receiver::{Receiver, Recv, RecvMany};
 pub use sender::{Send, Sender};
