@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use futures_core::Stream;
+
 use super::hub::Hub;
 use crate::runtime::Handle;
 use crate::sys::signal;
@@ -108,7 +110,7 @@ impl From<SignalKind> for c_int {
     }
 }
 
-/// Listens to signals of one kind; made by [`signal`].
+/// Listens to signals of one kind; made by [`signal`]. Also a [`Stream`], which ends when the runtime shuts down.
 ///
 /// Any number of listeners may live at a time, in one runtime or several: each sees every arrival.
 #[must_use = "a listener sees the signals that arrive while it lives"]
@@ -167,6 +169,14 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
         seen,
         change: None,
     })
+}
+
+impl Stream for Signal {
+    type Item = ();
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        self.get_mut().poll_recv(cx)
+    }
 }
 
 impl Signal {

@@ -29,7 +29,6 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use self::end::{Cursor, End, Pushed};
 use self::slots::Slots;
@@ -39,6 +38,7 @@ use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::panics::FirstPanic;
 
+pub use self::stream::{Lagged, ReceiverStream};
 pub use self::weak::WeakSender;
 pub use super::error::SendError;
 
@@ -49,6 +49,7 @@ pub mod error {
 
 mod end;
 mod slots;
+mod stream;
 mod weak;
 
 /// So many slots are made at first, or as many as the channel keeps messages. More are made when they are needed, and stay.
@@ -226,16 +227,7 @@ impl<T: Clone> Receiver<T> {
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         let Self { shared, cursor } = self;
         let mut place = pin!(Place::new(&**shared));
-        let mut receive = |cx: &mut Context<'_>| {
-            let mut before = None;
-            // Who has waited leaves the list at the end.
-            let at_hand = if place.is_taken() { None } else { cursor.take() };
-            match at_hand {
-                Some(message) => Poll::Ready(Ok(message)),
-                None => place.as_mut().poll(cx, |_, end| cursor.take_at(end, &mut before)),
-            }
-        };
-        let message = poll_fn(|cx| coop::poll_progress(cx, &mut receive));
+        let message = poll_fn(|cx| coop::poll_progress(cx, |cx| cursor.poll_at(place.as_mut(), cx)));
         message.await.map(Shares::unwrap_or_clone)
     }
 
@@ -261,8 +253,16 @@ impl<T: Clone> Receiver<T> {
     /// As [`recv`](Self::recv).
     /// # Blocking
     /// In a task it holds up the worker: there use [`recv`](Self::recv).
-    pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
+    pub fn recv_blocking(&mut self) -> Result<T, RecvError> {
         super::block::block_on(self.recv())
+    }
+
+    /// [`recv_blocking`](Self::recv_blocking) by the name that tokio has for it.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
+        self.recv_blocking()
     }
 }
 

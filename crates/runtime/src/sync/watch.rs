@@ -19,15 +19,20 @@
 //! version there reads that value or a later one.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::Deref;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::task::{Context, Poll};
 
 use super::notify::Notify;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
 
+pub use self::stream::ReceiverStream;
 pub use super::error::{RecvError, SendError};
+
+mod stream;
 
 /// The errors, where tokio has them.
 pub mod error {
@@ -87,14 +92,22 @@ impl<T> Shared<T> {
     /// Waits for a version that is later than `seen`, which becomes that.
     async fn changed(&self, seen: &mut u64) -> Result<(), RecvError> {
         let mut place = pin!(Place::new(self));
-        let look = |_: &&Self, news: &mut News| {
-            if news.version > *seen {
+        let mut change = |cx: &mut Context<'_>| Self::poll_changed(place.as_mut(), cx, *seen);
+        *seen = poll_fn(|cx| coop::poll_progress(cx, &mut change)).await?;
+        Ok(())
+    }
+
+    /// A version that is later than `seen`, once there is one.
+    fn poll_changed<W>(place: Pin<&mut Place<W>>, cx: &mut Context<'_>, seen: u64) -> Poll<Result<u64, RecvError>>
+    where
+        W: Watching<State = News>,
+    {
+        place.poll(cx, |_, news| {
+            if news.version > seen {
                 return Some(Ok(news.version));
             }
             (news.senders == 0).then_some(Err(RecvError))
-        };
-        *seen = std::future::poll_fn(|cx| coop::poll_progress(cx, |cx| place.as_mut().poll(cx, look))).await?;
-        Ok(())
+        })
     }
 
     fn receiver(self: &Arc<Self>, seen: u64) -> Receiver<T> {
@@ -261,6 +274,13 @@ impl<T> Clone for Sender<T> {
         Self {
             shared: self.shared.clone(),
         }
+    }
+}
+
+/// Of a channel that has the value's default, and no receiver yet: see [`Sender::subscribe`].
+impl<T: Default> Default for Sender<T> {
+    fn default() -> Self {
+        channel(T::default()).0
     }
 }
 

@@ -1,8 +1,11 @@
 //! Ticks at equal distances.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
+use futures_core::Stream;
 
 use super::entry::TimerEntry;
 use super::instant::{Instant, now};
@@ -89,12 +92,24 @@ fn remainder(time: Duration, period: Duration) -> Duration {
     Duration::new(secs, nanos)
 }
 
-/// The ticks of [`interval`].
+/// The ticks of [`interval`]; also as a [`Stream`], which never ends.
 #[derive(Debug)]
 pub struct Interval {
     timer: TimerEntry,
     period: Duration,
     missed: MissedTickBehavior,
+}
+
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
 }
 
 impl Interval {

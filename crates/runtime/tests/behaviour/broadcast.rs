@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use quadrille::sync::broadcast::{self, Receiver, RecvError, Sender, TryRecvError};
+use futures_lite::StreamExt as _;
+use quadrille::sync::broadcast::{self, Lagged, Receiver, RecvError, Sender, TryRecvError};
 use quadrille::task::yield_now;
 use quadrille::{Runtime, Wait as _};
 
@@ -86,12 +87,40 @@ async fn receives(mut receiver: Receiver<Message>, mut rng: Rng) -> Log {
     }
 }
 
+/// The same by a stream, which is a receiver again now and then, also while it is in the list of those who wait.
+async fn receives_as_a_stream(receiver: Receiver<Message>, mut rng: Rng) -> Log {
+    let mut log = Log::default();
+    let mut stream = receiver.into_stream();
+    loop {
+        let received = match rng.below(4) {
+            0 => {
+                let Some(received) = at_most(rng.below(3), stream.next()).await else {
+                    if rng.below(2) == 0 {
+                        stream = stream.into_inner().into_stream();
+                    }
+                    continue;
+                };
+                received
+            }
+            _ => stream.next().await,
+        };
+        let received = match received {
+            Some(Ok(message)) => Ok(message),
+            Some(Err(Lagged(missed))) => Err(RecvError::Lagged(missed)),
+            None => Err(RecvError::Closed),
+        };
+        if !log.note(received) {
+            return log;
+        }
+    }
+}
+
 /// The same in blocking style.
 fn receives_blocking(mut receiver: Receiver<Message>, mut rng: Rng) -> Log {
     let mut log = Log::default();
     loop {
         let received = match rng.below(3) {
-            0 => receiver.blocking_recv(),
+            0 => receiver.recv_blocking(),
             1 => match receiver.recv().wait_timeout(Duration::from_micros(rng.below(50))) {
                 Ok(received) => received,
                 Err(_) => continue,
@@ -133,10 +162,12 @@ fn logs(runtime: &Runtime, capacity: usize, seed: u64, dropped: &Count) -> Vec<L
     let receiving: Vec<_> = (0..3)
         .map(|_| {
             let ((to_task, rng), (to_thread, other), (to_job, third)) = (next(), next(), next());
+            let (to_stream, fourth) = next();
             let task = runtime.spawn(receives(to_task, rng));
+            let stream = runtime.spawn(receives_as_a_stream(to_stream, fourth));
             let thread = runtime.spawn_thread(move || receives_blocking(to_thread, other));
             let job = runtime.spawn_blocking(move || receives_blocking(to_job, third));
-            (task, thread, job)
+            (task, stream, thread, job)
         })
         .collect();
     let stop = AtomicBool::new(false);
@@ -151,9 +182,14 @@ fn logs(runtime: &Runtime, capacity: usize, seed: u64, dropped: &Count) -> Vec<L
         stop.store(true, Ordering::Relaxed);
     });
     drop(sender);
-    let logs = receiving.into_iter().flat_map(|(task, thread, job)| {
+    let logs = receiving.into_iter().flat_map(|(task, stream, thread, job)| {
         let thread = thread.join().unwrap();
-        [task.wait().unwrap(), thread, job.wait().unwrap()]
+        [
+            task.wait().unwrap(),
+            stream.wait().unwrap(),
+            thread,
+            job.wait().unwrap(),
+        ]
     });
     let logs: Vec<Log> = logs.collect();
     let sent = usize::try_from(SENDERS * EACH).unwrap();

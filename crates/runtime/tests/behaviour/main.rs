@@ -58,6 +58,7 @@ mod smoke;
 mod stage;
 mod starvation;
 mod streaks;
+mod streams;
 mod task_locals;
 mod task_scope;
 mod theft;

@@ -18,13 +18,16 @@
 
 use std::mem;
 use std::num::NonZeroUsize;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use arrayvec::ArrayVec;
 
 use super::RecvError;
 use super::slots::Slots;
 use crate::sync::shares::{Alone, Shares};
+use crate::sync::watched::{Place, Watching};
 
 /// Messages that one who goes passes by in a section. As many and fewer go at once.
 const BATCH_MAX: usize = if cfg!(quadrille_loom) { 1 } else { 32 };
@@ -217,6 +220,24 @@ impl<T> Cursor<T> {
         let message = self.take();
         debug_assert!(message.is_some(), "it was sent, and is not lost");
         message.map(Ok)
+    }
+
+    /// The next message, once it is there, or why there will be none. `place` is one at the end of this channel.
+    pub(super) fn poll_at<W>(
+        &mut self,
+        place: Pin<&mut Place<W>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Shares<T>, RecvError>>
+    where
+        W: Watching<State = End<T>>,
+    {
+        let mut before = None;
+        // Who has waited leaves the list at the end.
+        let at_hand = if place.is_taken() { None } else { self.take() };
+        match at_hand {
+            Some(message) => Poll::Ready(Ok(message)),
+            None => place.poll(cx, |_, end| self.take_at(end, &mut before)),
+        }
     }
 
     /// Takes messages before `until`, a batch of them. For `before` see `catch_up`.

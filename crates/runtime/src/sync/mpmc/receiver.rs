@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
 use super::blocking::Take;
 use super::shared::{Seat, Shared};
@@ -237,6 +237,13 @@ impl<T> Stream for Receiver<T> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (0, None)
+    }
+}
+
+/// For `select!` of the crate futures.
+impl<T> FusedStream for Receiver<T> {
+    fn is_terminated(&self) -> bool {
+        self.shared.look(State::is_drained)
     }
 }
 
