@@ -36,6 +36,7 @@ mod addr;
 pub(crate) mod buf;
 mod connection;
 mod from_std;
+mod incoming;
 mod pipe;
 mod split;
 pub(crate) mod stream;

@@ -123,6 +123,7 @@ macro_rules! halves {
             }
         }
 
+        halves!(as_ref, $stream: ReadHalf<'_>, WriteHalf<'_>, OwnedReadHalf, OwnedWriteHalf);
         impl_read!(ReadHalf<'_>, OwnedReadHalf);
         impl_write!(WriteHalf<'_>, OwnedWriteHalf);
     };
@@ -155,7 +156,18 @@ macro_rules! halves {
         }
     };
 
+    (as_ref, $stream:ident: $($half:ty),+) => {$(
+        /// The stream: for its options and its descriptor. What is read or written by it the halves don't see.
+        impl AsRef<$stream> for $half {
+            fn as_ref(&self) -> &$stream {
+                self.stream()
+            }
+        }
+    )+};
+
     (both, $stream:ident, $address:ty) => {
+        ready_methods!();
+
         fn fd(&self) -> &AsyncFd<net::$stream> {
             self.stream().fd()
         }

@@ -466,6 +466,20 @@ fn a_listener_is_a_stream_of_connections() {
         }
         let expected: Vec<_> = clients.iter().map(|client| client.local_addr().unwrap()).collect();
         assert_eq!(ports, expected);
+
+        // One that has the listener goes to a task, and gives it back.
+        let mut incoming = listener.into_incoming();
+        assert_eq!(incoming.as_ref().local_addr().unwrap(), address);
+        let accepts = quadrille::spawn(async move {
+            let stream = incoming.next().await.unwrap().unwrap();
+            (stream.peer_addr().unwrap(), incoming.into_inner())
+        });
+        let client = net::TcpStream::connect(address).unwrap();
+        let (peer, listener) = accepts.await.unwrap();
+        assert_eq!(
+            (peer, listener.local_addr().unwrap()),
+            (client.local_addr().unwrap(), address)
+        );
     });
 }
 

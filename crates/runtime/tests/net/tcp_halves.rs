@@ -5,6 +5,7 @@ use std::thread;
 
 use futures_lite::future::zip;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
+use quadrille::io::Interest;
 
 use crate::tcp::connection;
 use crate::watched::on_runtimes;
@@ -106,5 +107,21 @@ fn a_forgotten_half_ends_nothing() {
         );
         theirs.write_all(b"b").unwrap();
         assert_eq!(reader.peek(&mut [0; 2]).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn halves_lend_their_stream_and_say_what_is_ready() {
+    on_runtimes(|| async {
+        let (mut ours, mut theirs) = connection().await;
+        let (reader, writer) = ours.split();
+        writer.as_ref().set_nodelay(true).unwrap();
+        assert!(reader.as_ref().nodelay().unwrap());
+        assert!(writer.ready(Interest::WRITABLE).await.unwrap().is_writable());
+        let (reader, writer) = ours.into_split();
+        assert!(writer.as_ref().nodelay().unwrap());
+        theirs.write_all(b"x").unwrap();
+        assert!(reader.ready(Interest::READABLE).await.unwrap().is_readable());
+        assert_eq!(reader.as_ref().peek(&mut [0; 2]).await.unwrap(), 1);
     });
 }

@@ -12,6 +12,7 @@ use socket2::{Domain, SockRef};
 use super::{TcpSocket, TcpStream};
 use crate::io::{AsyncFd, Interest, Progress, impl_as_fd, tell, told};
 use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::incoming::incoming;
 use crate::reactor::Side;
 use crate::runtime::Handle;
 use crate::sys::socket;
@@ -205,12 +206,6 @@ impl TcpListener {
         told(accepted, cx)
     }
 
-    /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let
-    /// several tasks call [`accept`](Self::accept) instead.
-    pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self }
-    }
-
     /// The address at which it listens.
     ///
     /// # Errors
@@ -327,18 +322,4 @@ fn accept(listener: &net::TcpListener) -> io::Result<Progress<(net::TcpStream, S
 
 impl_as_fd!(fd: TcpListener);
 
-/// The connections of a listener; from [`TcpListener::incoming`].
-#[derive(Debug)]
-#[must_use = "streams do nothing unless polled"]
-pub struct Incoming<'a> {
-    listener: &'a TcpListener,
-}
-
-impl Stream for Incoming<'_> {
-    type Item = io::Result<TcpStream>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let accepted = self.listener.poll_accept(cx);
-        accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
-    }
-}
+incoming!(TcpListener, TcpStream);

@@ -7,7 +7,7 @@ mod split;
 mod stream;
 
 pub use self::keepalive::TcpKeepalive;
-pub use self::listener::{Incoming, TcpListener};
+pub use self::listener::{Incoming, IntoIncoming, TcpListener};
 pub use self::socket::TcpSocket;
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use self::stream::TcpStream;

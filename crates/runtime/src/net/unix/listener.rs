@@ -11,6 +11,7 @@ use futures_core::Stream;
 
 use super::{UnixStream, until_end};
 use crate::io::{AsyncFd, Progress, impl_as_fd, tell, told};
+use crate::net::incoming::incoming;
 use crate::reactor::Side;
 use crate::runtime::Handle;
 use crate::sys::socket;
@@ -134,12 +135,6 @@ impl UnixListener {
         until_end(|| accept(listener), || self.fd.has_read_ended(), refused)
     }
 
-    /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let
-    /// several tasks call [`accept`](Self::accept) instead.
-    pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self }
-    }
-
     /// The address at which it listens.
     ///
     /// # Errors
@@ -167,18 +162,4 @@ fn accept(listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream,
 
 impl_as_fd!(fd: UnixListener);
 
-/// The connections of a listener; from [`UnixListener::incoming`].
-#[derive(Debug)]
-#[must_use = "streams do nothing unless polled"]
-pub struct Incoming<'a> {
-    listener: &'a UnixListener,
-}
-
-impl Stream for Incoming<'_> {
-    type Item = io::Result<UnixStream>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let accepted = self.listener.poll_accept(cx);
-        accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
-    }
-}
+incoming!(UnixListener, UnixStream);

@@ -10,7 +10,7 @@ use std::io;
 
 pub use self::credentials::UCred;
 pub use self::datagram::UnixDatagram;
-pub use self::listener::{Incoming, UnixListener};
+pub use self::listener::{Incoming, IntoIncoming, UnixListener};
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use self::stream::UnixStream;
 
