@@ -29,8 +29,9 @@ pub struct Metrics {
     /// User-level threads that have been suspended and have not ended.
     pub living_threads: usize,
     /// Tasks that are not gone yet, a little late: workers tell it before they park, and about once a millisecond.
-    /// Zero unless policy 1 or 5 is on, so on machines of up to 4 workers unless asked for.
-    pub live_tasks: u64,
+    /// `None` unless policy 1 or 5 is on, for which they are counted: so on machines of up to 4 workers unless asked for. Those that wait are always
+    /// in [`pending_tasks`](Self::pending_tasks).
+    pub live_tasks: Option<u64>,
     /// The threads for work that blocks.
     pub blocking: BlockingMetrics,
     /// Measured cost of waking a parked worker, ns, moving average: the time that it takes, and what is lost where others want the CPUs.
@@ -56,7 +57,7 @@ impl Metrics {
             foreign_unparks: shared.foreign.unparks.load(Ordering::Relaxed),
             pending_tasks: shared.registry.len(),
             living_threads: shared.living_threads(),
-            live_tasks: live(&llcs),
+            live_tasks: shared.loads.are_counted().then(|| live(&llcs)),
             llcs,
             blocking: shared.pool.load(),
             wake_cost_ns: shared.wake_cost().0,

@@ -16,7 +16,8 @@ pub const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=ut
 /// | name | labels | is |
 /// |---|---|---|
 /// | `quadrille_workers`, `quadrille_idle_workers` | | how many there are, and how many of them are idle |
-/// | `quadrille_pending_tasks`, `quadrille_live_tasks`, `quadrille_living_threads` | | as the fields of [`Metrics`] |
+/// | `quadrille_pending_tasks`, `quadrille_living_threads` | | as the fields of [`Metrics`] |
+/// | `quadrille_live_tasks` | | as the field, where it is counted |
 /// | `quadrille_wake_cost_seconds` | | measured cost of waking a parked worker |
 /// | `quadrille_pin_failures` | | workers that could not be pinned as planned |
 /// | `quadrille_foreign_wakes_total`, `quadrille_foreign_unparks_total` | | by threads that are no workers |
@@ -87,11 +88,9 @@ impl Prometheus<'_> {
             "Tasks that have been pending and are not finished.",
             pending_tasks,
         )?;
-        page.gauge(
-            "live_tasks",
-            "Tasks that are not gone yet; zero unless policy 1 or 5 is on.",
-            live_tasks,
-        )?;
+        if let Some(live_tasks) = live_tasks {
+            page.gauge("live_tasks", "Tasks that are not gone yet.", live_tasks)?;
+        }
         page.gauge(
             "living_threads",
             "User-level threads that have been suspended and have not ended.",
@@ -450,6 +449,18 @@ mod tests {
             assert_eq!(COUNTS[index].0, name);
             assert!(samples.contains_key(&format!("quadrille_{name}_total")), "{name}");
         }
+    }
+
+    /// A zero would say that there are none.
+    #[test]
+    fn what_is_not_counted_is_left_out() {
+        let counted = Metrics {
+            live_tasks: Some(7),
+            ..metrics()
+        };
+        assert_eq!(check(&counted.prometheus().to_string())["quadrille_live_tasks"], 7.0);
+        let page = metrics().prometheus().to_string();
+        assert!(!page.contains("quadrille_live_tasks"), "{page}");
     }
 
     #[test]

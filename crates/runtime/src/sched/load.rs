@@ -144,6 +144,11 @@ impl Loads {
         Utilisation::from_bits(self.llcs[llc].utilisation.load(Ordering::Relaxed)).get()
     }
 
+    /// Whether workers tell what there is.
+    pub(crate) fn are_counted(&self) -> bool {
+        self.on
+    }
+
     /// What the workers of each cache have told so far.
     pub(crate) fn metrics(&self) -> Vec<LlcMetrics> {
         let sum = |word: &AtomicU64| {

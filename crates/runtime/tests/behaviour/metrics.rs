@@ -202,6 +202,6 @@ fn every_task_is_counted_in_and_out() {
             let total = runtime.metrics().total();
             (total.spawned, total.finished) == (7, 10)
         });
-        eventually("nothing is left", || runtime.metrics().live_tasks == 0);
+        eventually("nothing is left", || runtime.metrics().live_tasks == Some(0));
     }
 }

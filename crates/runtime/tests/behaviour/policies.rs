@@ -329,7 +329,7 @@ fn counts_are_published_lazily() {
                 spawn_often(&runtime);
                 eventually("all have parked, and said what they did", || {
                     let metrics = runtime.metrics();
-                    let rest = metrics.llcs.iter().all(|llc| llc.running == 0) && metrics.live_tasks == 1;
+                    let rest = metrics.llcs.iter().all(|llc| llc.running == 0) && metrics.live_tasks == Some(1);
                     metrics.idle_workers as usize == machine.workers && rest
                 });
                 let metrics = runtime.metrics();
