@@ -5,6 +5,7 @@
 
 mod descriptors;
 mod http;
+mod quic;
 mod resp;
 mod server;
 mod socket;
