@@ -43,7 +43,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime with the default settings: one worker a hardware thread that this process may use.
+    /// A runtime with the default settings: one worker a hardware thread that this process may use, fewer under a CPU quota.
     ///
     /// # Errors
     /// If a setting from the environment is wrong, or a thread can't be started.
