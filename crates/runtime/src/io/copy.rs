@@ -105,7 +105,7 @@ where
 /// server.write_all(&[7; 100_000]).await?;
 /// drop(server);
 /// let mut received = Vec::new();
-/// client.read_to_end(&mut received).await?;
+/// io::copy(&client, &mut received).await?;
 /// drop(client);
 /// assert_eq!((received.len(), proxy.await?.unwrap()), (100_000, (0, 100_000)));
 /// # std::io::Result::Ok(())
