@@ -299,6 +299,9 @@ impl Policy {
             },
             _ => return view.queued,
         };
+        if numa::is_too_small(numa, place.workers) {
+            return view.queued;
+        }
         numa::remote_steal(numa, skip, place, view)
     }
 
@@ -312,12 +315,22 @@ impl Policy {
     }
 
     /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes, or
-    /// there is one node only. If not, [`Policy::steal_remote`] need not be asked.
+    /// there is one node only, and that node, or cache, has more than two workers ([`Numa::min_imbalance`](crate::config::Numa::min_imbalance)). If not,
+    /// [`Policy::steal_remote`] need not be asked.
     #[inline]
     #[must_use]
     pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {
-        let node = |llc: LlcId| self.plan.llcs.get(llc.index()).map(|plan| plan.node);
-        self.active.numa && (self.plan.nodes.len() == 1 || node(own) != node(other))
+        let llc = |id: LlcId| self.plan.llcs.get(id.index());
+        let (Some(own), Some(other)) = (llc(own), llc(other)) else {
+            return self.active.numa;
+        };
+        let workers = match self.plan.nodes.get(other.node.index()) {
+            Some(node) if self.plan.nodes.len() > 1 => node.workers.len(),
+            _ => other.workers.len(),
+        };
+        self.active.numa
+            && (self.plan.nodes.len() == 1 || own.node != other.node)
+            && !numa::is_too_small(&self.config.numa, workers)
     }
 
     /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.

@@ -246,6 +246,39 @@ fn on_one_node_caches_tolerate_two() {
     assert_eq!(policy.limits_steals_for(), Nanos::from_micros(20));
 }
 
+/// Else one that waits behind the only worker of a cache stays there while all others idle: so on virtual machines each of whose CPUs is said to have
+/// a cache of its own.
+#[test]
+fn what_waits_in_a_small_place_is_anybodys() {
+    let check = |machine, config: &str, said| {
+        let policy = policy(machine, config);
+        let last = LlcId(u16::try_from(policy.plan.llcs.len() - 1).unwrap());
+        let view = RemoteStealView {
+            node: policy.plan.llcs[last.index()].node,
+            llc: last,
+            dry_for: Nanos(0),
+            skips: 0,
+            running: 1,
+            idle: 0,
+            idle_here: 1,
+            queued: 1,
+            oldest: Nanos(0),
+        };
+        assert_eq!(policy.limits_steals(LlcId(0), last), said, "{machine} {config}");
+        assert_eq!(policy.steal_remote(&view) == 0, said, "{machine} {config}");
+    };
+    check("llc:8 core:1", "default", false);
+    check("llc:8 core:2", "default", false);
+    check("llc:8 core:3", "default", true);
+    check("llc:8 core:3", "numa-imbalance=3", false);
+    check("llc:8 core:2", "numa-imbalance=0", true);
+    check("llc:8 core:1", "numa-imbalance=0", false);
+    check("node:2 core:2", "default", false);
+    check("node:2 core:3", "default", true);
+    // By the node's workers, not by each cache's.
+    check("node:2 llc:4 core:1", "default", true);
+}
+
 #[test]
 fn policy_6_has_a_say_between_nodes() {
     let nodes = policy(MACHINE, "default");
