@@ -26,6 +26,7 @@
 //! | [`Numa`] | with more than one last-level cache |
 //! | [`Steal::gates`] | with more than 4 workers |
 //! | [`WakeCost`] | always |
+//! | [`Solo`] | with 2 to 4 workers behind one last-level cache, while wake groups are off |
 //! | [`Overtake`] | always |
 
 mod overtake;
