@@ -166,7 +166,7 @@ impl Pace {
         if self.interval <= LONG {
             return usize::from(!self.follows_theirs || self.allowance > Nanos(0));
         }
-        (self.interval as usize / 2).clamp(1, batch)
+        (self.interval as usize / 2).clamp(1, batch.max(1))
     }
 
     /// How many tasks more than the `queued` ones the worker comes to within `span`, at least one. Were more taken over from a
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_than_is_run() {
-        assert_eq!([1, 128].map(|batch| pace(100, 1).share(batch)), [1, 30]);
+        assert_eq!([0, 1, 128].map(|batch| pace(100, 1).share(batch)), [1, 1, 30]);
         assert_eq!(pace(60_000, 1).share(128), 1);
         let span = Nanos::from_micros(500);
         assert_eq!(

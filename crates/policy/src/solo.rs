@@ -243,10 +243,10 @@ impl SoloTrial {
             }
             Stage::All { .. } => {
                 self.right /= 2;
-                self.rests(LOOK * window)
+                self.rests(window.saturating_mul(LOOK))
             }
             Stage::Gathers { since, last, goal, .. }
-                if passed(since) > Self::STALE * window || passed(last.at) > window =>
+                if passed(since) > window.saturating_mul(Self::STALE) || passed(last.at) > window =>
             {
                 self.waits(goal, passed(since), now, config)
             }
@@ -287,9 +287,9 @@ impl SoloTrial {
             },
             Stage::Alone { from, .. } if is_late(passed(from.at), window) => self.was_in_vain(window),
             Stage::Alone { from, trial } => self.compares(&from, trial, now, config),
-            Stage::Holds { from, .. } if passed(from.at) > Self::STALE * window => {
+            Stage::Holds { from, .. } if passed(from.at) > window.saturating_mul(Self::STALE) => {
                 self.right = 0;
-                self.rests(LOOK * window)
+                self.rests(window.saturating_mul(LOOK))
             }
             Stage::Holds { from, hold } => self.holds(&from, hold, now, config),
         }
@@ -371,14 +371,14 @@ impl SoloTrial {
     /// Others are waited for in vain, or who waits came late: it had no CPU, and they may have rescued what it has.
     fn waits(&mut self, goal: Goal, passed: u64, now: &SoloTally, config: &Solo) -> (SoloStep, u64) {
         match goal {
-            Goal::GoOn(hold) if passed <= Self::STALE * config.window.0 => self.doubts(hold, now, config),
+            Goal::GoOn(hold) if passed <= config.window.0.saturating_mul(Self::STALE) => self.doubts(hold, now, config),
             _ => self.was_in_vain(config.window.0),
         }
     }
 
     /// Nothing is known of the program by it.
     fn was_in_vain(&mut self, window: u64) -> (SoloStep, u64) {
-        let rest = doubled(LOOK * window, self.vain.min(PAUSES));
+        let rest = doubled(window.saturating_mul(LOOK), self.vain.min(PAUSES));
         self.vain = self.vain.saturating_add(1);
         self.rests(rest)
     }
@@ -424,7 +424,7 @@ impl SoloTrial {
 
     /// Until `end` all are measured now and then.
     fn watches(&mut self, now: &SoloTally, end: Nanos, window: u64) -> (SoloStep, u64) {
-        let look = doubled(LOOK * window, self.wrong.saturating_sub(1).min(PAUSES));
+        let look = doubled(window.saturating_mul(LOOK), self.wrong.saturating_sub(1).min(PAUSES));
         self.rests(look.min(end.since(now.at).0))
     }
 }

@@ -21,7 +21,7 @@ macro_rules! costs {
     ($($(#[$doc:meta])* $field:ident = $default:literal;)+) => {
         /// Every cost, in ns unless said otherwise.
         ///
-        /// Written and read as `name=value,…`, which changes some of the defaults:
+        /// Written and read as `name=value,…`, which changes some of the defaults; values go up to 1,000,000,000:
         ///
         /// ```
         /// use quadrille_sim::Cost;
@@ -152,6 +152,9 @@ costs! {
     newidle_base = 500;
 }
 
+/// What a text may say at most: a second. The product of two costs, as of a line and how many there are, is a time that can be reckoned with.
+const COST_MAX: u64 = 1_000_000_000;
+
 impl Cost {
     /// Moving one modified cache line over a distance.
     #[inline]
@@ -195,6 +198,9 @@ impl FromStr for Cost {
             let value = value
                 .parse()
                 .map_err(|_| CostError(format!("{name}={value}: expected a whole number of nanoseconds")))?;
+            if value > COST_MAX {
+                return Err(CostError(format!("{name}={value}: expected at most {COST_MAX}")));
+            }
             if !cost.set(name, value) {
                 let names: Vec<_> = cost.iter().map(|(name, _)| name).collect();
                 return Err(CostError(format!(
@@ -250,11 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn the_greatest_costs_can_be_reckoned_with() {
+        let cost: Cost = "line_remote=1000000000,cold_lines=1000000000,cold_overlap=0"
+            .parse()
+            .unwrap();
+        assert_eq!(cost.refill(Distance::Remote), Nanos(COST_MAX * COST_MAX));
+    }
+
+    #[test]
     fn texts_that_are_none_are_answered_in_one_line() {
         for (text, expected) in [
             ("poll", "name=nanoseconds"),
             ("poll=-1", "whole number"),
             ("pol=1", "line_same, "),
+            ("poll=1000000001", "poll=1000000001: expected at most 1000000000"),
+            (
+                "cold_lines=18446744073709551615",
+                "cold_lines=18446744073709551615: expected at most 1000000000",
+            ),
         ] {
             let message = text.parse::<Cost>().unwrap_err().to_string();
             assert!(message.contains(expected) && !message.contains('\n'), "{message}");

@@ -1,10 +1,12 @@
-//! The CPU limits of the cgroups of this process: the cpuset and the tightest quota of every visible ancestor.
+//! The CPU limits of the cgroups of this process: the cpusets and the tightest quota of every visible ancestor.
 //!
 //! 1. `/proc/self/cgroup` names a group for each hierarchy: the one of cgroup v2 and any number of v1.
 //! 2. `/proc/self/mountinfo` says where each hierarchy is mounted, and which of its groups is the root of the mount
 //!    (in a container that is often its own group).
 //! 3. From the group up to the mount point every folder is asked for its limits. A file that is not there is no limit;
-//!    the root group has none, and not every controller is enabled everywhere.
+//!    the root group has none, and not every controller is enabled everywhere. Of cpusets of version 2 the innermost
+//!    counts alone: the kernel has restricted it by its ancestors, and what an ancestor says is no bound where one of
+//!    its groups is a partition (`cpuset.cpus.partition`), whose CPUs the ancestor gives away.
 //!
 //! Both versions may be mounted at once (hybrid); all limits that are found hold.
 //!
@@ -24,7 +26,7 @@ use crate::{CpuQuota, PuSet, Roots, sysfs::quoted, warning::Warnings};
 /// What the cgroups allow.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    /// Every cpuset that was found, with its file.
+    /// Every cpuset that counts, with its file.
     pub(crate) cpusets: Vec<(PathBuf, PuSet)>,
     pub(crate) quota: Option<CpuQuota>,
     /// How many files said something.
@@ -153,10 +155,11 @@ impl Places {
                 }
             }
             if hierarchy.controls("cpuset") {
-                let cpusets = folders
+                let of_groups = folders
                     .iter()
                     .filter_map(|folder| cpuset(hierarchy, folder, &mut files));
-                limits.cpusets.extend(cpusets);
+                let count = if *hierarchy == Hierarchy::V2 { 1 } else { usize::MAX };
+                limits.cpusets.extend(of_groups.take(count));
             }
             limits.files += files.read;
         }

@@ -57,7 +57,8 @@ static THIS_MACHINE: Known = Known::nothing();
 /// The machine itself is read once by a program, and again when the thread's mask has CPUs that it did not have or, for a mask of the caller's, when others are
 /// online; what restricts it each time.
 ///
-/// It never fails: whatever cannot be read is a warning, and at worst the machine is flat.
+/// It never fails: whatever cannot be read is a warning, and at worst the machine is flat. It is flat, too, where the kernel's mask has CPUs that sysfs does not
+/// have: in a container that numbers its CPUs anew (LXC with lxcfs) what sysfs says is of others.
 ///
 /// ```
 /// use quadrille_topology::{Grouping, discover};
@@ -78,7 +79,8 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
     let root = &options.roots.sysfs;
     let (allowed, active) = Allowed::read_active(&options.roots, options.affinity.as_ref());
     let mut warnings = Vec::new();
-    let read = if *root == Roots::default().sysfs {
+    let is_here = *root == Roots::default().sysfs;
+    let read = if is_here {
         THIS_MACHINE.read(root, active.then_some(&allowed.pus))
     } else {
         sysfs::read(root)
@@ -90,30 +92,44 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
         }
         Err(e) => without_sysfs(options, &allowed, &e, &mut warnings),
     };
-    let mut discovery = Discovery {
-        topology: machine.restrict(&allowed.pus),
+    // A copy may be of another machine than the mask.
+    let mismatch = mismatch(&machine.os_set(), &allowed.pus, active && is_here);
+    let (mut topology, source) = match mismatch {
+        None => (machine.restrict(&allowed.pus), source),
+        Some(problem) => {
+            let file = root.clone();
+            warnings.push(Warning { file, problem });
+            (Topology::flat_over(&allowed.pus), Source::Flat)
+        }
+    };
+    if topology.pus().is_empty() {
+        // An affinity mask that a caller made up may be empty.
+        topology = Topology::flat(1);
+    }
+    warnings.extend(allowed.warnings.iter().cloned());
+    Discovery {
+        topology,
+        allowed,
         warnings,
         source,
-        allowed,
+    }
+}
+
+/// Why a machine with the CPUs `online` is not the one whose CPUs are allowed; `active` if the kernel says of all of these that they are online.
+///
+/// A part of such a mask is no smaller machine but a sign of other numbers: who is restricted to it loses CPUs, and those that are left may have the
+/// caches of others.
+fn mismatch(online: &PuSet, allowed: &PuSet, active: bool) -> Option<String> {
+    let share = if active && !allowed.is_subset(online) {
+        "all"
+    } else if (online & allowed).is_empty() {
+        "some"
+    } else {
+        return None;
     };
-    if discovery.topology.pus().is_empty() {
-        discovery.warnings.push(Warning {
-            file: root.clone(),
-            problem: format!(
-                "CPUs {}: expected some of the allowed ones, {}; the machine is taken for flat",
-                machine.os_set(),
-                discovery.allowed.pus
-            ),
-        });
-        discovery.topology = Topology::flat_over(&discovery.allowed.pus);
-        discovery.source = Source::Flat;
-    }
-    if discovery.topology.pus().is_empty() {
-        // An affinity mask that a caller made up may be empty.
-        discovery.topology = Topology::flat(1);
-    }
-    discovery.warnings.extend(discovery.allowed.warnings.iter().cloned());
-    discovery
+    Some(format!(
+        "CPUs {online}: expected {share} of the allowed ones, {allowed}; the machine is taken for flat"
+    ))
 }
 
 #[cfg(not(feature = "hwloc"))]
@@ -152,4 +168,28 @@ fn flat(
     let problem = format!("{error}; the machine is taken for flat");
     warnings.push(Warning { file, problem });
     (Topology::flat_over(&allowed.pus), Source::Flat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_cpu_of_the_kernels_mask_is_another() {
+        #[track_caller]
+        fn check(online: &str, allowed: &str, active: bool, share: Option<&str>) {
+            let problem = mismatch(&online.parse().unwrap(), &allowed.parse().unwrap(), active);
+            let expected = share.map(|share| {
+                format!("CPUs {online}: expected {share} of the allowed ones, {allowed}; the machine is taken for flat")
+            });
+            assert_eq!(problem, expected, "{online} {allowed} {active}");
+        }
+        // As lxcfs shows them.
+        check("0-3", "2,5-7", true, Some("all"));
+        check("0-3", "5-7", true, Some("all"));
+        check("0-3", "2-3", true, None);
+        // Any other mask may have CPUs that are offline, or that there are not.
+        check("0-3", "2,5-7", false, None);
+        check("0-3", "5-7", false, Some("some"));
+    }
 }

@@ -26,6 +26,7 @@
 //! | [`Numa`] | with more than one last-level cache |
 //! | [`Steal::gates`] | with more than 4 workers |
 //! | [`WakeCost`] | always |
+//! | [`Solo`] | with 2 to 4 workers behind one last-level cache, while wake groups are off |
 //! | [`Overtake`] | always |
 
 mod overtake;
@@ -71,7 +72,7 @@ pub use timers::Timers;
 ///
 /// `name=value` separated by commas; the first may instead be `default` or `baseline`, which is what the rest changes.
 /// `Display` writes what differs from the default. An unknown name is answered with the list of names.
-/// `cap` takes its constants too: `cap=adaptive:1ms`, `cap=fixed:1:2ms` (quota, window).
+/// `cap` takes its constants too: `cap=adaptive:1ms`, `cap=fixed:1:2ms` (quota, window). The last of a name's values counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Spinning of a worker that has announced itself idle, before it sleeps, at most. Default 50 us, 0 (never) to 1 s. Ours, assumed: about

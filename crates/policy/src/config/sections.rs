@@ -464,7 +464,8 @@ impl Default for WakeCost {
 /// Silly answers, for tests of the mechanism: whatever is answered, every task must still run once and soon.
 ///
 /// Any but `None` puts all placements into the hands of the adversary and turns
-/// [`Policy::groups_on`](crate::Policy::groups_on) on, and [`Solo`](crate::Solo), with whose steps it plays as well.
+/// [`Policy::groups_on`](crate::Policy::groups_on) on, and, even where they are off by their modes, [`Overtake`](crate::Overtake) and with several workers
+/// [`Solo`](crate::Solo), with whose steps it plays as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Adversary {
     /// Sensible answers.

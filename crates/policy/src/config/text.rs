@@ -199,13 +199,19 @@ impl FromStr for Config {
 fn set_cap(config: &mut Config, value: &str) -> Result<(), ConfigError> {
     let mut parts = value.split(':');
     set(config, "cap", parts.next().unwrap_or_default())?;
+    let (mut quota, mut window) = (None, None);
     for part in parts {
-        let name = if part.bytes().all(|byte| byte.is_ascii_digit()) {
-            "cap-quota"
+        let (name, before) = if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            ("cap-quota", &mut quota)
         } else {
-            "cap-window"
+            ("cap-window", &mut window)
         };
         set(config, name, part)?;
+        if let Some(before) = before.replace(part) {
+            return Err(syntax(format!(
+                "`cap={value}`: {name} is `{before}` and `{part}`: expected mode[:quota][:window], the window with a unit, such as 2ms"
+            )));
+        }
     }
     Ok(())
 }
@@ -352,6 +358,7 @@ mod tests {
         check("", |_| {}, "default");
         check("default", |_| {}, "default");
         check("budget=128", |_| {}, "default");
+        check("budget=1,budget=200", |c| c.budget = 200, "budget=200");
         check("group=4", |c| c.wake_groups.group_size = GroupSize::Fixed(4), "group=4");
         check(
             "group=4, filter=on, cap=adaptive:1ms, wake-cost=off",
@@ -480,6 +487,15 @@ mod tests {
         check_error("filter=yes", "`filter=yes`: expected off, on or auto");
         check_error("cap=fixed:x", "`cap-window=x`: expected a number and a unit");
         check_error("cap=fixed:300", "`cap-quota=300`: expected a number from 0 to 255");
+        check_error(
+            "cap=fixed:1:2",
+            "`cap=fixed:1:2`: cap-quota is `1` and `2`: expected mode[:quota][:window]",
+        );
+        check_error(
+            "cap=fixed:1ms:2ms",
+            "`cap=fixed:1ms:2ms`: cap-window is `1ms` and `2ms`: expected",
+        );
+        check_error("cap=fixed:1:2ms:3", "`cap=fixed:1:2ms:3`: cap-quota is `1` and `3`");
         check_error("group-map=0/0", "`group-map=0/0`: expected none or groups of workers");
         check_error("budget=128,baseline", "`baseline`: expected name=value");
         check_error("budget=1,,spin=1us", "an empty item between commas");

@@ -423,6 +423,12 @@ fn any_tally_is_answered() {
         moves: u32::MAX,
         ..Solo::default()
     };
+    // Out of range, and answered all the same.
+    let window = Nanos(u64::MAX);
+    let endless = Solo {
+        window,
+        ..other_extremes.clone()
+    };
     let mut rng = crate::Rng::new(7);
     let mut any = || (u64::from(rng.below(u32::MAX)) << 32) | u64::from(rng.below(u32::MAX));
     for (config, is_wild) in [
@@ -430,6 +436,7 @@ fn any_tally_is_answered() {
         (extremes, false),
         (Solo::default(), true),
         (other_extremes, true),
+        (endless, true),
     ] {
         let mut trial = SoloTrial::default();
         let mut tally = SoloTally::default();

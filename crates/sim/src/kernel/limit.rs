@@ -59,7 +59,7 @@ impl Limit {
                 moves.quota = if moves.used >= moves.quota {
                     (moves.quota / 2).max(1)
                 } else {
-                    (moves.quota + 1).min(self.cap.quota)
+                    moves.quota.saturating_add(1).min(self.cap.quota)
                 };
             }
             *moves = Moves {
@@ -105,6 +105,15 @@ mod tests {
         assert_eq!(moves(&mut limit(CapMode::Fixed, 3), 0..40), 12);
         assert_eq!(moves(&mut limit(CapMode::Auto, 1), 0..40), 40);
         assert_eq!(moves(&mut limit(CapMode::Off, 1), 0..40), 40);
+    }
+
+    #[test]
+    fn the_greatest_adaptive_quota_grows_no_further() {
+        let mut limit = limit(CapMode::Adaptive, u8::MAX);
+        for window in 0..3 {
+            limit.moved(TASK, Nanos(window * 100));
+        }
+        assert_eq!(limit.tasks[TASK.index()].quota, u8::MAX);
     }
 
     #[test]

@@ -7,8 +7,9 @@ use super::{Attribute, Level};
 use crate::{PuSpan, Topology};
 
 impl fmt::Display for Topology {
-    /// Writes what [`FromStr`](core::str::FromStr) reads: `machine.to_string().parse()` gives an equal machine. The one
-    /// exception is a machine without hardware threads, which prints as `pu:0` and is refused.
+    /// Writes what [`FromStr`](core::str::FromStr) reads: `machine.to_string().parse()` gives an equal machine. The
+    /// exceptions are refused: a machine without hardware threads, which prints as `pu:0`, and those of more than
+    /// [1,024 nodes](Topology::NODE_COUNT_MAX) or [4,096 LLCs](Topology::LLC_COUNT_MAX), which no string may describe.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pus().is_empty() {
             return f.write_str("pu:0");

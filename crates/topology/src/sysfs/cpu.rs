@@ -23,6 +23,8 @@ pub(super) struct Cpu {
 pub(super) struct Cache {
     /// The lowest online CPU that shares it.
     pub(super) key: u32,
+    /// All of them.
+    pub(super) cpus: PuSet,
     pub(super) size_bytes: Option<u64>,
 }
 
@@ -56,22 +58,23 @@ fn core(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Option
     let old = folder.join("thread_siblings_list");
     let file = folder.join("core_cpus_list");
     let file = if !file.exists() && old.exists() { old } else { file };
-    sharers(tree, &file, os_index, online, EXPECTED)
+    sharers(tree, &file, os_index, online, EXPECTED)?.first()
 }
 
-/// The lowest online CPU in a list that must have this CPU.
-fn sharers(tree: &mut Tree, file: &Path, os_index: u32, online: &PuSet, expected: &'static str) -> Option<u32> {
+/// The online CPUs in a list that must have this CPU.
+fn sharers(tree: &mut Tree, file: &Path, os_index: u32, online: &PuSet, expected: &'static str) -> Option<PuSet> {
     let list = tree.required::<PuSet>(file, expected)?;
     if !list.contains(os_index) {
         tree.odd(file, &list.to_string(), expected);
         return None;
     }
-    (&list & online).first()
+    Some(&list & online)
 }
 
 /// The level-2 and the last-level cache, which may be the same.
 fn caches(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> (Option<Cache>, Option<Cache>) {
-    const EXPECTED: &str = "expected a cache from level 2 up; each core is taken for an L2, each package for an LLC";
+    const EXPECTED: &str =
+        "expected a cache from level 2 up; others say which, or the core is taken for an L2, the package for an LLC";
     let mut l2 = None;
     let mut llc: Option<(u32, Cache)> = None;
     let mut indices: Vec<u32> = numbered(folder, "index").collect();
@@ -104,9 +107,10 @@ fn cache(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Optio
     if level < 2 || kind.as_deref() == Some("Instruction") {
         return None;
     }
-    let key = sharers(tree, &folder.join("shared_cpu_list"), os_index, online, SHARED)?;
+    let cpus = sharers(tree, &folder.join("shared_cpu_list"), os_index, online, SHARED)?;
+    let key = cpus.first()?;
     let size_bytes = tree.optional::<Size>(&folder.join("size"), SIZE).map(|size| size.0);
-    Some((level, Cache { key, size_bytes }))
+    Some((level, Cache { key, cpus, size_bytes }))
 }
 
 /// Bytes, written as `512K`.

@@ -2,7 +2,7 @@
 //!
 //! Of a machine it has some forty files a CPU, and nothing in them is taken to change but which CPUs are online. A program that starts many runtimes, as a suite of tests does, reads them once.
 //! The mask that the kernel gives for a thread has online CPUs only: if all of them are known, nothing is read. What is remembered then may have more CPUs
-//! than are online.
+//! than are online. Where sysfs numbers CPUs anew some of them are never known; then the list of those that are online is read each time, and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -97,5 +97,11 @@ mod tests {
         let cpus = |cpus: [u32; 2]| PuSet::from_iter(cpus);
         assert_eq!(read_for(PuSet::from_iter([2])), cpus([0, 2]), "all of them are known");
         assert_eq!(read_for(cpus([0, 1])), cpus([0, 1]), "one is not");
+        sysfs.remove("cpu/cpu0");
+        assert_eq!(
+            read_for(cpus([1, 5])),
+            cpus([0, 1]),
+            "one that is nowhere is not looked for again"
+        );
     }
 }

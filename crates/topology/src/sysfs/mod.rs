@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `cpu/online` | the CPUs | every folder `cpu/cpu*` whose `online` is not 0 |
 //! | `cpu/cpu*/topology/core_cpus_list`, or `thread_siblings_list` | the core | `physical_package_id` and `core_id`, or a core for each CPU |
-//! | `cpu/cpu*/cache/index*/{level,type,shared_cpu_list}` | L2 and LLC (the highest level from 2 up) | the core is the L2; the package, or else the node, is the LLC |
+//! | `cpu/cpu*/cache/index*/{level,type,shared_cpu_list}` | L2 and LLC (the highest level from 2 up) | those of the core's other CPUs, or that others share with it; or the core is the L2, and the package, or else the node, the LLC |
 //! | `cpu/cpu*/cache/index*/size` | cache sizes | unknown |
 //! | `node/node*/cpulist` | the nodes; those without online CPUs are ignored | one node |
 //! | `node/node*/distance` | node distances | 10 and 20 |
@@ -55,12 +55,15 @@ pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
     let mut tree = Tree::default();
     let online = online(&mut tree, &root.join("cpu"))?;
     let nodes = Nodes::read(&mut tree, &root.join("node"), &online);
-    let cpus: Vec<Cpu> = online
+    let mut cpus: Vec<Cpu> = online
         .iter()
         .map(|n| Cpu::read(&mut tree, &root.join("cpu"), n, &online))
         .collect();
 
-    let mut places = places(&cpus, &nodes);
+    let cores = cores(&cpus);
+    lend_caches(&mut cpus, &cores, |cpu| &mut cpu.l2);
+    lend_caches(&mut cpus, &cores, |cpu| &mut cpu.llc);
+    let mut places = places(&cpus, &cores, &nodes);
     places.sort_by_key(|place| (place.node, place.os_index));
     let mut machine = Topology::build(places);
     let size = |os_index: u32, cache: fn(&Cpu) -> &Option<Cache>| {
@@ -106,26 +109,52 @@ fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
     Ok(online)
 }
 
+/// The key of each CPU's core: the lowest CPU.
+fn cores(cpus: &[Cpu]) -> Vec<u32> {
+    // Who has no list may have the number of a core that others list.
+    let mut numbered = BTreeMap::new();
+    let core = |cpu: &Cpu| {
+        let own = cpu.core.unwrap_or(cpu.os_index);
+        let by_number = cpu.core_id.map(|id| *numbered.entry((cpu.package, id)).or_insert(own));
+        cpu.core.or(by_number).unwrap_or(own)
+    };
+    cpus.iter().map(core).collect()
+}
+
+/// Gives each CPU without such a cache that of another CPU of its core, or else one that others share with it.
+fn lend_caches(cpus: &mut [Cpu], cores: &[u32], cache: fn(&mut Cpu) -> &mut Option<Cache>) {
+    let (mut of_core, mut all) = (BTreeMap::new(), BTreeMap::new());
+    for (cpu, core) in cpus.iter_mut().zip(cores) {
+        if let Some(cache) = cache(cpu) {
+            of_core.entry(*core).or_insert_with(|| cache.clone());
+            all.entry(cache.key).or_insert_with(|| cache.clone());
+        }
+    }
+    for (cpu, core) in cpus.iter_mut().zip(cores) {
+        let os_index = cpu.os_index;
+        let shared = || all.values().find(|other| other.cpus.contains(os_index));
+        let own = cache(cpu);
+        if own.is_none() {
+            *own = of_core.get(core).or_else(shared).cloned();
+        }
+    }
+}
+
 /// Gives each CPU its keys: the lowest CPU of the core, L2 and LLC.
-fn places(cpus: &[Cpu], nodes: &Nodes) -> Vec<Place> {
+fn places(cpus: &[Cpu], cores: &[u32], nodes: &Nodes) -> Vec<Place> {
     let mut packages = BTreeMap::new();
-    let mut cores = BTreeMap::new();
-    let place = |cpu: &Cpu| {
+    let place = |(cpu, core): (&Cpu, &u32)| {
         let package = *packages.entry(cpu.package).or_insert(cpu.os_index);
-        let core = match (cpu.core, cpu.core_id) {
-            (Some(core), _) => core,
-            (None, Some(id)) => *cores.entry((package, id)).or_insert(cpu.os_index),
-            (None, None) => cpu.os_index,
-        };
         Place {
             os_index: cpu.os_index,
             node: nodes.of(cpu.os_index),
-            llc: cpu.llc.as_ref().map_or(package, |llc| llc.key),
-            l2: cpu.l2.as_ref().map_or(core, |l2| l2.key),
-            core,
+            // No CPU has that number, so no cache has that key: the package's lowest CPU may be the key of one.
+            llc: cpu.llc.as_ref().map_or(PuSet::LIMIT + package, |llc| llc.key),
+            l2: cpu.l2.as_ref().map_or(*core, |l2| l2.key),
+            core: *core,
         }
     };
-    cpus.iter().map(place).collect()
+    cpus.iter().zip(cores).map(place).collect()
 }
 
 /// Reads small files and remembers what was odd.

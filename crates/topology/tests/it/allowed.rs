@@ -224,14 +224,45 @@ fn odd_files_are_warnings() {
 
 #[test]
 fn a_cpuset_that_leaves_nothing_is_not_applied() {
-    let tree = process("0::/a", V2_MOUNT)
-        .file("sys/fs/cgroup/a/cpuset.cpus.effective", "8-9")
-        .file("sys/fs/cgroup/cpuset.cpus.effective", "0-3");
+    let tree = process("0::/a", V2_MOUNT).file("sys/fs/cgroup/a/cpuset.cpus.effective", "8-9");
+    check(
+        &tree,
+        "0-7",
+        None,
+        &["sys/fs/cgroup/a/cpuset.cpus.effective: CPUs 8-9: expected some of the affinity mask"],
+    );
+    let tree = process("3:cpuset:/a/b", V1_MOUNTS)
+        .file("sys/fs/cgroup/cpuset/a/b/cpuset.cpus", "8-9")
+        .file("sys/fs/cgroup/cpuset/a/cpuset.cpus", "0-3");
     check(
         &tree,
         "0-3",
         None,
-        &["sys/fs/cgroup/a/cpuset.cpus.effective: CPUs 8-9: expected some of the affinity mask"],
+        &["sys/fs/cgroup/cpuset/a/b/cpuset.cpus: CPUs 8-9: expected some of the affinity mask"],
+    );
+}
+
+/// The group above a partition has all CPUs but the partition's.
+#[test]
+fn a_partition_has_its_own_cpus_and_no_others() {
+    let tree = process("0::/a/b", V2_MOUNT)
+        .file("sys/fs/cgroup/a/b/cpuset.cpus.effective", "4-5")
+        .file("sys/fs/cgroup/a/b/cpuset.cpus.partition", "root")
+        .file("sys/fs/cgroup/a/cpuset.cpus.effective", "0-3,6-7")
+        .file("sys/fs/cgroup/cpuset.cpus.effective", "0-3,6-15");
+    check(&tree, "4-5", None, &[]);
+    // Groups inside it need no cpuset of their own.
+    let inside = "4:cpu:/\n0::/a/b/c";
+    check(&tree.file("proc/self/cgroup", inside), "4-5", None, &[]);
+    // One that is odd has no say.
+    let tree = process("0::/a/b", V2_MOUNT)
+        .file("sys/fs/cgroup/a/b/cpuset.cpus.effective", "x")
+        .file("sys/fs/cgroup/a/cpuset.cpus.effective", "0-3");
+    check(
+        &tree,
+        "0-3",
+        None,
+        &["sys/fs/cgroup/a/b/cpuset.cpus.effective: `x`: expected a CPU list"],
     );
 }
 

@@ -148,7 +148,7 @@ fn no_cache_information() {
         &tree,
         "node:2 l2:2 pu:2",
         &[
-            "cpu/cpu0/cache: missing: expected a cache from level 2 up; each core is taken for an L2, each package for an LLC (and 7 more",
+            "cpu/cpu0/cache: missing: expected a cache from level 2 up; others say which, or the core is taken for an L2, the package for an LLC (and 7 more",
         ],
     );
     // Nothing but the numbers of the CPUs.
@@ -161,6 +161,46 @@ fn no_cache_information() {
             "cpu/cpu0/topology/core_cpus_list: missing: expected the CPUs of a core; core_id decides, or each CPU is a core (and 3",
             "cpu/cpu0/cache: missing",
         ],
+    );
+}
+
+#[test]
+fn a_cpu_without_caches_has_those_of_its_core_or_that_list_it() {
+    let machine = "llc:2 l2:2 pu:2";
+    for cpu in 0..8 {
+        let cache = format!("cpu/cpu{cpu}/cache");
+        let warning = format!("{cache}: missing: expected a cache from level 2 up");
+        let tree = written(machine).without(&cache);
+        check(&tree, &format!("{machine}{SIZES}"), &[&warning]);
+    }
+    // The other CPU of its core does not list it.
+    let mut tree = written(machine).without("cpu/cpu7/cache");
+    for index in 2..4 {
+        tree = tree.file(&format!("cpu/cpu6/cache/index{index}/shared_cpu_list"), "6");
+    }
+    check(
+        &tree.file("cpu/cpu5/cache/index3/shared_cpu_list", "4-6"),
+        &format!("llc:[l2:2 pu:2, 2*pu:2]{SIZES}"),
+        &["cpu/cpu7/cache: missing"],
+    );
+    // A core has no other.
+    let tree = written("llc:2 l2:2").without("cpu/cpu3/cache");
+    let sizes = "l2-size:1048576,1048576,1048576,0 llc-size:33554432";
+    check(&tree, &format!("llc:2 l2:2 {sizes}"), &["cpu/cpu3/cache: missing"]);
+    let tree = written("l2:2 core:2").without("cpu/cpu3/cache");
+    check(&tree, &format!("l2:2 core:2{SIZES}"), &["cpu/cpu3/cache: missing"]);
+}
+
+#[test]
+fn cpus_whose_cache_nobody_knows_have_nobodys() {
+    let tree = written("llc:2 l2:2")
+        .without("cpu/cpu2/cache")
+        .without("cpu/cpu3/cache");
+    let sizes = "l2-size:1048576,1048576,0,0 llc-size:33554432,0";
+    check(
+        &tree,
+        &format!("llc:2 l2:2 {sizes}"),
+        &["cpu/cpu2/cache: missing: expected a cache from level 2 up"],
     );
 }
 
@@ -279,6 +319,12 @@ fn odd_core_and_cache_files() {
             "cpu/cpu2/topology/core_cpus_list: `7-9`: expected the CPUs of a core; core_id decides, or each CPU is a core (and 1 more",
         ],
     );
+    for cpu in 0..4 {
+        let list = format!("cpu/cpu{cpu}/topology/core_cpus_list");
+        let warning = format!("{list}: `7-9`: expected the CPUs of a core");
+        let tree = written("l2:2 pu:2").file(&list, "7-9");
+        check(&tree, &format!("l2:2 pu:2{SIZES}"), &[&warning]);
+    }
     check(
         &written("l2:2")
             .file("cpu/cpu0/topology/core_id", "one")
