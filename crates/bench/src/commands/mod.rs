@@ -16,6 +16,7 @@ pub mod faults;
 pub mod generate;
 pub mod hackbench;
 mod order;
+mod out_file;
 pub mod run_one;
 pub mod sim;
 pub mod sim_report;

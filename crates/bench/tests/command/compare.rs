@@ -171,6 +171,46 @@ fn two_reports_do_not_go_into_one_file_and_an_earlier_one_stays() {
 }
 
 #[test]
+fn a_report_goes_once_into_a_pipe_or_a_device() {
+    let workloads = [
+        "compare",
+        "spawn_join",
+        "block_on",
+        "--quick",
+        "--reps",
+        "1",
+        "--workers",
+        "1",
+    ];
+    let mut command = quadrille(&workloads);
+    command.args([
+        "--runtimes",
+        "quadrille",
+        "--json",
+        "/dev/stdout",
+        "--html",
+        "/dev/null",
+    ]);
+    let (status, stdout, stderr) = output(&mut command);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let (tables, json) = stdout.split_once("\n{\n").unwrap();
+    let json: Value = serde_json::from_str(&format!("{{{json}")).unwrap();
+    assert_eq!(json["complete"], true);
+    assert_eq!(json["sections"].as_array().map(Vec::len), Some(2), "{tables}");
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let args = ["compare", "spawn_join", "--quick", "--reps", "1", "--workers", "1"];
+    for flag in ["--json", "--html"] {
+        let mut command = quadrille(&args);
+        let (status, stdout, stderr) = output(command.args(["--runtimes", "quadrille", flag, "/dev/full"]));
+        assert_eq!(status, Some(1), "{stdout}");
+        assert!(stderr.starts_with("error: cannot write /dev/full: "), "{stderr}");
+    }
+}
+
+#[test]
 fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() {
     let run = |runtime: &str| {
         let spec = serde_json::json!({
