@@ -79,7 +79,7 @@ impl Environment {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         Self {
-            command: command_line(std::env::args()),
+            command: command_line(std::env::args_os()),
             variables: variables(std::env::vars_os()),
             began_unix_s: now.as_secs(),
             began: utc(now),
@@ -146,9 +146,11 @@ fn processor(cpuinfo: &str) -> String {
     or_unknown(name.unwrap_or_default(), "not named by the kernel")
 }
 
-/// The arguments as a shell would need them; the program by its name alone.
-fn command_line(arguments: impl IntoIterator<Item = String>) -> String {
-    let mut arguments = arguments.into_iter();
+/// The arguments as a shell would need them; the program by its name alone. What is no UTF-8 in them is shown as such, and can't be typed again.
+fn command_line(arguments: impl IntoIterator<Item = OsString>) -> String {
+    let mut arguments = arguments
+        .into_iter()
+        .map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next().unwrap_or_default();
     let name = Path::new(&program)
         .file_name()
@@ -265,8 +267,17 @@ mod tests {
     #[test]
     fn a_command_can_be_typed_again() {
         let words = ["/opt/quadrille", "compare", "yield", "--html", "it's here.html", ""];
-        let line = command_line(words.map(str::to_owned));
+        let line = command_line(words.map(OsString::from));
         assert_eq!(line, r"quadrille compare yield --html 'it'\''s here.html' ''");
+    }
+
+    #[test]
+    fn an_argument_that_is_no_text_is_shown_as_such() {
+        use std::os::unix::ffi::OsStringExt as _;
+
+        let words = [b"quadrille".to_vec(), b"--json".to_vec(), b"a\xff.json".to_vec()];
+        let line = command_line(words.map(OsString::from_vec));
+        assert_eq!(line, "quadrille --json 'a\u{fffd}.json'");
     }
 
     #[test]

@@ -211,6 +211,34 @@ fn what_cannot_be_written_is_named() {
 }
 
 #[test]
+fn a_report_may_have_a_name_that_is_no_text() {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    let name = [
+        format!("quadrille-name-{}-", std::process::id()).as_bytes(),
+        b"\xff.json",
+    ]
+    .concat();
+    let file = std::env::temp_dir().join(std::ffi::OsString::from_vec(name));
+    let args = [
+        "compare",
+        "spawn_join",
+        "--quick",
+        "--reps",
+        "1",
+        "--workers",
+        "1",
+        "--runtimes",
+    ];
+    let (status, stdout, stderr) = output(quadrille(&args).args(["quadrille", "--json"]).arg(&file));
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let command = json["environment"]["command"].as_str().unwrap();
+    assert!(command.ends_with("\u{fffd}.json'"), "{command}");
+}
+
+#[test]
 fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() {
     let run = |runtime: &str| {
         let spec = serde_json::json!({
