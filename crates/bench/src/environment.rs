@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use quadrille_topology::{Grouping, discover};
 use serde::Serialize;
 
+use crate::adapters::go::go;
 use crate::stamp;
 
 /// The lock file that this program was built with: it names the versions of the peers.
@@ -27,7 +28,8 @@ const PEERS: [&str; 8] = [
 ];
 
 /// Variables of the environment that change a run: what runtimes, allocators and the loader read. At a `*` any name goes on.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
+    "BLOCKING_MAX_THREADS",
     "GLIBC_TUNABLES",
     "GODEBUG",
     "GOGC",
@@ -216,9 +218,12 @@ fn versions() -> Vec<(String, String)> {
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?)));
     // What runs, or builds, when it is asked for; with them their version is found.
-    let tools = [("go", "go", "version"), ("hackbench", "hackbench", "--help")];
-    let tools = tools.into_iter().filter_map(|(name, program, argument)| {
-        let said = first_line(program, &[argument])?;
+    let tools = [
+        ("go", go(), "version"),
+        ("hackbench", Command::new("hackbench"), "--help"),
+    ];
+    let tools = tools.into_iter().filter_map(|(name, mut program, argument)| {
+        let said = first_line(program.arg(argument))?;
         let version = said
             .split_whitespace()
             .find(|word| word.trim_start_matches("go").starts_with(|c: char| c.is_ascii_digit()))?;
@@ -240,8 +245,8 @@ fn locked(lock: &str, package: &str) -> Option<String> {
 }
 
 /// The first line that a program prints, if it succeeds and prints one.
-fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).current_dir("/").output().ok()?;
+fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.current_dir("/").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().filter(|_| output.status.success())?;
     Some(line.to_owned())
@@ -288,6 +293,7 @@ mod tests {
             ("PATH", "/bin"),
             ("GOGC", "off"),
             ("GOGC_OTHER", "1"),
+            ("BLOCKING_MAX_THREADS", "3"),
             ("MALLOC_ARENA_MAX", ""),
             ("LD_PRELOAD", "liba.so"),
         ];
@@ -295,6 +301,7 @@ mod tests {
         assert_eq!(
             variables(all),
             [
+                "BLOCKING_MAX_THREADS=3",
                 "GOGC=off",
                 "LD_PRELOAD=liba.so",
                 "MALLOC_ARENA_MAX=",

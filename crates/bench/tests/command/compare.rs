@@ -378,6 +378,32 @@ fn compare_by_go(script: &str) -> (Option<i32>, String) {
 }
 
 #[test]
+fn the_version_of_go_is_that_of_the_one_that_builds() {
+    let directory = program("go", "echo \"go version go1.99-$GOTOOLCHAIN linux/amd64\"");
+    let file = directory.join("report.json");
+    let args = [
+        "compare",
+        "spawn_join",
+        "--runtimes",
+        "quadrille",
+        "--reps",
+        "1",
+        "--quick",
+        "--json",
+    ];
+    let mut command = quadrille(&args);
+    let (status, stdout, _) = output(command.arg(&file).env("PATH", &directory).env_remove("GOTOOLCHAIN"));
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(status, Some(0), "{stdout}");
+    let versions = json["environment"]["versions"].as_array().unwrap();
+    assert!(
+        versions.contains(&serde_json::json!(["go", "1.99-local"])),
+        "{versions:?}"
+    );
+}
+
+#[test]
 fn a_go_that_does_not_build_fails_its_rows() {
     let version = "if [ \"$1\" = env ]; then echo go0.0-of-a-test; exit; fi\n";
     for (script, expected) in [
