@@ -264,6 +264,28 @@ fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() 
 }
 
 #[test]
+fn a_run_by_hand_is_of_the_allocator_that_its_runtime_names_and_of_go_too() {
+    let run = |runtime: &str| {
+        let spec = serde_json::json!({
+            "workload": { "name": "spawn_join", "tasks": 10, "batch": 10 },
+            "runtime": runtime, "channel": "none", "workers": 1,
+        });
+        output(quadrille(&["run-one", &spec.to_string()]).env("PATH", "/nonexistent"))
+    };
+    for runtime in ["tokio-mimalloc", "quadrille-mimalloc"] {
+        let (status, stdout, stderr) = run(runtime);
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(
+            stderr.contains(runtime) && stderr.contains("expected `quadrille-mimalloc run-one`"),
+            "{stderr}"
+        );
+    }
+    let (status, stdout, _) = run("go");
+    assert_eq!(status, Some(0), "{stdout}");
+    assert!(stdout.contains("\"unsupported\":\"go is not installed"), "{stdout}");
+}
+
+#[test]
 fn compare_of_threads_has_a_table_a_figure_and_says_who_had_fewer() {
     let file = std::env::temp_dir().join(format!("quadrille-sleepers-{}.json", std::process::id()));
     let args = [
