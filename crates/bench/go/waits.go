@@ -127,10 +127,13 @@ func schbench(p params) (measured, error) {
 			ticks := random(g)
 			ready.Done()
 			<-start
+			due := time.Now()
 			for r := 0; r < p.Rounds; r++ {
 				tick := time.Duration(ticks.between(uint64(p.TickUs/2), uint64(p.TickUs+p.TickUs/2))) * time.Microsecond
-				due := time.Now().Add(tick)
-				time.Sleep(tick)
+				due = due.Add(tick)
+				if ahead := time.Until(due); ahead > 0 {
+					time.Sleep(ahead)
+				}
 				wake := wakeUp{due, time.Now()}
 				for _, waker := range wakers {
 					waker <- wake

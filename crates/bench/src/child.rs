@@ -4,6 +4,7 @@
 //! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the processes
 //! that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal does not reach them. Load
 //! generators need none, for they end when the server's process is gone. Nor does a run outlive the command (`parent_death`).
+//! All runs are of the programs that were there when the launcher was made (`executable`): after a rebuild they fail.
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::adapters::go;
+use crate::executable::Executable;
 use crate::last_words::LastWords;
 use crate::outcome::{Outcome, Stop};
 use crate::parent_death;
@@ -23,12 +25,16 @@ use crate::peer::GENERATOR;
 use crate::spec::{Family, Spec};
 use crate::stamp;
 
+/// The program with the other allocator.
+pub(crate) const WITH_MIMALLOC: &str = "quadrille-mimalloc";
+
 /// Starts the runs.
 #[derive(Debug)]
 pub struct Launcher {
-    executable: PathBuf,
+    executable: Executable,
+    with_mimalloc: Executable,
     go: OnceCell<Result<PathBuf, Stop>>,
-    with_mimalloc: OnceCell<Result<PathBuf, Stop>>,
+    mimalloc_is_of_this_build: OnceCell<Result<(), Stop>>,
     time_limit: Option<Duration>,
 }
 
@@ -44,9 +50,10 @@ impl Launcher {
     #[must_use]
     pub fn new(executable: PathBuf, time_limit: Option<Duration>) -> Self {
         Self {
-            executable,
+            with_mimalloc: Executable::at(directory(&executable).join(WITH_MIMALLOC)),
+            executable: Executable::at(executable),
             go: OnceCell::new(),
-            with_mimalloc: OnceCell::new(),
+            mimalloc_is_of_this_build: OnceCell::new(),
             time_limit,
         }
     }
@@ -62,21 +69,22 @@ impl Launcher {
     }
 
     fn command(&self, spec: &Spec) -> Result<Command, Stop> {
-        let directory = self.executable.parent().unwrap_or(Path::new("."));
         let mut command = if spec.runtime.name.family() == Family::Go {
-            let program = self.go.get_or_init(|| go::program(directory)).clone()?;
+            let executable = self.executable.unchanged()?;
+            let program = self.go.get_or_init(|| go::program(directory(executable))).clone()?;
             let mut command = Command::new(program);
             command
                 .env("GOMAXPROCS", spec.workers.to_string())
-                .env(GENERATOR, &self.executable);
+                .env(GENERATOR, executable);
             command
         } else {
             let mut command = Command::new(if spec.runtime.name.uses_mimalloc() {
-                self.with_mimalloc
-                    .get_or_init(|| program_with_mimalloc(directory))
-                    .clone()?
+                self.mimalloc_is_of_this_build
+                    .get_or_init(|| check_mimalloc(self.with_mimalloc.path()))
+                    .clone()?;
+                self.with_mimalloc.unchanged()?
             } else {
-                self.executable.clone()
+                self.executable.unchanged()?
             });
             command.arg("run-one");
             command
@@ -131,22 +139,26 @@ impl Launcher {
     }
 }
 
-/// The program with the other allocator, if it is of the same build as this one: what it measures stands beside what this one does.
-fn program_with_mimalloc(directory: &Path) -> Result<PathBuf, Stop> {
-    let program = directory.join("quadrille-mimalloc");
+/// Where the programs beside `executable` are.
+fn directory(executable: &Path) -> &Path {
+    executable.parent().unwrap_or(Path::new("."))
+}
+
+/// Checks that the program with the other allocator is there, and of the same build as this one: what it measures stands beside what this one does.
+fn check_mimalloc(program: &Path) -> Result<(), Stop> {
     let refused = |what: &str| {
         let release = if cfg!(debug_assertions) { "" } else { " --release" };
         Err(Stop::unsupported(format!(
-            "quadrille-mimalloc {what}; build it with `cargo build{release} -p quadrille-bench --features mimalloc`"
+            "{WITH_MIMALLOC} {what}; build it with `cargo build{release} -p quadrille-bench --features mimalloc`"
         )))
     };
     if !program.is_file() {
         return refused("is not there");
     }
     // One that is older than the question does not answer it.
-    let answer = Command::new(&program).arg("build-stamp").stdin(Stdio::null()).output();
+    let answer = Command::new(program).arg("build-stamp").stdin(Stdio::null()).output();
     match answer {
-        Ok(output) if String::from_utf8_lossy(&output.stdout).trim() == stamp::BUILD => Ok(program),
+        Ok(output) if String::from_utf8_lossy(&output.stdout).trim() == stamp::BUILD => Ok(()),
         _ => refused("is of another build than this program"),
     }
 }
@@ -392,6 +404,41 @@ mod tests {
             Outcome::Unsupported(reason) => assert!(reason.contains("is of another build"), "{reason}"),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A program that is replaced after its first run, as cargo does it: by another file, which is there before the old one is gone.
+    fn check_rebuilt(runtime: RuntimeName) {
+        let directory = std::env::temp_dir().join(format!("quadrille-rebuilt-{runtime:?}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let program = directory.join(if runtime.uses_mimalloc() {
+            WITH_MIMALLOC
+        } else {
+            "quadrille"
+        });
+        let script = |answer: &str| {
+            let build = stamp::BUILD;
+            format!(r#"if [ "$1" = build-stamp ]; then echo {build}; else echo '{{"failed":"{answer}"}}'; fi"#)
+        };
+        write_script(&program, &script("the first"));
+        let launcher = Launcher::new(directory.join("quadrille"), None);
+        let spec = Spec {
+            runtime: runtime.into(),
+            ..SPEC
+        };
+        let first = launcher.run(&spec, &mut |_| {});
+        write_script(&directory.join("new"), &script("the second"));
+        std::fs::rename(directory.join("new"), &program).unwrap();
+        let second = launcher.run(&spec, &mut |_| {});
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(first, Outcome::Failed("the first".to_owned()));
+        let expected = format!("{} was rebuilt since the comparison began", program.display());
+        assert_eq!(second, Outcome::Failed(expected));
+    }
+
+    #[test]
+    fn a_program_that_is_rebuilt_fails_the_runs_after_it() {
+        check_rebuilt(RuntimeName::Tokio);
+        check_rebuilt(RuntimeName::TokioMimalloc);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use quadrille_topology::{Grouping, discover};
 use serde::Serialize;
 
+use crate::adapters::go::go;
 use crate::stamp;
 
 /// The lock file that this program was built with: it names the versions of the peers.
@@ -27,7 +28,8 @@ const PEERS: [&str; 8] = [
 ];
 
 /// Variables of the environment that change a run: what runtimes, allocators and the loader read. At a `*` any name goes on.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
+    "BLOCKING_MAX_THREADS",
     "GLIBC_TUNABLES",
     "GODEBUG",
     "GOGC",
@@ -79,7 +81,7 @@ impl Environment {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         Self {
-            command: command_line(std::env::args()),
+            command: command_line(std::env::args_os()),
             variables: variables(std::env::vars_os()),
             began_unix_s: now.as_secs(),
             began: utc(now),
@@ -146,9 +148,11 @@ fn processor(cpuinfo: &str) -> String {
     or_unknown(name.unwrap_or_default(), "not named by the kernel")
 }
 
-/// The arguments as a shell would need them; the program by its name alone.
-fn command_line(arguments: impl IntoIterator<Item = String>) -> String {
-    let mut arguments = arguments.into_iter();
+/// The arguments as a shell would need them; the program by its name alone. What is no UTF-8 in them is shown as such, and can't be typed again.
+fn command_line(arguments: impl IntoIterator<Item = OsString>) -> String {
+    let mut arguments = arguments
+        .into_iter()
+        .map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next().unwrap_or_default();
     let name = Path::new(&program)
         .file_name()
@@ -214,9 +218,12 @@ fn versions() -> Vec<(String, String)> {
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?)));
     // What runs, or builds, when it is asked for; with them their version is found.
-    let tools = [("go", "go", "version"), ("hackbench", "hackbench", "--help")];
-    let tools = tools.into_iter().filter_map(|(name, program, argument)| {
-        let said = first_line(program, &[argument])?;
+    let tools = [
+        ("go", go(), "version"),
+        ("hackbench", Command::new("hackbench"), "--help"),
+    ];
+    let tools = tools.into_iter().filter_map(|(name, mut program, argument)| {
+        let said = first_line(program.arg(argument))?;
         let version = said
             .split_whitespace()
             .find(|word| word.trim_start_matches("go").starts_with(|c: char| c.is_ascii_digit()))?;
@@ -238,8 +245,8 @@ fn locked(lock: &str, package: &str) -> Option<String> {
 }
 
 /// The first line that a program prints, if it succeeds and prints one.
-fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).current_dir("/").output().ok()?;
+fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.current_dir("/").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().filter(|_| output.status.success())?;
     Some(line.to_owned())
@@ -265,8 +272,17 @@ mod tests {
     #[test]
     fn a_command_can_be_typed_again() {
         let words = ["/opt/quadrille", "compare", "yield", "--html", "it's here.html", ""];
-        let line = command_line(words.map(str::to_owned));
+        let line = command_line(words.map(OsString::from));
         assert_eq!(line, r"quadrille compare yield --html 'it'\''s here.html' ''");
+    }
+
+    #[test]
+    fn an_argument_that_is_no_text_is_shown_as_such() {
+        use std::os::unix::ffi::OsStringExt as _;
+
+        let words = [b"quadrille".to_vec(), b"--json".to_vec(), b"a\xff.json".to_vec()];
+        let line = command_line(words.map(OsString::from_vec));
+        assert_eq!(line, "quadrille --json 'a\u{fffd}.json'");
     }
 
     #[test]
@@ -277,6 +293,7 @@ mod tests {
             ("PATH", "/bin"),
             ("GOGC", "off"),
             ("GOGC_OTHER", "1"),
+            ("BLOCKING_MAX_THREADS", "3"),
             ("MALLOC_ARENA_MAX", ""),
             ("LD_PRELOAD", "liba.so"),
         ];
@@ -284,6 +301,7 @@ mod tests {
         assert_eq!(
             variables(all),
             [
+                "BLOCKING_MAX_THREADS=3",
                 "GOGC=off",
                 "LD_PRELOAD=liba.so",
                 "MALLOC_ARENA_MAX=",

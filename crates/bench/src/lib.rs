@@ -27,6 +27,7 @@ pub mod child;
 pub mod cli;
 pub mod commands;
 pub mod environment;
+mod executable;
 pub mod faults;
 pub mod generate;
 mod last_words;

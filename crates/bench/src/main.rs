@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use quadrille_bench::commands::{self, Allocator};
+
 fn main() -> ExitCode {
-    quadrille_bench::commands::main()
+    commands::main(Allocator::System)
 }

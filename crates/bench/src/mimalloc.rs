@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
+use quadrille_bench::commands::{self, Allocator};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    quadrille_bench::commands::main()
+    commands::main(Allocator::Mimalloc)
 }

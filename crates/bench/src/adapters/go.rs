@@ -83,7 +83,8 @@ fn minor(version: &str) -> Option<u32> {
     minor[..end].parse().ok()
 }
 
-fn go() -> Command {
+/// The `go` of this machine, whatever its user has set.
+pub(crate) fn go() -> Command {
     let mut command = Command::new("go");
     command
         .env("GOTOOLCHAIN", "local")

@@ -1,9 +1,6 @@
 //! `quadrille compare`: repeats the rows of each workload, interleaved, in another order each time, and reduces them.
 
-use std::fs::File;
-use std::io::{self, Seek, Write};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::io::{self, Write};
 use std::slice;
 use std::time::Duration;
 
@@ -13,6 +10,7 @@ use quadrille_topology::discover;
 use super::Error;
 use super::contenders::{contenders, settle};
 use super::order::order;
+use super::out_file::{OutFile, open_both};
 use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
@@ -93,7 +91,7 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
         spec.check()
             .map_err(|message| Error::Usage(format!("{name}: {message}")))?;
     }
-    let mut files = Files::create(args)?;
+    let mut files = Files::open(args)?;
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
     let bar = progress_bar(runs as u64);
@@ -186,53 +184,27 @@ fn progress_bar(runs: u64) -> ProgressBar {
 
 /// The files that a report is written to.
 struct Files {
-    json: Option<File>,
-    html: Option<File>,
+    json: Option<OutFile>,
+    html: Option<OutFile>,
 }
 
 impl Files {
-    /// Opened before the first run: an hour of runs is a high price for a path that cannot be written. What an earlier comparison has left stays until
-    /// there is something to put in its place.
-    fn create(args: &CompareArgs) -> Result<Self, Error> {
-        let files = Self {
-            json: args.json.as_deref().map(create).transpose()?,
-            html: args.html.as_deref().map(create).transpose()?,
-        };
-        if let (Some(json), Some(html)) = (&files.json, &files.html)
-            && is_same_file(json, html)?
-        {
-            return Err(Error::Usage(
-                "--json and --html name the same file, expected two".to_owned(),
-            ));
-        }
-        Ok(files)
+    /// Opened before the first run.
+    fn open(args: &CompareArgs) -> Result<Self, Error> {
+        let [json, html] = open_both(["--json", "--html"], [args.json.as_deref(), args.html.as_deref()])?;
+        Ok(Self { json, html })
     }
 
-    fn write(&mut self, report: &Report) -> io::Result<()> {
-        if let Some(file) = &mut self.json {
-            let json = serde_json::to_string_pretty(report)?;
-            rewrite(file, &format!("{json}\n"))?;
+    /// Into a pipe or a device goes the complete report alone.
+    fn write(&mut self, report: &Report) -> Result<(), Error> {
+        let is_wanted = |file: &&mut OutFile| report.complete || file.is_rewritable();
+        if let Some(file) = self.json.as_mut().filter(is_wanted) {
+            let json = serde_json::to_string_pretty(report).map_err(io::Error::from)?;
+            file.write(&format!("{json}\n"))?;
         }
-        if let Some(file) = &mut self.html {
-            rewrite(file, &page::render(report))?;
+        if let Some(file) = self.html.as_mut().filter(is_wanted) {
+            file.write(&page::render(report))?;
         }
         Ok(())
     }
-}
-
-fn create(path: &Path) -> Result<File, Error> {
-    let opened = File::options().write(true).create(true).truncate(false).open(path);
-    opened.map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
-}
-
-/// Whether two paths have led to one file, by whatever links. A device takes both.
-fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
-    let (one, other) = (one.metadata()?, other.metadata()?);
-    Ok(one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()))
-}
-
-fn rewrite(file: &mut File, text: &str) -> io::Result<()> {
-    file.rewind()?;
-    file.set_len(0)?;
-    file.write_all(text.as_bytes())
 }

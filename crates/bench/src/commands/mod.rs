@@ -16,10 +16,20 @@ pub mod faults;
 pub mod generate;
 pub mod hackbench;
 mod order;
+mod out_file;
 pub mod run_one;
 pub mod sim;
 pub mod sim_report;
 pub mod topology;
+
+/// What a program allocates from. It can have but one, so its `main` knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocator {
+    /// The C library's: `quadrille`.
+    System,
+    /// mimalloc: `quadrille-mimalloc`.
+    Mimalloc,
+}
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -40,9 +50,9 @@ impl From<io::Error> for Error {
 
 /// The whole program, from the command line to the exit status.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(allocator: Allocator) -> ExitCode {
     let cli = Cli::parse();
-    match run(&cli.command, &mut io::stdout().lock()) {
+    match run(&cli.command, allocator, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Error::Failed) => ExitCode::FAILURE,
         Err(Error::Usage(message)) => {
@@ -58,7 +68,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
+fn run(command: &Command, allocator: Allocator, out: &mut dyn Write) -> Result<(), Error> {
     match command {
         Command::Hackbench(args) => hackbench::run(args, out),
         Command::Compare(args) => compare::run(args, out),
@@ -72,7 +82,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<(), Error> {
         Command::FaultLoad { order } => fault_load::run(order, out),
         Command::Generate { order } => generate::run(order, out),
         Command::BuildStamp => Ok(writeln!(out, "{}", stamp::BUILD)?),
-        Command::RunOne { spec } => run_one::run(spec, out),
+        Command::RunOne { spec } => run_one::run(spec, allocator, out),
     }
 }
 

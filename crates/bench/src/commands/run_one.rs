@@ -1,13 +1,14 @@
-//! `quadrille run-one`: one run in this process, its outcome as one line of JSON.
+//! `quadrille run-one`: one run in this process, or of Go in that of its program; its outcome as one line of JSON.
 
 use std::io::Write;
 
-use super::Error;
+use super::{Allocator, Error};
+use crate::child::{Launcher, WITH_MIMALLOC};
 use crate::outcome::Outcome;
 use crate::parent_death;
 use crate::process::allow_files;
 use crate::run_one;
-use crate::spec::{Spec, Transport, Workload};
+use crate::spec::{Family, Spec, Transport, Workload};
 
 /// Descriptors that a run needs besides those of its workload: the standard ones, epoll, eventfds.
 const OTHER_FDS: u64 = 64;
@@ -16,20 +17,33 @@ const OTHER_FDS: u64 = 64;
 ///
 /// # Errors
 /// [`Error::Usage`] if it is none, or asks for what cannot be run; [`Error::Failed`] if the result is wrong, or there is none.
-pub fn run(json: &str, out: &mut dyn Write) -> Result<(), Error> {
+pub fn run(json: &str, allocator: Allocator, out: &mut dyn Write) -> Result<(), Error> {
     let spec: Spec =
         serde_json::from_str(json).map_err(|error| Error::Usage(format!("bad run description: {error}")))?;
     spec.check()
         .map_err(|message| Error::Usage(format!("bad run description: {message}")))?;
-    let outcome = match parent_death::end_with_parent(&spec).and_then(|()| allow_descriptors(&spec)) {
-        Ok(()) => run_one::run(&spec),
-        Err(message) => Outcome::Failed(message),
+    if spec.runtime.name.uses_mimalloc() && allocator != Allocator::Mimalloc {
+        return Err(Error::Usage(format!(
+            "the runtime is `{}`, and this program allocates from the C library; expected `{WITH_MIMALLOC} run-one`",
+            spec.runtime
+        )));
+    }
+    let outcome = match spec.runtime.name.family() {
+        Family::Go => Launcher::new(std::env::current_exe()?, None).run(&spec, &mut |_| {}),
+        _ => run_here(&spec),
     };
     serde_json::to_writer(&mut *out, &outcome).map_err(std::io::Error::from)?;
     writeln!(out)?;
     match outcome {
         Outcome::Failed(_) => Err(Error::Failed),
         Outcome::Measured(_) | Outcome::Unsupported(_) => Ok(()),
+    }
+}
+
+fn run_here(spec: &Spec) -> Outcome {
+    match parent_death::end_with_parent(spec).and_then(|()| allow_descriptors(spec)) {
+        Ok(()) => run_one::run(spec),
+        Err(message) => Outcome::Failed(message),
     }
 }
 

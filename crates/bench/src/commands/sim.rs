@@ -1,28 +1,24 @@
 //! `quadrille sim`: a workload on a simulated machine.
 
-use std::fs;
 use std::io::Write;
-use std::path::Path;
 
 use quadrille_sim::{Histogram, Nanos, Report, Simulation, parse_workload};
 use serde_json::{Value, json};
 
 use super::Error;
+use super::out_file::open_both;
 use crate::cli::SimArgs;
 use crate::table::thousands;
 
 /// Runs the simulation and prints what it has come to.
 ///
 /// # Errors
-/// [`Error::Usage`] for a workload or configuration that cannot be simulated, or a file that cannot be written.
+/// [`Error::Usage`] for a workload or configuration that cannot be simulated; that or [`Error::Output`] if a file cannot be written; [`Error::Failed`] if tasks
+/// wait for each other for ever.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workload = parse_workload(&args.workload).map_err(Error::Usage)?;
     if args.limit == Nanos(0) {
         return Err(Error::Usage("--for 0ns: expected a time above zero".to_owned()));
-    }
-    // Before the simulation, which may take long.
-    for path in [&args.json, &args.trace].into_iter().flatten() {
-        write(path, "")?;
     }
     let (machine, cost, config) = (args.machine.clone(), args.cost.clone(), args.policy.clone());
     let simulation = Simulation::new(machine, cost, config, args.model, workload, args.seed)
@@ -32,19 +28,18 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<(), Error> {
     } else {
         simulation
     };
+    let [json, trace] = open_both(["--json", "--trace"], [args.json.as_deref(), args.trace.as_deref()])?;
     let report = simulation.run(args.limit);
     print(out, &report)?;
-    if let Some(path) = &args.json {
-        write(path, &format!("{:#}\n", to_json(&report)))?;
+    // What goes to the same place comes behind it.
+    out.flush()?;
+    if let Some(mut file) = json {
+        file.write(&format!("{:#}\n", to_json(&report)))?;
     }
-    if let (Some(path), Some(trace)) = (&args.trace, &report.trace) {
-        write(path, trace)?;
+    if let (Some(mut file), Some(trace)) = (trace, &report.trace) {
+        file.write(trace)?;
     }
     if report.stalled > 0 { Err(Error::Failed) } else { Ok(()) }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
 }
 
 fn print(out: &mut dyn Write, report: &Report) -> Result<(), Error> {

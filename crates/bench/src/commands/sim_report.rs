@@ -6,12 +6,14 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use quadrille_sim::reproduce::expected::Expected;
+use quadrille_sim::reproduce::published::Figure;
 use quadrille_sim::reproduce::rows::{Effort, Lab};
 use quadrille_sim::reproduce::table::{Overview, Table};
 use quadrille_sim::reproduce::{Row, curve::Curve, published, svg::svg};
 use serde_json::{Value, json};
 
 use super::Error;
+use super::out_file::OutFile;
 use crate::cli::SimReportArgs;
 
 /// Simulates the rows asked for, prints each as soon as it is there, and writes plots and JSON.
@@ -19,16 +21,17 @@ use crate::cli::SimReportArgs;
 /// A missed claim is a result, not a failure. With `--check` it is one, if the claim is known to be met, and so is the reverse.
 ///
 /// # Errors
-/// [`Error::Usage`] if a file cannot be written or a row cannot be simulated; [`Error::Failed`] if `--check` finds a row that differs.
+/// [`Error::Usage`] if a row cannot be simulated; that or [`Error::Output`] if a file cannot be written; [`Error::Failed`] if `--check` finds a row that
+/// differs.
 pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let figures = if args.rows.is_empty() {
         published::figures()
     } else {
         args.rows.clone()
     };
-    if let Some(folder) = &args.svg {
-        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
-    }
+    // First the plots: the directory is made for them, and the report may go there, too.
+    let mut plots = open_plots(args.svg.as_deref(), &figures)?;
+    let json = args.json.as_deref().map(OutFile::open).transpose()?;
     let lab = Lab {
         cost: args.cost.clone().unwrap_or_default(),
         effort: if args.quick { Effort::Quick } else { Effort::Full },
@@ -36,24 +39,35 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "costs: {}, calibrated on row A alone\n", lab.cost)?;
     let bar = progress_bar(figures.len() as u64);
     let mut rows = Vec::new();
-    for figure in figures {
+    for (index, figure) in figures.into_iter().enumerate() {
         bar.set_message(format!("row {}", figure.row));
         let row = lab.simulate(figure).map_err(|error| Error::Usage(error.to_string()))?;
         bar.suspend(|| writeln!(out, "{}", Table(&row)).and_then(|()| out.flush()))?;
         bar.inc(1);
-        if let Some(folder) = &args.svg {
-            let path = folder.join(format!("{}.svg", figure.file_stem()));
-            fs::write(&path, svg(&row)).map_err(|error| cannot_write(&path, &error))?;
+        if let Some(plot) = plots.get_mut(index) {
+            plot.write(&svg(&row))?;
         }
         rows.push(row);
     }
     bar.finish_and_clear();
     write!(out, "{}", Overview(&rows))?;
-    if let Some(path) = &args.json {
-        let text = format!("{:#}\n", document(&lab, &rows));
-        fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+    out.flush()?;
+    if let Some(mut file) = json {
+        file.write(&format!("{:#}\n", document(&lab, &rows)))?;
     }
     if args.check { check(&rows, out) } else { Ok(()) }
+}
+
+/// Opens a file for the plot of each row, if there is to be one.
+fn open_plots(folder: Option<&Path>, figures: &[&Figure]) -> Result<Vec<OutFile>, Error> {
+    let Some(folder) = folder else {
+        return Ok(Vec::new());
+    };
+    fs::create_dir_all(folder).map_err(|error| Error::Usage(format!("cannot write {}: {error}", folder.display())))?;
+    let paths = figures
+        .iter()
+        .map(|figure| folder.join(format!("{}.svg", figure.file_stem())));
+    paths.map(|path| OutFile::open(&path)).collect()
 }
 
 /// Holds rows against what is known to be met, and prints a sentence for each that differs.
@@ -68,10 +82,6 @@ fn check(rows: &[Row], out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "  DIFFERS  {difference}")?;
     }
     Err(Error::Failed)
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    Error::Usage(format!("cannot write {}: {error}", path.display()))
 }
 
 /// A bar on stderr; invisible if that is not a terminal.

@@ -10,7 +10,7 @@ use crate::table::figure;
 /// Width of a bar's coordinates; stretched to the width of the page.
 const WIDTH: f64 = 1000.0;
 
-/// A bar longer than this many times the base is cut off, and says so: one slow peer would make all others invisible.
+/// A bar longer than this many times the base is cut off, and says so: one slow peer would make all others invisible. A base of 0 cuts nothing off.
 const CUT: f64 = 4.0;
 
 /// Bars for the rows of a section, with the unit `unit`; `base` names whom ratios are to.
@@ -25,7 +25,10 @@ pub(super) fn bars(rows: &[Summary], base: Option<&str>, unit: &str) -> String {
         .filter_map(|row| row.figure)
         .map(|spread| spread.max)
         .fold(0.0, f64::max);
-    let limit = base_median.map_or(longest, |median| longest.min(CUT * median));
+    let limit = match base_median {
+        Some(median) if median > 0.0 => longest.min(CUT * median),
+        _ => longest,
+    };
     let scale = Scale {
         limit: if limit > 0.0 { limit } else { 1.0 },
         base: base_median,

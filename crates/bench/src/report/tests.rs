@@ -185,6 +185,21 @@ fn a_row_that_failed_shows_why_instead_of_figures() {
     assert!(text.contains("FAILED: 3 messages received, 4 sent"), "{text}");
 }
 
+#[test]
+fn beside_a_base_of_nothing_bars_are_as_long_as_their_figures_say() {
+    let section = section(&[
+        row(RuntimeName::Tokio, &[0]),
+        row(RuntimeName::Quadrille, &[50]),
+        row(RuntimeName::Smol, &[100]),
+    ]);
+    let html = chart::bars(&section.rows, Some("tokio"), "ns");
+    for width in ["0.0", "500.0", "1000.0"] {
+        let bar = format!("<rect x=\"0\" y=\"3\" width=\"{width}\"");
+        assert!(html.contains(&bar), "{width}: {html}");
+    }
+    assert!(!html.contains("cut off"), "{html}");
+}
+
 fn sleepers(runtime: RuntimeName, threads: usize, figures: [u64; 3]) -> Row {
     let names = ["create_ns", "rss_bytes", "wake_join_ns"].map(str::to_owned);
     let mut row = row(runtime, &[]);

@@ -142,6 +142,7 @@ fn title_of_server(serve: &Serve, name: &str, metric: Metric) -> String {
         ""
     };
     let figure = match metric {
+        Metric::Cpu if serve.spinner => "CPU ns of the server a request, that task's included",
         Metric::Cpu => "CPU ns of the server a request",
         Metric::PerOperation => "ns a request",
         Metric::P50 => "half take more than, in ns",
@@ -203,4 +204,33 @@ fn hackbench_title(h: &Hackbench, body: Body) -> String {
         Body::Threads => ("hackbench --threads", "threads"),
     };
     format!("{command}: groups {groups}, {fds} x {fds} {bodies} each, {size} bytes, {wire}; ns a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Service;
+
+    #[test]
+    fn whose_processor_time_is_counted_beside_a_task_that_spins_is_said() {
+        let cpu = |spinner| {
+            let serve = Serve {
+                service: Service::TcpEcho,
+                connections: 64,
+                size: 64,
+                rate: 0,
+                spinner,
+                millis: 1000,
+            };
+            title(&Workload::Serve(serve), Body::Tasks, Metric::Cpu)
+        };
+        assert!(
+            cpu(false).ends_with("; CPU ns of the server a request"),
+            "{}",
+            cpu(false)
+        );
+        let expected =
+            ", beside a task that spins 20 ms every 100 ms; CPU ns of the server a request, that task's included";
+        assert!(cpu(true).ends_with(expected), "{}", cpu(true));
+    }
 }

@@ -1,9 +1,12 @@
 //! What a description must keep to before it is run. Those of `compare` do by themselves, but for what workers make of a rate; one that is typed by hand may
 //! ask for a tree that never ends, or for a part of nothing.
 
+use std::time::Duration;
+
 use super::{Hackbench, Schbench, SchbenchRequests, Serve, Service, Spec, Transport, Workload};
 use crate::sizes::CHANNEL_SIZES;
 use crate::workloads::broadcast::BATCH_MAX;
+use crate::workloads::load::gap;
 
 /// The most tasks of hackbench.
 const TASKS_MAX: usize = 1 << 20;
@@ -19,6 +22,9 @@ const MICROS_MAX: u64 = 3_600_000_000;
 
 /// Requests of a schedule: it is made before the first one, and each keeps its latency.
 const REQUESTS_MAX: u128 = 10_000_000;
+
+/// The least time between requests of a schedule, on average: less than it takes to spawn one, so nobody keeps to it.
+const GAP_MIN: Duration = Duration::from_nanos(100);
 
 /// The largest Fibonacci number whose calls can be counted, and waited for.
 const FIBONACCI_MAX: usize = 50;
@@ -235,6 +241,14 @@ fn check_load(workers: usize, percent: u32, work_us: u64, millis: u64) -> Checke
              expected at most {REQUESTS_MAX}"
         ));
     }
+    let gap = gap(workers, percent, Duration::from_micros(work_us));
+    if gap < GAP_MIN {
+        return Err(format!(
+            "{percent} % of what {workers} workers can do with {work_us} us of work each are requests {} ns apart, expected at least {}",
+            gap.as_nanos(),
+            GAP_MIN.as_nanos()
+        ));
+    }
     Ok(())
 }
 
@@ -364,6 +378,23 @@ mod tests {
         ] {
             check(workload, expected);
         }
+    }
+
+    #[test]
+    fn requests_come_one_after_another() {
+        let load = |percent: u32| {
+            let json = format!(
+                r#"{{"workload":{{"name":"load","percent":{percent},"work_us":1,"millis":1}},"runtime":"tokio","channel":"none","workers":1}}"#
+            );
+            serde_json::from_str::<Spec>(&json).unwrap().check()
+        };
+        for (percent, apart) in [(1_000_000, 0), (1001, 99)] {
+            let expected = format!(
+                "{percent} % of what 1 workers can do with 1 us of work each are requests {apart} ns apart, expected at least 100"
+            );
+            assert_eq!(load(percent), Err(expected));
+        }
+        assert_eq!(load(1000), Ok(()));
     }
 
     #[test]

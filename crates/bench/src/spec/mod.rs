@@ -1,7 +1,8 @@
 //! What one run is: a workload with its parameters, its body, a runtime, a kind of channel and a number of workers.
 //!
 //! A [`Spec`] travels as one JSON argument to the child process that runs it, so the Rust and the Go program read the
-//! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`.
+//! same thing, and any row can be repeated by hand: `quadrille run-one '<spec>'`, or `quadrille-mimalloc`
+//! where the runtime is called so.
 
 mod check;
 mod contender;

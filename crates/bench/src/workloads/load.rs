@@ -64,8 +64,7 @@ pub fn run<R: Runtime>(
     percent: u32,
     (work_time, duration): (Duration, Duration),
 ) -> Result<Measured, Stop> {
-    let gap = work_time * 100 / percent / u32::try_from(workers).unwrap_or(u32::MAX);
-    let schedule = schedule(gap, duration);
+    let schedule = schedule(gap(workers, percent, work_time), duration);
     // Leaked, as in `spawn_remote`: no reference count in each task.
     let requests: &'static Requests = Box::leak(Box::new(Requests {
         latency: schedule.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -104,7 +103,12 @@ pub fn run<R: Runtime>(
     Ok(Samples::from_nanos(latencies).into(measured))
 }
 
-/// When the requests come, from the start on.
+/// The time between two requests on average.
+pub(crate) fn gap(workers: usize, percent: u32, work_time: Duration) -> Duration {
+    work_time * 100 / percent / u32::try_from(workers).unwrap_or(u32::MAX)
+}
+
+/// When the requests come, from the start on. Without a gap between them they would never end.
 fn schedule(gap: Duration, duration: Duration) -> Vec<Duration> {
     let mut random = Random::new(SEED);
     let mut due = Duration::ZERO;

@@ -4,6 +4,8 @@
 //!   latency includes the wake loop. A tick there is always as long, and whether the messengers' bursts meet always, never or now and
 //!   then is left to chance, on which the quantiles depend more than on who runs them. Here a tick takes half to one and a half times its
 //!   length, drawn evenly from a fixed seed, the same for every runtime; so they meet as often in each run.
+//!   When ticks are due stands before the first one: who comes late to one, by its timer or because a worker still had the last wake-up, makes up for
+//!   it, so that the load is the same for every runtime.
 //!   The stamp leaves out for how long the messenger itself waited behind other work, so that a scheduler looks the better the later it runs one. From
 //!   when its tick was due the same is counted again, the messenger's wait and the timer's lateness included.
 //! - **closed**: each worker asks its messenger, which answers at once with a time stamp. Always somebody is ready; in a queue that
@@ -194,11 +196,14 @@ pub(super) async fn answer<C: Channel, W: From<Instant> + Send + 'static>(
 /// The messenger of the tick.
 async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<WakeUp>>, params: Schbench, mut ticks: Ticks, gate: Gate) {
     gate.pass().await;
+    let mut due = Instant::now();
     for _ in 0..params.rounds {
-        let tick = ticks.draw();
-        let due = Some(Instant::now() + tick);
-        R::sleep(tick).await;
-        let stamp = Instant::now();
+        due += ticks.draw();
+        let ahead = due.saturating_duration_since(Instant::now());
+        if !ahead.is_zero() {
+            R::sleep(ahead).await;
+        }
+        let (due, stamp) = (Some(due), Instant::now());
         for waker in &wakers {
             if C::send(waker, WakeUp { due, stamp }).await.sent().is_err() {
                 return;
@@ -208,8 +213,41 @@ async fn tick<R: Runtime, C: Channel>(wakers: Vec<C::Sender<WakeUp>>, params: Sc
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use futures_lite::future::block_on;
+
     use super::*;
+    use crate::adapters::threads::{SyncChannel, Threads};
+
+    /// A few ticks of one messenger.
+    pub(in crate::workloads) const TICKS: Schbench = Schbench {
+        messengers: 1,
+        workers: 1,
+        work_us: 20,
+        tick_us: 1000,
+        rounds: 5,
+    };
+
+    /// What the first messenger of [`TICKS`] has sent is due as its ticks follow each other, however late each wake-up was.
+    pub(in crate::workloads) fn check_schedule(wake_ups: &[WakeUp]) {
+        assert_eq!(wake_ups.len(), TICKS.rounds);
+        let dues: Vec<Instant> = wake_ups.iter().filter_map(|wake_up| wake_up.due).collect();
+        let apart: Vec<Duration> = dues.windows(2).map(|two| two[1] - two[0]).collect();
+        let mut ticks = Ticks::new(TICKS, 0);
+        let drawn: Vec<Duration> = dues.iter().map(|_| ticks.draw()).collect();
+        assert_eq!(apart, drawn[1..]);
+        assert!(wake_ups.iter().zip(dues).all(|(wake_up, due)| wake_up.stamp >= due));
+    }
+
+    #[test]
+    fn a_late_tick_does_not_put_off_the_next_one() {
+        let (opener, gate) = gate();
+        opener.open();
+        let (waker, wakes) = <SyncChannel as Channel>::bounded(TICKS.rounds);
+        let ticks = Ticks::new(TICKS, 0);
+        block_on(tick::<Threads, SyncChannel>(vec![waker], TICKS, ticks, gate));
+        check_schedule(&wakes.try_iter().collect::<Vec<_>>());
+    }
 
     /// The same of each messenger in every run, others of the next one, and as long as they are called on average.
     #[test]

@@ -171,6 +171,74 @@ fn two_reports_do_not_go_into_one_file_and_an_earlier_one_stays() {
 }
 
 #[test]
+fn a_report_goes_once_into_a_pipe_or_a_device() {
+    let workloads = [
+        "compare",
+        "spawn_join",
+        "block_on",
+        "--quick",
+        "--reps",
+        "1",
+        "--workers",
+        "1",
+    ];
+    let mut command = quadrille(&workloads);
+    command.args([
+        "--runtimes",
+        "quadrille",
+        "--json",
+        "/dev/stdout",
+        "--html",
+        "/dev/null",
+    ]);
+    let (status, stdout, stderr) = output(&mut command);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let (tables, json) = stdout.split_once("\n{\n").unwrap();
+    let json: Value = serde_json::from_str(&format!("{{{json}")).unwrap();
+    assert_eq!(json["complete"], true);
+    assert_eq!(json["sections"].as_array().map(Vec::len), Some(2), "{tables}");
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let args = ["compare", "spawn_join", "--quick", "--reps", "1", "--workers", "1"];
+    for flag in ["--json", "--html"] {
+        let mut command = quadrille(&args);
+        let (status, stdout, stderr) = output(command.args(["--runtimes", "quadrille", flag, "/dev/full"]));
+        assert_eq!(status, Some(1), "{stdout}");
+        assert!(stderr.starts_with("error: cannot write /dev/full: "), "{stderr}");
+    }
+}
+
+#[test]
+fn a_report_may_have_a_name_that_is_no_text() {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    let name = [
+        format!("quadrille-name-{}-", std::process::id()).as_bytes(),
+        b"\xff.json",
+    ]
+    .concat();
+    let file = std::env::temp_dir().join(std::ffi::OsString::from_vec(name));
+    let args = [
+        "compare",
+        "spawn_join",
+        "--quick",
+        "--reps",
+        "1",
+        "--workers",
+        "1",
+        "--runtimes",
+    ];
+    let (status, stdout, stderr) = output(quadrille(&args).args(["quadrille", "--json"]).arg(&file));
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let command = json["environment"]["command"].as_str().unwrap();
+    assert!(command.ends_with("\u{fffd}.json'"), "{command}");
+}
+
+#[test]
 fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() {
     let run = |runtime: &str| {
         let spec = serde_json::json!({
@@ -193,6 +261,28 @@ fn a_run_by_hand_has_the_policy_of_its_description_or_else_of_the_environment() 
     let (status, _, stderr) = run("quadrille:groups=of");
     assert_eq!(status, Some(2), "{stderr}");
     assert!(stderr.contains("`groups=of`: expected off, on or auto"), "{stderr}");
+}
+
+#[test]
+fn a_run_by_hand_is_of_the_allocator_that_its_runtime_names_and_of_go_too() {
+    let run = |runtime: &str| {
+        let spec = serde_json::json!({
+            "workload": { "name": "spawn_join", "tasks": 10, "batch": 10 },
+            "runtime": runtime, "channel": "none", "workers": 1,
+        });
+        output(quadrille(&["run-one", &spec.to_string()]).env("PATH", "/nonexistent"))
+    };
+    for runtime in ["tokio-mimalloc", "quadrille-mimalloc"] {
+        let (status, stdout, stderr) = run(runtime);
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(
+            stderr.contains(runtime) && stderr.contains("expected `quadrille-mimalloc run-one`"),
+            "{stderr}"
+        );
+    }
+    let (status, stdout, _) = run("go");
+    assert_eq!(status, Some(0), "{stdout}");
+    assert!(stdout.contains("\"unsupported\":\"go is not installed"), "{stdout}");
 }
 
 #[test]
@@ -307,6 +397,32 @@ fn compare_by_go(script: &str) -> (Option<i32>, String) {
     let (status, stdout, _) = output(quadrille(&args).env("PATH", &directory));
     std::fs::remove_dir_all(&directory).unwrap();
     (status, stdout)
+}
+
+#[test]
+fn the_version_of_go_is_that_of_the_one_that_builds() {
+    let directory = program("go", "echo \"go version go1.99-$GOTOOLCHAIN linux/amd64\"");
+    let file = directory.join("report.json");
+    let args = [
+        "compare",
+        "spawn_join",
+        "--runtimes",
+        "quadrille",
+        "--reps",
+        "1",
+        "--quick",
+        "--json",
+    ];
+    let mut command = quadrille(&args);
+    let (status, stdout, _) = output(command.arg(&file).env("PATH", &directory).env_remove("GOTOOLCHAIN"));
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(status, Some(0), "{stdout}");
+    let versions = json["environment"]["versions"].as_array().unwrap();
+    assert!(
+        versions.contains(&serde_json::json!(["go", "1.99-local"])),
+        "{versions:?}"
+    );
 }
 
 #[test]

@@ -61,6 +61,55 @@ fn a_simulation_is_printed_and_written() {
 }
 
 #[test]
+fn earlier_results_stay_until_a_simulation_has_others() {
+    let directory = std::env::temp_dir().join(format!("quadrille-sim-earlier-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (json, trace) = (directory.join("sim.json"), directory.join("sim.txt"));
+    std::fs::write(&json, "earlier results").unwrap();
+    std::fs::hard_link(&json, &trace).unwrap();
+    let sim = |more: &[&str]| {
+        let mut command = quadrille(&["sim", "--machine", "core:2", "--workload", "hackbench:g=1,f=2,l=10"]);
+        output(command.args(more).arg("--json").arg(&json))
+    };
+    let impossible = sim(&["--policy", "group-map=0+1+2"]);
+    let both = sim(&["--trace", trace.to_str().unwrap()]);
+    let left = std::fs::read_to_string(&json).unwrap();
+    let others = sim(&[]);
+    let found = std::fs::read_to_string(&json).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    for ((status, stdout, stderr), expected) in [(impossible, "group"), (both, "--json and --trace name the same file")]
+    {
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+    assert_eq!(left, "earlier results");
+    assert_eq!(others.0, Some(0), "{others:?}");
+    assert_eq!(serde_json::from_str::<Value>(&found).unwrap()["done"], 40);
+}
+
+#[test]
+fn sim_report_finds_out_first_that_it_cannot_write() {
+    let folder = std::env::temp_dir().join(format!("quadrille-report-refused-{}", std::process::id()));
+    let plot = folder.join("q.svg");
+    std::fs::create_dir_all(&plot).unwrap();
+    let paths = [
+        ("--json", "/nonexistent/report.json", "/nonexistent/report.json"),
+        ("--svg", folder.to_str().unwrap(), plot.to_str().unwrap()),
+    ];
+    let refused = paths.map(|(flag, path, unwritable)| {
+        (
+            unwritable,
+            output(&mut quadrille(&["sim", "report", "q", "--quick", flag, path])),
+        )
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    for (expected, (status, stdout, stderr)) in refused {
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains(&format!("cannot write {expected}: ")), "{stderr}");
+    }
+}
+
+#[test]
 fn sim_report_holds_a_row_against_its_figure() {
     let folder = std::env::temp_dir().join(format!("quadrille-report-{}", std::process::id()));
     let json = folder.join("report.json");

@@ -66,6 +66,20 @@ fn servers_of_threads_answer_too() {
     }
 }
 
+#[test]
+fn a_server_that_is_none_by_io_uring_says_so_in_place_of_figures() {
+    for (body, service) in [
+        ("tasks", "udp_echo"),
+        ("tasks", "tbench"),
+        ("tasks", "http"),
+        ("threads", "tcp_echo"),
+        ("threads", "tbench"),
+    ] {
+        let outcome = serve(body, "quadrille-uring", service, 0, false);
+        assert!(outcome["unsupported"].is_string(), "{service} of {body}: {outcome}");
+    }
+}
+
 /// What a run of tbench answers whose load generator does no more than `script`.
 fn tbench_loaded_by(script: &str, body: &str) -> Value {
     let spec = serde_json::json!({

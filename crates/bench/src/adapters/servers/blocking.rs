@@ -21,8 +21,8 @@ pub trait ThreadServers: ThreadRuntime {
     /// Listens on a free port of this machine's loopback; called inside a thread of the runtime.
     ///
     /// # Errors
-    /// What the kernel or the runtime says.
-    fn listen(self) -> io::Result<(Self::Listener, SocketAddr)>;
+    /// [`Stop::Failed`] if the kernel or the runtime refuses; [`Stop::Unsupported`] if it has no such servers.
+    fn listen(self) -> Result<(Self::Listener, SocketAddr), Stop>;
 
     /// Waits for a client. The connection sends at once what it is given (`TCP_NODELAY`).
     ///
@@ -49,10 +49,10 @@ macro_rules! by_names_of_std {
         type Listener = $($net)::+::TcpListener;
         type Stream = $($net)::+::TcpStream;
 
-        fn listen(self) -> std::io::Result<(Self::Listener, std::net::SocketAddr)> {
-            let listener = Self::Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
-            let address = listener.local_addr()?;
-            Ok((listener, address))
+        fn listen(self) -> Result<(Self::Listener, std::net::SocketAddr), $crate::outcome::Stop> {
+            Self::Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0))
+                .and_then(|listener| listener.local_addr().map(|address| (listener, address)))
+                .map_err(|error| $crate::adapters::servers::refused(&error))
         }
 
         fn accept(listener: &Self::Listener) -> std::io::Result<Self::Stream> {
@@ -77,10 +77,10 @@ pub(super) use by_names_of_std;
 /// Starts a server that talks to every client in a thread of its own, until the process ends. Where it is.
 ///
 /// # Errors
-/// [`Stop::Failed`] if it cannot listen, or there is no thread.
+/// [`Stop::Failed`] if it cannot listen, or there is no thread; [`Stop::Unsupported`] if the runtime has no such servers.
 pub fn start<R: ThreadServers, D: Dialogue>(runtime: R) -> Result<SocketAddr, Stop> {
     runtime.run(move || {
-        let (listener, address) = runtime.listen().map_err(|error| super::refused(&error))?;
+        let (listener, address) = runtime.listen()?;
         // Its handle is dropped: it goes on by itself.
         runtime
             .spawn(move || accept::<R, D>(runtime, &listener))

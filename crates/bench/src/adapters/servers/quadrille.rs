@@ -50,6 +50,11 @@ impl Servers for Quadrille {
     }
 
     fn echo_udp(self, socket: UdpSocket, tasks: usize) -> Result<(), Stop> {
+        if self.is_by_ring() {
+            return Err(Stop::unsupported(
+                "by io_uring there is an echo of streams, none of datagrams",
+            ));
+        }
         let socket = {
             let _inside = self.inside();
             quadrille::net::UdpSocket::from_std(socket).map_err(|error| refused(&error))?
@@ -87,10 +92,16 @@ impl ThreadServers for Quadrille {
     type Listener = quadrille::net::TcpListener;
     type Stream = TcpStream;
 
-    fn listen(self) -> io::Result<(Self::Listener, SocketAddr)> {
-        let listener = quadrille::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).wait()?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
+    fn listen(self) -> Result<(Self::Listener, SocketAddr), Stop> {
+        if self.is_by_ring() {
+            return Err(Stop::unsupported(
+                "by io_uring there are servers of tasks, none of threads",
+            ));
+        }
+        quadrille::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .wait()
+            .and_then(|listener| listener.local_addr().map(|address| (listener, address)))
+            .map_err(|error| refused(&error))
     }
 
     fn accept(listener: &Self::Listener) -> io::Result<TcpStream> {

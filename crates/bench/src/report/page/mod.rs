@@ -319,6 +319,16 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_repeated_by_the_program_with_its_allocator() {
+        let rows = [RuntimeName::Tokio, RuntimeName::TokioMimalloc]
+            .map(|runtime| row(PING_PONG, runtime, ChannelKind::Shared, &[1]));
+        let page = render(&report(&rows));
+        for program in ["quadrille", "quadrille-mimalloc"] {
+            assert_eq!(page.matches(&format!("<pre>{program} run-one ")).count(), 1, "{page}");
+        }
+    }
+
+    #[test]
     fn text_is_never_markup() {
         let page = page();
         for foreign in ["<script", "<b>", "a & b", "\"a &amp; b\""] {

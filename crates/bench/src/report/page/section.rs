@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{escape, name};
+use crate::child::WITH_MIMALLOC;
 use crate::report::{Section, Summary, cell, chart, curve, ratio, switches};
 use crate::table::{Table, figure, thousands};
 
@@ -194,9 +195,13 @@ fn counters(out: &mut String, section: &Section) {
 fn repeat(out: &mut String, section: &Section) {
     out.push_str("<details><summary>Repeat a single run</summary>\n");
     for row in &section.rows {
-        // The Go program and the one with mimalloc are started by `compare`; the description is the same.
         if let Ok(spec) = serde_json::to_string(&row.spec) {
-            let _ = writeln!(out, "<pre>quadrille run-one '{}'</pre>", escape(&spec));
+            let program = if row.spec.runtime.name.uses_mimalloc() {
+                WITH_MIMALLOC
+            } else {
+                "quadrille"
+            };
+            let _ = writeln!(out, "<pre>{program} run-one '{}'</pre>", escape(&spec));
         }
     }
     out.push_str("</details>\n");

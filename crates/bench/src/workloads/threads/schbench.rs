@@ -89,11 +89,14 @@ fn tick<R: ThreadRuntime, C: ThreadChannel>(
     gate: Gate<R>,
 ) -> Latencies {
     gate.pass();
+    let mut due = Instant::now();
     for _ in 0..params.rounds {
-        let tick = ticks.draw();
-        let due = Some(Instant::now() + tick);
-        R::sleep(tick);
-        let stamp = Instant::now();
+        due += ticks.draw();
+        let ahead = due.saturating_duration_since(Instant::now());
+        if !ahead.is_zero() {
+            R::sleep(ahead);
+        }
+        let (due, stamp) = (Some(due), Instant::now());
         if wakers
             .iter()
             .any(|waker| C::send(waker, WakeUp { due, stamp }).is_err())
@@ -162,4 +165,20 @@ fn serve<R: ThreadRuntime, C: ThreadChannel>(
     }
     latencies.check(&matrices);
     latencies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::threads::{SyncChannel, Threads};
+    use crate::workloads::schbench::tests::{TICKS, check_schedule};
+
+    #[test]
+    fn a_late_tick_does_not_put_off_the_next_one() {
+        let (opener, gate) = gate::<Threads>(1);
+        opener.open_each([]);
+        let (waker, wakes) = <SyncChannel as ThreadChannel>::bounded(TICKS.rounds);
+        tick::<Threads, SyncChannel>(&[waker], TICKS, Ticks::new(TICKS, 0), gate);
+        check_schedule(&wakes.try_iter().collect::<Vec<_>>());
+    }
 }
