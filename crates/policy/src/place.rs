@@ -16,13 +16,16 @@
 //!    with its work, or home is hardly busy (policy 4): queued at home.
 //! 9. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
 //!    its groups. The task moves house.
-//! 10. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
+//! 10. Nobody behind home's cache is idle, and its home worker's tasks run for 200 us at most ([`WakeGroups::short_busy`]): as in step 3. It would wait at
+//!     home as well, and what it shares with its waker would cross between their caches each time.
+//! 11. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
 //!     goes to the queue of the cache, which thieves need no group lock for.
 //!
-//! No wake but those of steps 2, 3 and 9 crosses last-level caches: that is for thieves. A task that crosses in step 3 keeps its
+//! No wake but those of steps 2, 3, 9 and 10 crosses last-level caches: that is for thieves. A task that crosses in steps 3 and 10 keeps its
 //! home. Bound tasks are not asked about. With groups off, only steps 1 and 4 remain, and injectors for wakes from outside.
 //!
 //! [`WakeGroups::short_runs`]: crate::WakeGroups::short_runs
+//! [`WakeGroups::short_busy`]: crate::WakeGroups::short_busy
 
 use quadrille_topology::LlcId;
 
@@ -214,6 +217,13 @@ impl Policy {
         home_run.0 > 0 && home_run.0 <= most && waker_run.0 < most_of_waker
     }
 
+    /// Step 10. As in step 3 the waker's runs may be a few times as long.
+    #[inline]
+    fn stays_where_all_are_busy(&self, view: &WakeView) -> bool {
+        let most_of_waker = self.short_busy.saturating_add(1).saturating_mul(self.waker_runs);
+        view.home_run.0 > 0 && view.home_run.0 <= self.short_busy && view.waker_run.0 < most_of_waker
+    }
+
     fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.config.adversary != Adversary::None {
             return (adversary::place(self, view.waker, task, rng), Reason::Other);
@@ -252,6 +262,9 @@ impl Policy {
         }
         let preferred = view.coupling.preferred.filter(|llc| self.has_room(task, llc));
         let reason = self.look_beyond(view, preferred.is_some(), task, home, rng);
+        if reason == Reason::NobodyIdle && view.waker.is_some() && self.stays_where_all_are_busy(view) {
+            return (Placement::Slot, Reason::Waker);
+        }
         let placement = if reason == Reason::Searched {
             Placement::IdleInLlc {
                 llc: preferred.map_or(home.llc, |view| view.llc),

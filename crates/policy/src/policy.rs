@@ -21,6 +21,8 @@ pub struct Policy {
     groups_on: bool,
     /// [`WakeGroups::short_runs`](crate::WakeGroups::short_runs), beside what every wake-up reads.
     pub(crate) short_runs: u64,
+    /// [`WakeGroups::short_busy`](crate::WakeGroups::short_busy), if any task is short.
+    pub(crate) short_busy: u64,
     /// What waking counts as there at most: [`WakeCost::kept`](crate::WakeCost::kept).
     pub(crate) short_cost: Nanos,
     /// [`WakeGroups::waker_runs`](crate::WakeGroups::waker_runs).
@@ -69,7 +71,9 @@ impl Active {
     fn new(config: &Config, plan: &Plan) -> Self {
         let many = plan.workers.len() > 4;
         let several_llcs = plan.llcs.len() > 1;
-        let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1);
+        // Of a group of one there is nobody to share its queue: so where each CPU has caches of its own, or a virtual machine says so.
+        let shared = plan.groups.iter().any(|group| group.members.len() > 1);
+        let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1 && shared);
         let groups_on = wake_groups || config.adversary != Adversary::None;
         Self {
             wake_groups,
@@ -116,6 +120,10 @@ impl Policy {
             spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
+            short_busy: match config.wake_groups.short_runs {
+                0 => 0,
+                _ => config.wake_groups.short_busy.0,
+            },
             short_cost: wake_cost::kept(&config.wake_cost),
             waker_runs: u64::from(config.wake_groups.waker_runs),
             cap: Cap::new(&config.migration_cap),

@@ -80,6 +80,7 @@ names! {
     "glance-vain" => wake_groups.glance_vain;
     "overflow" => wake_groups.overflow_factor;
     "short-runs" => wake_groups.short_runs;
+    "short-busy" => wake_groups.short_busy;
     "short-waker" => wake_groups.waker_runs;
     "filter" => idle_filter.mode;
     "filter-margin" => idle_filter.cutoff_margin_pct;

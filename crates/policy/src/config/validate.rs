@@ -76,6 +76,7 @@ impl Config {
         at_most("wake_groups.rescue_llc", groups.rescue_llc, Nanos(0), any)?;
         within("wake_groups.overflow_factor", groups.overflow_factor, 1..=1_000_000)?;
         within("wake_groups.short_runs", groups.short_runs, 0..=1000)?;
+        within("wake_groups.short_busy", groups.short_busy, span(0, SECOND))?;
         within("wake_groups.waker_runs", groups.waker_runs, 1..=1000)?;
 
         let filter = &self.idle_filter;

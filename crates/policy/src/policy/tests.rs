@@ -31,6 +31,9 @@ fn auto_is_on_where_it_pays() {
     check_active("core:5", "group=8", "----+-++-+");
     check_active("core:5", "default", "++-++-++-+");
     check_active("node:2 llc:1 core:1", "default", "-----+-+-+");
+    // Nobody shares a cache with anybody.
+    check_active("llc:8 core:1", "default", "----++++-+");
+    check_active("llc:8 core:1 pu:2", "default", "++++++++-+");
     check_active("node:2 llc:2 core:8", "default", "++++++++-+");
 }
 

@@ -188,6 +188,51 @@ fn a_task_whose_home_runs_short_ones_stays_with_its_waker() {
     check(NODES, "short-runs=7", 13, run(35), "slot");
 }
 
+/// It would wait at home as well. The mutation: let it go home, and simulated hackbench of four groups passes half of the messages.
+#[test]
+fn a_task_stays_with_its_waker_where_nobody_at_home_is_idle() {
+    let runs = |waker, home| WakeView {
+        waker_run: Nanos::from_micros(waker),
+        home_run: Nanos::from_micros(home),
+        ..VIEW
+    };
+    for (view, expected) in [
+        (runs(100, 200), "slot"),
+        (runs(100, 201), "group 3"),
+        (runs(800, 200), "slot"),
+        (runs(805, 200), "group 3"),
+        // Nothing is known of them.
+        (runs(100, 0), "group 3"),
+        // A waker without a slot, and somebody who is idle at home, or behind its cache.
+        (
+            WakeView {
+                waker: None,
+                ..runs(100, 200)
+            },
+            "group 3",
+        ),
+        (
+            WakeView {
+                home_idle: GroupMask(0b0010),
+                ..runs(100, 200)
+            },
+            "group 3 (worker 13)",
+        ),
+        (
+            WakeView {
+                llc_has_idle: true,
+                ..runs(100, 200)
+            },
+            "group 3",
+        ),
+    ] {
+        check(NODES, "default", 13, view, expected);
+    }
+    check(NODES, "short-busy=0ns", 13, runs(100, 200), "group 3");
+    check(NODES, "short-runs=0", 13, runs(100, 200), "group 3");
+    check(NODES, "short-busy=300us", 13, runs(100, 300), "slot");
+}
+
 #[test]
 fn what_home_is_like_matters_only_where_it_is_asked_for() {
     let mut rng = Rng::new(11);
