@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io::{self, ErrorKind, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::net::{self, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -87,9 +87,9 @@ impl AsyncUdpSocket for Socket {
         loop {
             ready!(self.socket.poll_recv_ready(cx))?;
             let receive = || self.state.recv((&self.socket).into(), buffers, meta);
-            match self.socket.try_io(Interest::READABLE, receive) {
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                done => return Poll::Ready(done),
+            // As quinn's own for tokio it tries again whatever the error is: passed on, most would end all connections.
+            if let Ok(count) = self.socket.try_io(Interest::READABLE, receive) {
+                return Poll::Ready(Ok(count));
             }
         }
     }

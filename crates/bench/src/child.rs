@@ -431,7 +431,10 @@ mod tests {
         let second = launcher.run(&spec, &mut |_| {});
         std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!(first, Outcome::Failed("the first".to_owned()));
-        let expected = format!("{} was rebuilt since the comparison began", program.display());
+        let expected = format!(
+            "{} was built, replaced or removed since this command began",
+            program.display()
+        );
         assert_eq!(second, Outcome::Failed(expected));
     }
 

@@ -44,7 +44,7 @@ impl Executable {
             Ok(&self.path)
         } else {
             Err(Stop::failed(format!(
-                "{} was rebuilt since the comparison began",
+                "{} was built, replaced or removed since this command began",
                 self.path.display()
             )))
         }

@@ -29,11 +29,14 @@ pub(crate) fn tolerates(numa: &Numa, tolerance: u32, running: u32, idle_here: u3
     running < tolerance || idle_there.saturating_sub(idle_here) <= numa.min_imbalance
 }
 
-/// Whether a place of so many workers is too small to be left alone: by the rules above whatever waits there would be tolerated, since it never has
-/// more idle workers less than elsewhere than are no reason to take anything.
+/// So many workers are too few, at most.
+const FEW: u32 = 2;
+
+/// Whether a place of so many workers is too small for these rules, as that of the thief or of what it takes: by them all that waits in it, or all that it could
+/// take, would be tolerated, since the difference in idle workers is never more than is none.
 #[inline]
 pub(crate) fn is_too_small(numa: &Numa, workers: usize) -> bool {
-    workers <= numa.min_imbalance.max(1) as usize
+    workers <= numa.min_imbalance.clamp(1, FEW) as usize
 }
 
 /// Whether a new task stays on the spawner's node: it is one of few that were declared to belong together, it is among the

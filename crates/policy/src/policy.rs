@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, Overtaking, Plan, ProbeRate,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, LlcPlan, Mode, Nanos, Overtaking, Plan, ProbeRate,
     RemoteStealView, Search, SetId, SoloStep, SoloTally, SoloTrial, TaskPolicy, Tick, UnparkView, Wakees, WorkerId,
     WorkerPlan, adversary, migration_cap::Cap, numa, wake_cost,
 };
@@ -307,9 +307,6 @@ impl Policy {
             },
             _ => return view.queued,
         };
-        if numa::is_too_small(numa, place.workers) {
-            return view.queued;
-        }
         numa::remote_steal(numa, skip, place, view)
     }
 
@@ -323,8 +320,8 @@ impl Policy {
     }
 
     /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes, or
-    /// there is one node only, and that node, or cache, has more than two workers ([`Numa::min_imbalance`](crate::config::Numa::min_imbalance)). If not,
-    /// [`Policy::steal_remote`] need not be asked.
+    /// there is one node only, and each of the two nodes, or caches, has more than two workers ([`Numa::min_imbalance`](crate::config::Numa::min_imbalance), if
+    /// that is less). If not, [`Policy::steal_remote`] need not be asked.
     #[inline]
     #[must_use]
     pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {
@@ -332,13 +329,13 @@ impl Policy {
         let (Some(own), Some(other)) = (llc(own), llc(other)) else {
             return self.active.numa;
         };
-        let workers = match self.plan.nodes.get(other.node.index()) {
+        let workers = |llc: &LlcPlan| match self.plan.nodes.get(llc.node.index()) {
             Some(node) if self.plan.nodes.len() > 1 => node.workers.len(),
-            _ => other.workers.len(),
+            _ => llc.workers.len(),
         };
         self.active.numa
             && (self.plan.nodes.len() == 1 || own.node != other.node)
-            && !numa::is_too_small(&self.config.numa, workers)
+            && !numa::is_too_small(&self.config.numa, workers(own).min(workers(other)))
     }
 
     /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.

@@ -152,8 +152,9 @@ costs! {
     newidle_base = 500;
 }
 
-/// What a text may say at most: a second. The product of two costs, as of a line and how many there are, is a time that can be reckoned with.
-const COST_MAX: u64 = 1_000_000_000;
+/// What a text may say at most: ten milliseconds, or as many lines. The product of two costs, as of a line and how many there are, is a day: of those a hundred
+/// thousand can be added up.
+const COST_MAX: u64 = 10_000_000;
 
 impl Cost {
     /// Moving one modified cache line over a distance.

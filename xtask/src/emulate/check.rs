@@ -41,7 +41,7 @@ const POLICIES: [(&str, &str); 2] = [
         "on",
         "default,rescue-llc=50ms,rescue-any=200ms,skip-age=200ms,cap-window=1s,cap-stalled-home=100ms,\
          numa-steal-after=50ms,sets-steal-after=20ms,filter-sample=1s,publish-delay=1ms,lazy-interval=1s,move-cost=250us,\
-         steal-pause=1s,sentinel=500ms",
+         steal-pause=1s,short-busy=200ms,sentinel=500ms",
     ),
     ("off", "baseline,sentinel=500ms"),
 ];

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::child::WITH_MIMALLOC;
 use crate::cli::{Cli, Command, SimCommand};
 use crate::stamp;
 
@@ -69,6 +70,11 @@ pub fn main(allocator: Allocator) -> ExitCode {
 }
 
 fn run(command: &Command, allocator: Allocator, out: &mut dyn Write) -> Result<(), Error> {
+    if allocator == Allocator::Mimalloc && matches!(command, Command::Hackbench(_) | Command::Compare(_)) {
+        // Every runtime would have that allocator, whatever its name says.
+        let message = format!("`{WITH_MIMALLOC}` makes single runs of others' comparisons, expected `quadrille`");
+        return Err(Error::Usage(message));
+    }
     match command {
         Command::Hackbench(args) => hackbench::run(args, out),
         Command::Compare(args) => compare::run(args, out),

@@ -1,6 +1,6 @@
 //! A file that a command writes: opened before its work, and written when there is something to put there.
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,21 @@ impl OutFile {
     /// Opens it, and makes it if it is not there.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it cannot be written.
+    /// [`Error::Usage`] if it cannot be written, or is the file that the command's own output goes to (`--json /dev/stdout > FILE`), which would be cut off.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let file = Self::open_any(path)?;
+        let own = fs::metadata("/dev/stdout")
+            .is_ok_and(|stdout| (stdout.dev(), stdout.ino()) == (file.metadata.dev(), file.metadata.ino()));
+        if own && file.is_rewritable() {
+            let path = path.display();
+            return Err(Error::Usage(format!(
+                "{path} is where the output of this command goes, expected another file"
+            )));
+        }
+        Ok(file)
+    }
+
+    fn open_any(path: &Path) -> Result<Self, Error> {
         let opened = File::options().write(true).create(true).truncate(false).open(path);
         opened
             .and_then(|file| {

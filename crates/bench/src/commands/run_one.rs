@@ -22,12 +22,7 @@ pub fn run(json: &str, allocator: Allocator, out: &mut dyn Write) -> Result<(), 
         serde_json::from_str(json).map_err(|error| Error::Usage(format!("bad run description: {error}")))?;
     spec.check()
         .map_err(|message| Error::Usage(format!("bad run description: {message}")))?;
-    if spec.runtime.name.uses_mimalloc() && allocator != Allocator::Mimalloc {
-        return Err(Error::Usage(format!(
-            "the runtime is `{}`, and this program allocates from the C library; expected `{WITH_MIMALLOC} run-one`",
-            spec.runtime
-        )));
-    }
+    check_allocator(&spec, allocator)?;
     let outcome = match spec.runtime.name.family() {
         Family::Go => Launcher::new(std::env::current_exe()?, None).run(&spec, &mut |_| {}),
         _ => run_here(&spec),
@@ -38,6 +33,27 @@ pub fn run(json: &str, allocator: Allocator, out: &mut dyn Write) -> Result<(), 
         Outcome::Failed(_) => Err(Error::Failed),
         Outcome::Measured(_) | Outcome::Unsupported(_) => Ok(()),
     }
+}
+
+/// Whether the program allocates as the runtime's name says. Go's has an allocator, and a program, of its own.
+fn check_allocator(spec: &Spec, allocator: Allocator) -> Result<(), Error> {
+    let name = spec.runtime.name;
+    let (expected, program) = if name.uses_mimalloc() {
+        (Allocator::Mimalloc, WITH_MIMALLOC)
+    } else {
+        (Allocator::System, "quadrille")
+    };
+    if allocator == expected || name.family() == Family::Go {
+        return Ok(());
+    }
+    let own = match allocator {
+        Allocator::System => "the C library",
+        Allocator::Mimalloc => "mimalloc",
+    };
+    Err(Error::Usage(format!(
+        "the runtime is `{}`, and this program allocates from {own}; expected `{program} run-one`",
+        spec.runtime
+    )))
 }
 
 fn run_here(spec: &Spec) -> Outcome {

@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use quadrille_sim::reproduce::expected::Expected;
-use quadrille_sim::reproduce::published::Figure;
 use quadrille_sim::reproduce::rows::{Effort, Lab};
 use quadrille_sim::reproduce::table::{Overview, Table};
 use quadrille_sim::reproduce::{Row, curve::Curve, published, svg::svg};
@@ -29,8 +27,11 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     } else {
         args.rows.clone()
     };
-    // First the plots: the directory is made for them, and the report may go there, too.
-    let mut plots = open_plots(args.svg.as_deref(), &figures)?;
+    // First of all: it is made for plots, and the report may go there, too.
+    if let Some(folder) = &args.svg {
+        fs::create_dir_all(folder)
+            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", folder.display())))?;
+    }
     let json = args.json.as_deref().map(OutFile::open).transpose()?;
     let lab = Lab {
         cost: args.cost.clone().unwrap_or_default(),
@@ -39,13 +40,13 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "costs: {}, calibrated on row A alone\n", lab.cost)?;
     let bar = progress_bar(figures.len() as u64);
     let mut rows = Vec::new();
-    for (index, figure) in figures.into_iter().enumerate() {
+    for figure in figures {
         bar.set_message(format!("row {}", figure.row));
         let row = lab.simulate(figure).map_err(|error| Error::Usage(error.to_string()))?;
         bar.suspend(|| writeln!(out, "{}", Table(&row)).and_then(|()| out.flush()))?;
         bar.inc(1);
-        if let Some(plot) = plots.get_mut(index) {
-            plot.write(&svg(&row))?;
+        if let Some(folder) = &args.svg {
+            OutFile::open(&folder.join(format!("{}.svg", figure.file_stem())))?.write(&svg(&row))?;
         }
         rows.push(row);
     }
@@ -56,18 +57,6 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
         file.write(&format!("{:#}\n", document(&lab, &rows)))?;
     }
     if args.check { check(&rows, out) } else { Ok(()) }
-}
-
-/// Opens a file for the plot of each row, if there is to be one.
-fn open_plots(folder: Option<&Path>, figures: &[&Figure]) -> Result<Vec<OutFile>, Error> {
-    let Some(folder) = folder else {
-        return Ok(Vec::new());
-    };
-    fs::create_dir_all(folder).map_err(|error| Error::Usage(format!("cannot write {}: {error}", folder.display())))?;
-    let paths = figures
-        .iter()
-        .map(|figure| folder.join(format!("{}.svg", figure.file_stem())));
-    paths.map(|path| OutFile::open(&path)).collect()
 }
 
 /// Holds rows against what is known to be met, and prints a sentence for each that differs.

@@ -250,36 +250,48 @@ fn on_one_node_caches_tolerate_two() {
 }
 
 /// Else one that waits behind the only worker of a cache stays there while all others idle: so on virtual machines each of whose CPUs is said to have
-/// a cache of its own.
+/// a cache of its own. And the only worker of a cache would be told to leave whatever waits elsewhere.
 #[test]
-fn what_waits_in_a_small_place_is_anybodys() {
-    let check = |machine, config: &str, said| {
-        let policy = policy(machine, config);
+fn what_waits_in_a_small_place_or_beside_one_is_anybodys() {
+    let check_with = |plan: Plan, config: &str, said| {
+        let policy = Policy::new(config.parse().unwrap(), plan);
         let last = LlcId(u16::try_from(policy.plan.llcs.len() - 1).unwrap());
-        let view = RemoteStealView {
-            node: policy.plan.llcs[last.index()].node,
-            llc: last,
-            dry_for: Nanos(0),
-            skips: 0,
-            running: 1,
-            idle: 0,
-            idle_here: 1,
-            queued: 1,
-            oldest: Nanos(0),
-        };
-        assert_eq!(policy.limits_steals(LlcId(0), last), said, "{machine} {config}");
-        assert_eq!(policy.steal_remote(&view) == 0, said, "{machine} {config}");
+        assert_eq!(
+            policy.limits_steals(LlcId(0), last),
+            said,
+            "{config}: {:?}",
+            policy.plan.llcs
+        );
+        assert_eq!(
+            policy.limits_steals(last, LlcId(0)),
+            said,
+            "{config}: {:?}",
+            policy.plan.llcs
+        );
+    };
+    let check = |machine: &str, config: &str, said| {
+        let plan = Plan::compile(&machine.parse().unwrap(), &crate::PlanOptions::default()).unwrap();
+        check_with(plan, config, said);
     };
     check("llc:8 core:1", "default", false);
     check("llc:8 core:2", "default", false);
     check("llc:8 core:3", "default", true);
-    check("llc:8 core:3", "numa-imbalance=3", false);
+    // It asks for more to be tolerated, not for less.
+    check("llc:8 core:3", "numa-imbalance=30", true);
     check("llc:8 core:2", "numa-imbalance=0", true);
     check("llc:8 core:1", "numa-imbalance=0", false);
     check("node:2 core:2", "default", false);
     check("node:2 core:3", "default", true);
     // By the node's workers, not by each cache's.
     check("node:2 llc:4 core:1", "default", true);
+    // One CPU of the first cache, seven of the second.
+    let machine: quadrille_topology::Topology = "llc:2 core:8".parse().unwrap();
+    let part = machine.restrict(&"0,8-14".parse().unwrap());
+    check_with(
+        Plan::compile(&part, &crate::PlanOptions::default()).unwrap(),
+        "default",
+        false,
+    );
 }
 
 #[test]

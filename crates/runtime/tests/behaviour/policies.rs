@@ -414,7 +414,10 @@ fn every_constant_has_its_place_in_the_documentation() {
 fn says_on(condition: &str, plan: &Plan, groups: bool) -> bool {
     let (several_workers, several_llcs) = (plan.workers.len() > 4, plan.llcs.len() > 1);
     match condition {
-        "more than 4 workers in more than one group" => several_workers && plan.groups.len() > 1,
+        "more than 4 workers in more than one group, one of which has two members" => {
+            let shared = plan.groups.iter().any(|group| group.members.len() > 1);
+            several_workers && plan.groups.len() > 1 && shared
+        }
         "policy 1" => groups,
         "policy 1, with more than one LLC" => groups && several_llcs,
         "more than 4 workers" => several_workers,
@@ -437,6 +440,8 @@ fn the_documentation_says_which_policies_are_on_by_themselves() {
         ("core:5", "group=8"),
         ("l2:2 core:4", "default"),
         ("llc:2 core:4", "default"),
+        ("llc:8 core:1", "default"),
+        ("llc:8 core:1 pu:2", "default"),
         ("node:2 llc:2 core:4", "default"),
     ] {
         let config: Config = config.parse().unwrap();

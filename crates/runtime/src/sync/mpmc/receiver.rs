@@ -26,6 +26,8 @@ pub struct Receiver<T> {
     /// Where the stream waits; made when it is polled first. It stays when the future of a `next` is dropped, so nothing
     /// can be built on its being polled again.
     stream_seat: Option<Pin<Box<Seat>>>,
+    /// Whether the stream has said that it is at its end.
+    has_ended: bool,
 }
 
 impl<T> Receiver<T> {
@@ -33,6 +35,7 @@ impl<T> Receiver<T> {
         Self {
             shared,
             stream_seat: None,
+            has_ended: false,
         }
     }
 
@@ -185,6 +188,7 @@ impl<T> Clone for Receiver<T> {
         Self {
             shared: Arc::clone(&self.shared),
             stream_seat: None,
+            has_ended: false,
         }
     }
 }
@@ -230,6 +234,7 @@ impl<T> Stream for Receiver<T> {
             })
         };
         if poll == Poll::Ready(Outcome::Closed) {
+            this.has_ended = true;
             received = Poll::Ready(None);
         }
         received
@@ -240,10 +245,11 @@ impl<T> Stream for Receiver<T> {
     }
 }
 
-/// For `select!` of the crate futures.
+/// For `select!` of the crate futures, which polls it until it has given `None`: not only until the channel is closed and drained, since nobody would be told of
+/// the end then.
 impl<T> FusedStream for Receiver<T> {
     fn is_terminated(&self) -> bool {
-        self.shared.look(State::is_drained)
+        self.has_ended
     }
 }
 

@@ -132,11 +132,6 @@ impl<T> State<T> {
         self.phase != Phase::Open
     }
 
-    /// Whether nothing is inside and nothing will come.
-    pub(super) fn is_drained(&self) -> bool {
-        self.queue.is_empty() && self.nothing_there() == Outcome::Closed
-    }
-
     /// Whether each place has a message in it, or a permit for it.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= self.limit
