@@ -32,8 +32,8 @@ pub(crate) fn tolerates(numa: &Numa, tolerance: u32, running: u32, idle_here: u3
 /// So many workers are too few, at most.
 const FEW: u32 = 2;
 
-/// Whether a place of so many workers is too small for these rules, as that of the thief or of what it takes: by them all that waits in it, or all that it could
-/// take, would be tolerated, since the difference in idle workers is never more than is none.
+/// Whether a place of so many workers is too small for these rules. A thief's: the difference in idle workers that it sees is never more than is none, so that all
+/// it could take would be tolerated. And one that is stolen from, so that of two such places neither is left alone.
 #[inline]
 pub(crate) fn is_too_small(numa: &Numa, workers: usize) -> bool {
     workers <= numa.min_imbalance.clamp(1, FEW) as usize

@@ -320,8 +320,8 @@ impl Policy {
     }
 
     /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes, or
-    /// there is one node only, and each of the two nodes, or caches, has more than two workers ([`Numa::min_imbalance`](crate::config::Numa::min_imbalance), if
-    /// that is less). If not, [`Policy::steal_remote`] need not be asked.
+    /// there is one node only, and each of the two nodes, or caches, has more than two workers, or more than one where [`Numa::min_imbalance`](crate::config::Numa::min_imbalance) is
+    /// less. If not, [`Policy::steal_remote`] need not be asked.
     #[inline]
     #[must_use]
     pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {

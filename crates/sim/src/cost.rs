@@ -21,7 +21,7 @@ macro_rules! costs {
     ($($(#[$doc:meta])* $field:ident = $default:literal;)+) => {
         /// Every cost, in ns unless said otherwise.
         ///
-        /// Written and read as `name=value,…`, which changes some of the defaults; values go up to 1,000,000,000:
+        /// Written and read as `name=value,…`, which changes some of the defaults; values go up to 10,000,000:
         ///
         /// ```
         /// use quadrille_sim::Cost;

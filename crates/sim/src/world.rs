@@ -469,7 +469,7 @@ impl World {
     #[inline]
     fn slowed(&self, worker: WorkerId, time: Nanos) -> Nanos {
         if self.busy[self.space.core(worker).index()] > 1 {
-            Nanos(time.0 * self.cost.smt_slowdown / 1024)
+            Nanos(time.0.saturating_mul(self.cost.smt_slowdown) / 1024)
         } else {
             time
         }

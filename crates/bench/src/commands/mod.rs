@@ -96,3 +96,23 @@ fn run(command: &Command, allocator: Allocator, out: &mut dyn Write) -> Result<(
 fn complain(message: &str) {
     eprintln!("error: {message}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each of its runs would have that allocator, whatever its runtime's name says.
+    #[test]
+    fn a_program_with_another_allocator_compares_nothing() {
+        for command in ["compare", "hackbench"] {
+            let cli = Cli::try_parse_from(["quadrille-mimalloc", command]).unwrap();
+            let mut out = Vec::new();
+            let refused = run(&cli.command, Allocator::Mimalloc, &mut out);
+            assert!(
+                matches!(&refused, Err(Error::Usage(message)) if message.contains("expected `quadrille`")),
+                "{command}: {refused:?}"
+            );
+            assert!(out.is_empty());
+        }
+    }
+}

@@ -75,3 +75,28 @@ fn allow_descriptors(spec: &Spec) -> Result<(), String> {
     };
     allow_files(own + OTHER_FDS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_has_the_allocator_of_its_name() {
+        let check = |runtime: &str, allocator| {
+            let spec = serde_json::json!({
+                "workload": { "name": "spawn_join", "tasks": 10, "batch": 10 },
+                "runtime": runtime, "channel": "none", "workers": 1,
+            });
+            check_allocator(&serde_json::from_value(spec).unwrap(), allocator).is_ok()
+        };
+        for runtime in ["quadrille", "tokio", "none", "threads"] {
+            assert!(check(runtime, Allocator::System), "{runtime}");
+            assert!(!check(runtime, Allocator::Mimalloc), "{runtime}");
+        }
+        for runtime in ["quadrille-mimalloc", "tokio-mimalloc"] {
+            assert!(!check(runtime, Allocator::System), "{runtime}");
+            assert!(check(runtime, Allocator::Mimalloc), "{runtime}");
+        }
+        assert!(check("go", Allocator::System) && check("go", Allocator::Mimalloc));
+    }
+}

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use quadrille_sim::reproduce::expected::Expected;
+use quadrille_sim::reproduce::published::Figure;
 use quadrille_sim::reproduce::rows::{Effort, Lab};
 use quadrille_sim::reproduce::table::{Overview, Table};
 use quadrille_sim::reproduce::{Row, curve::Curve, published, svg::svg};
@@ -31,6 +33,15 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     if let Some(folder) = &args.svg {
         fs::create_dir_all(folder)
             .map_err(|error| Error::Usage(format!("cannot write {}: {error}", folder.display())))?;
+        for figure in &figures {
+            let plot = plot(folder, figure);
+            let was_there = plot.exists();
+            OutFile::open(&plot)?;
+            if !was_there {
+                // Else an empty one would be left of a row that is not reached.
+                let _ = fs::remove_file(&plot);
+            }
+        }
     }
     let json = args.json.as_deref().map(OutFile::open).transpose()?;
     let lab = Lab {
@@ -46,7 +57,7 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
         bar.suspend(|| writeln!(out, "{}", Table(&row)).and_then(|()| out.flush()))?;
         bar.inc(1);
         if let Some(folder) = &args.svg {
-            OutFile::open(&folder.join(format!("{}.svg", figure.file_stem())))?.write(&svg(&row))?;
+            OutFile::open(&plot(folder, figure))?.write(&svg(&row))?;
         }
         rows.push(row);
     }
@@ -57,6 +68,11 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
         file.write(&format!("{:#}\n", document(&lab, &rows)))?;
     }
     if args.check { check(&rows, out) } else { Ok(()) }
+}
+
+/// The file of a row's plot.
+fn plot(folder: &Path, figure: &Figure) -> PathBuf {
+    folder.join(format!("{}.svg", figure.file_stem()))
 }
 
 /// Holds rows against what is known to be met, and prints a sentence for each that differs.

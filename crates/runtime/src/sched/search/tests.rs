@@ -78,7 +78,7 @@ const TOLERANT: &str = "groups=on,aggregation=off,gates=off,numa-steal-after=0ns
 /// A search that was told to leave something counts once, however many caches there are where it may take nothing.
 #[test]
 fn a_spoiled_search_is_one_skip() {
-    for machine in ["node:2 llc:1 core:2", "llc:4 core:2", "node:4 llc:4 core:2"] {
+    for machine in ["node:2 llc:1 core:3", "llc:4 core:3", "node:4 llc:4 core:3"] {
         let mut still = Still::new(machine, TOLERANT);
         let mut worker = thief(&mut still);
         for skips in 0..8 {
