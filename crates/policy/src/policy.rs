@@ -71,8 +71,8 @@ impl Active {
     fn new(config: &Config, plan: &Plan) -> Self {
         let many = plan.workers.len() > 4;
         let several_llcs = plan.llcs.len() > 1;
-        // Of a group of one there is nobody to share its queue: so where each CPU has caches of its own, or a virtual machine says so.
-        let shared = plan.groups.iter().any(|group| group.members.len() > 1);
+        // With a cache of its own for each worker nobody is nearer than others: so on a virtual machine that says so of its CPUs.
+        let shared = plan.llcs.iter().any(|llc| llc.workers.len() > 1);
         let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1 && shared);
         let groups_on = wake_groups || config.adversary != Adversary::None;
         Self {

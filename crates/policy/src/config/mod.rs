@@ -18,7 +18,7 @@
 //!
 //! | policy | `auto` is on |
 //! |---|---|
-//! | [`WakeGroups`] | with more than 4 workers in more than one group, one of which has two members |
+//! | [`WakeGroups`] | with more than 4 workers in more than one group, two of them behind one last-level cache |
 //! | [`IdleFilter`] | while wake groups are |
 //! | [`Aggregation`] | while wake groups are, with more than one last-level cache |
 //! | [`MigrationCap`] | while wake groups are; it binds from `light_load` on in any mode |

@@ -34,6 +34,8 @@ fn auto_is_on_where_it_pays() {
     // Nobody shares a cache with anybody.
     check_active("llc:8 core:1", "default", "----++++-+");
     check_active("llc:8 core:1 pu:2", "default", "++++++++-+");
+    // A group of one has mates behind its cache.
+    check_active("llc:2 l2:8", "default", "++++++++-+");
     check_active("node:2 llc:2 core:8", "default", "++++++++-+");
 }
 

@@ -414,8 +414,8 @@ fn every_constant_has_its_place_in_the_documentation() {
 fn says_on(condition: &str, plan: &Plan, groups: bool) -> bool {
     let (several_workers, several_llcs) = (plan.workers.len() > 4, plan.llcs.len() > 1);
     match condition {
-        "more than 4 workers in more than one group, one of which has two members" => {
-            let shared = plan.groups.iter().any(|group| group.members.len() > 1);
+        "more than 4 workers in more than one group, two of them behind one LLC" => {
+            let shared = plan.llcs.iter().any(|llc| llc.workers.len() > 1);
             several_workers && plan.groups.len() > 1 && shared
         }
         "policy 1" => groups,
@@ -442,6 +442,7 @@ fn the_documentation_says_which_policies_are_on_by_themselves() {
         ("llc:2 core:4", "default"),
         ("llc:8 core:1", "default"),
         ("llc:8 core:1 pu:2", "default"),
+        ("llc:2 l2:8", "default"),
         ("node:2 llc:2 core:4", "default"),
     ] {
         let config: Config = config.parse().unwrap();
