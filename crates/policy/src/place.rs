@@ -212,16 +212,18 @@ impl Policy {
     /// Step 3. The waker's runs are what the task waits for: they may be a few times as long, but not without a bound.
     #[inline]
     pub(crate) fn is_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
-        let most = self.short_runs.saturating_mul(wake_cost.min(self.short_cost).0);
-        let most_of_waker = most.saturating_add(1).saturating_mul(self.waker_runs);
-        home_run.0 > 0 && home_run.0 <= most && waker_run.0 < most_of_waker
+        self.runs_within(
+            self.short_runs.saturating_mul(wake_cost.min(self.short_cost).0),
+            waker_run,
+            home_run,
+        )
     }
 
-    /// Step 10. As in step 3 the waker's runs may be a few times as long.
+    /// Whether home's runs are known and take `most` at most, and its waker's a few times that.
     #[inline]
-    fn stays_where_all_are_busy(&self, view: &WakeView) -> bool {
-        let most_of_waker = self.short_busy.saturating_add(1).saturating_mul(self.waker_runs);
-        view.home_run.0 > 0 && view.home_run.0 <= self.short_busy && view.waker_run.0 < most_of_waker
+    fn runs_within(&self, most: u64, waker_run: Nanos, home_run: Nanos) -> bool {
+        let most_of_waker = most.saturating_add(1).saturating_mul(self.waker_runs);
+        home_run.0 > 0 && home_run.0 <= most && waker_run.0 < most_of_waker
     }
 
     fn place_in_groups(&self, view: &WakeView, task: &TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
@@ -262,7 +264,8 @@ impl Policy {
         }
         let preferred = view.coupling.preferred.filter(|llc| self.has_room(task, llc));
         let reason = self.look_beyond(view, preferred.is_some(), task, home, rng);
-        if reason == Reason::NobodyIdle && view.waker.is_some() && self.stays_where_all_are_busy(view) {
+        let is_moderate = || self.runs_within(self.short_busy, view.waker_run, view.home_run);
+        if reason == Reason::NobodyIdle && view.waker.is_some() && is_moderate() {
             return (Placement::Slot, Reason::Waker);
         }
         let placement = if reason == Reason::Searched {
